@@ -65,7 +65,7 @@ def test_the_stop_button_stops_a_child(shared, tmp_path):
 def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
     shared.ok("agent = asking(Agent(ScriptedProvider([call, 'Gone.']), tools=[wipe]))")
     panel = Panel(shared)
-    shared.ok("nbagent.ChatPanel(agent).ask('Wipe')")
+    panel.ask("Wipe")
     panel.until_text("waiting for you…", "wipe(", "asks to run in your kernel, for the agent research")
     panel.click("Approve")
     panel.until_text("The end.")
@@ -78,14 +78,10 @@ def test_a_team_in_a_cell_and_in_a_panel(shared):
         "desk = Agent(ScriptedProvider([FunctionCall('hand_over', {'to': 'billing'}, 'h'), 'Bye.']))\n"
         "team = Team({'desk': desk, 'billing': Agent(ScriptedProvider(['Paid back.']))})"
     )
-    cell = shared.ok("%%agent team\nI paid twice.")
-    lines = cell.text.splitlines()
-    assert [line.partition("(")[0] for line in lines[:5]] == [
-        "desk:", "▸ hand_over", "  billing speaks now.", "billing:", "Paid back.",
-    ]  # fmt: skip
-    assert ">billing</div>" in cell.html
+    lines = shared.ok("%%agent team\nI paid twice.").text.splitlines()
+    assert (lines[0], lines[2:5]) == ("desk:", ["  billing speaks now.", "billing:", "Paid back."])
     panel = Panel(shared, "nbagent.ChatPanel(team)")  # it shows the turn of the past, and the next one
     panel.until_text("billing", "Paid back.")
-    shared.ok("nbagent.ChatPanel(team).ask('Thanks.')")
+    panel.ask("Thanks.")
     panel.until_text("Bye.")
     assert re.findall(r'nbagent-speaker [^"]*">(\w+)<', panel.html()) == ["desk", "billing", "desk"]

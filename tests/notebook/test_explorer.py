@@ -63,77 +63,36 @@ def firsts(explorer):
     return [row[0] for row in explorer.rows]
 
 
-def test_filters_select_rows_and_a_click_shows_details(explorer):
-    assert firsts(explorer) == ["How heavy?", "Hi &lt;img src=x onerror=alert(1)&gt;"]
-    explorer.set({"index": 2}, _model_name="ToggleButtonsModel")
-    explorer.until(lambda: firsts(explorer) == ["mean", "mean"])
-    explorer.set({"value": True}, description="Failed")
-    explorer.until(lambda: len(explorer.rows) == 1)
-    assert "1 of 2 tool calls" in explorer.html
-    explorer.set({"selected_rows": [0]}, selected_rows=[])
-    explorer.until(lambda: "KeyError" in explorer.html)
-    assert "&lt;b&gt;x" in explorer.html
-    assert "<b>x" not in explorer.html
-    explorer.set({"value": False}, description="Failed")
-    explorer.set({"index": 0}, _model_name="ToggleButtonsModel")
-    explorer.set({"value": "WEIGH"}, placeholder="Search the texts")
-    explorer.until(lambda: firsts(explorer) == ["How heavy?"])
-    explorer.set({"selected_rows": [0]}, selected_rows=[])
-    explorer.until(lambda: "<strong>4.2</strong>" in explorer.html)
-    explorer.set({"value": "no such text"}, placeholder="Search the texts")
-    explorer.until(lambda: explorer.rows == [])
-    assert "<strong>4.2</strong>" not in explorer.html
-
-
 def test_filters_list_runs_tools_and_kinds_and_refresh_keeps_the_choice(explorer, kernel):
-    assert explorer.kernel.widgets()[explorer.find(description="Run")]["_options_labels"][:2] == [
-        "all runs",
-        "1 · How heavy?",
-    ]
-    kinds = explorer.kernel.widgets()[explorer.find(description="Kind of block")]["_options_labels"]
+    states = kernel.widgets()
+    assert states[explorer.find(description="Run")]["_options_labels"][:2] == ["all runs", "1 · How heavy?"]
+    kinds = states[explorer.find(description="Kind of block")]["_options_labels"]
     assert kinds == ["all kinds", "text", "thinking", "tool_call", "tool_result"]
     explorer.set({"index": 1}, description="Tool")
     explorer.until(lambda: firsts(explorer) == ["How heavy?"])
-    again = "agent.provider = ScriptedProvider([FunctionCall('mean', {'column': 'mass'}, '3'), 'Again 4.2.'])\n"
-    assert kernel.run(again + "agent.chat_sync('And now?')").status == "ok"
+    kernel.ok("agent.provider = ScriptedProvider([calls[0], 'Again 4.2.'])")
+    kernel.ok("%%agent\nAnd now?")
+    number = kernel.value("int(agent.trace.runs['execution_count'].iloc[-1])")
     kernel.tell(explorer.find(description="Refresh"), method="custom", content={"event": "click"})
     explorer.until(lambda: firsts(explorer) == ["How heavy?", "And now?"])
+    assert f"[{number}]" in explorer.rows[-1]
 
 
 SCORED = """
-from nbagent import Trace, TraceExplorer
 scored = Agent(ScriptedProvider(["Hello.", "Bye."], model="m"))
 scored.chat_sync("Hi", tags=["exam", "<b>hard</b>"], user="u1")
 scored.chat_sync("Bye")
 scored.trace.score(scored.trace.runs["run_id"][0], "good", 1, "Short.")
-scored.trace.score(scored.trace.calls["call_id"][1], "polite", 0.5)
 scored.trace.explore()"""
 
 
-def test_tags_and_scores_are_columns_and_details(explorer, kernel):
-    assert "tags" not in explorer.bundle["text/plain"]  # nothing has any
-    kernel.forget()
+def test_tags_and_scores_are_columns_and_details(kernel):
     explorer = Explorer(kernel, SCORED)
     assert [row[-2:] for row in explorer.rows] == [["exam, &lt;b&gt;hard&lt;/b&gt;", "good 1 (Short.)"], ["", ""]]
     explorer.set({"value": "hard"}, placeholder="Search the texts")
     explorer.until(lambda: firsts(explorer) == ["Hi"])
     explorer.set({"selected_rows": [0]}, selected_rows=[])
-    explorer.until(lambda: "Scores: good 1 (Short.)" in explorer.html)
-    assert "user: u1" in explorer.html
-    assert "<b>hard" not in explorer.html
-    explorer.set({"value": ""}, placeholder="Search the texts")
-    explorer.set({"index": 1}, _model_name="ToggleButtonsModel")
-    explorer.until(lambda: [row[-1] for row in explorer.rows] == ["", "polite 0.5"])
-
-
-def test_cell_time_and_model_are_columns(kernel):
-    kernel.ok("celled = Agent(ScriptedProvider(['Fine.'], model='m'))")
-    kernel.ok("%%agent celled\nFrom a cell")
-    number = kernel.value("int(celled.trace.runs['execution_count'].iloc[-1])")
-    kernel.forget()
-    ((prompt, _, cell, time, model, *_),) = Explorer(kernel, "celled.trace.explore()").rows
-    assert (prompt, cell, model) == ("From a cell", f"[{number}]", "m")
-    assert re.fullmatch(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", time)
+    explorer.until(lambda: "Scores: good 1 (Short.)" in explorer.html and "user: u1" in explorer.html)
 
 
 def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
@@ -145,7 +104,6 @@ def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
 
 
 def test_long_tables_are_complete_and_escaped_despite_user_defaults(kernel, tmp_path):
-    kernel.forget()
     said = [{"run_id": "r", "role": "user", "text": f"<b>{number}</b>" * 50} for number in range(1_200)]
     lines = [{"format": "nbagent trace", "version": 1}, *({"table": "messages", "row": row} for row in said)]
     path = tmp_path / "long.jsonl"
@@ -164,10 +122,9 @@ explorer"""
 
 
 MADE = """
-from nbagent import Agent, FunctionCall, ScriptedProvider
 def research() -> str:
     'Ask another agent.'
-    return Agent(ScriptedProvider(["Gentoo."])).chat_sync("Which is <b>heaviest</b>?").content
+    return Agent(ScriptedProvider(["Gentoo."])).chat_sync("Which is heaviest?").content
 boss = Agent(ScriptedProvider([FunctionCall("research", {}, "1"), "Done.", "Yes."]), tools=[research])
 boss.chat_sync("Find out")
 fork = boss.fork()
@@ -176,20 +133,13 @@ boss.trace.explore()"""
 
 
 def test_runs_of_forks_and_of_agents_that_tools_asked_are_there(kernel):
-    kernel.forget()
-    explorer = Explorer(kernel, MADE)
-    assert firsts(explorer) == ["Find out", "Which is &lt;b&gt;heaviest&lt;/b&gt;?", "Sure?"]
-    assert [row[-1] for row in explorer.rows] == ["", "Find out", ""]
-    explorer.set({"selected_rows": [1]}, selected_rows=[])
-    explorer.until(lambda: "Gentoo." in explorer.html)
+    rows = Explorer(kernel, MADE).rows
+    assert [(row[0], row[-1]) for row in rows] == [("Find out", ""), ("Which is heaviest?", "Find out"), ("Sure?", "")]
 
 
-def test_an_empty_trace_and_a_kernel_without_the_extension(explorer, kernel):
-    kernel.forget()
+def test_an_empty_trace_and_a_kernel_without_the_extension(kernel):
     assert Explorer(kernel, "TraceExplorer(Trace())").rows == []
-    failed = kernel.run("%unload_ext nbagent\nagent.trace.explore()")
-    assert failed.error == "ConfigurationError"
-    assert "%load_ext nbagent" in failed.traceback
-    assert kernel.run("%load_ext nbagent\nagent.trace.explore()").status == "ok"
+    assert "%load_ext nbagent" in kernel.run("%unload_ext nbagent\nagent.trace.explore()").traceback
+    kernel.ok("%load_ext nbagent\nagent.trace.explore()")
     missing = "import sys; sys.modules['itables.widget'] = None\nTraceExplorer(agent.trace)"
     assert "nbagent[explore]" in kernel.run(missing).traceback

@@ -33,18 +33,14 @@ def call(kernel, name, /, **arguments):
 
 
 def test_the_output_and_value_of_code_are_shown_and_returned(kernel):
-    code = "import sys, warnings\nprint('said')\nprint('warned', file=sys.stderr)\nlimit = 41\nlimit + 1"
+    code = "import sys\nprint('said')\nprint('warned', file=sys.stderr)\nlimit = 41\nlimit + 1"
     cell, content = call(kernel, "run_code", code=code)
     assert content == "said\nwarned\n42"
-    assert cell.stdout == "said\n"
-    assert [c["text"] for c in cell.of("stream") if c["name"] == "stderr"] == ["warned\n"]
-    assert cell.text == "42"
-    assert kernel.ok("limit").result == "41", "the code has the notebook's variables"
-
-
-def test_code_is_compiled_as_that_of_a_cell(kernel):
-    _, content = call(kernel, "run_code", code="def f(x: int): ...\nprint(f.__annotations__)")
-    assert content == "{'x': <class 'int'>}"
+    assert (cell.stdout, cell.stderr, cell.text) == ("said\n", "warned\n", "42")
+    assert kernel.value("limit") == 41, "the code has the notebook's variables"
+    cell, content = call(kernel, "run_code", code="for n in range(30): print('x' * 1000)\nlist(range(10**6))")
+    assert cell.stdout.count("x" * 1000) == 30
+    assert len(content) < 30_000
 
 
 def test_a_table_or_a_plot_is_shown_in_the_cell(kernel):
@@ -60,51 +56,28 @@ def test_a_table_or_a_plot_is_shown_in_the_cell(kernel):
 def test_code_that_does_not_end_is_stopped_in_time(kernel):
     kernel.ok("agent = Agent(tools=kernel_tools(seconds=0.3), approve=yes)")
     stubborn = "print('on it')\nwhile True:\n    try:\n        time.sleep(60)\n    except Exception:\n        pass"
-    _, content = call(kernel, "run_code", code=stubborn)
-    assert content == (
-        "Error: TimeoutError: the code did not end within 0.3 s and was stopped.\nPrinted before:\non it"
-    )
+    content = call(kernel, "run_code", code=stubborn)[1]
+    assert "the code did not end within 0.3 s and was stopped.\nPrinted before:\non it" in content
     assert call(kernel, "run_code", code="1 + 1")[1] == "2"
-    kernel.ok("time.sleep(0.4)")  # no alarm is left
 
 
 @pytest.mark.parametrize(
-    ("code", "type_", "says"),
+    ("code", "says"),
     [
-        ("print('so far')\n1 / 0", "ZeroDivisionError", "division by zero\nPrinted before:\nso far\nTraceback"),
-        ("def f():\n    return missing\nf()", "NameError", "line 2, in f: return missing"),
-        ("if", "SyntaxError", "SyntaxError"),
-        ("raise SystemExit(2)", "SystemExit", "SystemExit: 2"),
+        ("print('so far')\n1 / 0", "ZeroDivisionError: division by zero\nPrinted before:\nso far\nTraceback"),
+        ("def f():\n    return missing\nf()", "line 2, in f: return missing"),
+        ("if", "SyntaxError"),
+        ("raise SystemExit(2)", "SystemExit: 2"),
     ],
 )
-def test_code_that_raises_is_an_error(kernel, code, type_, says):
+def test_code_that_raises_is_an_error(kernel, code, says):
     kernel.ok(f"agent.provider = ScriptedProvider([FunctionCall('run_code', {{'code': {code!r}}}, 'c'), 'no'])")
     cell = kernel.ok("%%agent\nrun it")
     assert "✗ error" in cell.html
-    assert "✓" not in cell.html
-    row = kernel.value(
-        "agent.trace.tool_calls[['is_error', 'error_type', 'result_text']].astype(str).iloc[-1].tolist()"
-    )
-    assert row[:2] == ["True", type_]
-    assert row[2].startswith(f"Error: {type_}")
-    assert says in row[2]
-    assert kernel.value("_agent.function_calls[0]['is_error']") is True
-
-
-def test_long_output_is_shortened(kernel):
-    cell, content = call(kernel, "run_code", code="for n in range(30): print('x' * 1000)\nlist(range(10**6))")
-    assert cell.stdout.count("x" * 1000) == 30
-    assert len(content) < 30_000
-    assert "more" in content
-
-
-def test_a_stream_kept_by_the_code_prints_as_before(kernel):
-    kernel.ok("import logging, sys")
-    call(kernel, "run_code", code="handler = logging.StreamHandler(sys.stdout)")
-    kernel.ok("logging.getLogger('late').addHandler(handler)")
-    cell = kernel.ok("logging.getLogger('late').warning('later')")
-    assert cell.stdout == "later\n"
-    assert kernel.ok("handler.stream._kept.getvalue()").result == "''"
+    is_error, result = kernel.value("agent.trace.tool_calls[['is_error', 'result_text']].astype(str).iloc[-1].tolist()")
+    assert is_error == "True"
+    assert result.startswith("Error: ")
+    assert says in result
 
 
 def test_code_sees_only_an_explicit_namespace(kernel):
@@ -122,31 +95,19 @@ def number_of(cell):
 
 
 def test_the_outputs_of_a_cell_can_be_read(kernel):
-    cell = kernel.ok("print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]")
-    content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
-    source = "print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]"
-    knows = kernel.ok("hasattr(get_ipython().history_manager, 'outputs')").result == "True"
+    source = "print('one')\nhandle = display({'text/plain': 'old'}, raw=True, display_id=True)\n[1, 2]"
+    cell = kernel.ok(source)
+    kernel.ok("handle.update({'text/plain': 'shown'}, raw=True)")
+    knows = kernel.value("hasattr(get_ipython().history_manager, 'outputs')")
     printed = "Printed:\none\n" if knows else ""  # from IPython 9 on
+    content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
     assert content == f"In [{number_of(cell)}]:\n{source}\n{printed}Displayed:\nshown\nReturned:\n[1, 2]"
-    awaited = kernel.ok("await asyncio.sleep(0)\n7")
-    assert call(kernel, "read_cell_outputs", number=number_of(awaited))[1].endswith("Returned:\n7")
+    failed = call(kernel, "read_cell_outputs", number=number_of(kernel.run("x = 1\nmissing / 2")))[1]
+    assert "Raised:\nError: NameError: name 'missing' is not defined" in failed
+    assert "line 2, in <module>: missing / 2" in failed
     silent = kernel.ok("nothing = 1")
     assert call(kernel, "read_cell_outputs", number=number_of(silent))[1].endswith("nothing = 1\nNo output is known.")
     assert "there is no cell In [9999]: the last one is In [" in call(kernel, "read_cell_outputs", number=9999)[1]
-
-
-def test_an_updated_display_is_read_in_its_current_state(kernel):
-    cell = kernel.ok("handle = display({'text/plain': 'before'}, raw=True, display_id=True)")
-    kernel.ok("handle.update({'text/plain': 'after'}, raw=True)")
-    assert call(kernel, "read_cell_outputs", number=number_of(cell))[1].endswith("Displayed:\nafter")
-
-
-def test_an_error_is_read_with_the_line_that_raised_it(kernel):
-    cell = kernel.run("x = 1\nmissing / 2")
-    content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
-    assert "Raised:\nError: NameError: name 'missing' is not defined" in content
-    assert "line 2, in <module>: missing / 2" in content
-    assert "SyntaxError" in call(kernel, "read_cell_outputs", number=number_of(kernel.run("x =")))[1]
 
 
 def test_the_last_cell_with_output_is_read_and_its_plot_is_an_image(kernel):
@@ -160,25 +121,11 @@ def test_the_last_cell_with_output_is_read_and_its_plot_is_an_image(kernel):
     assert base64.b64decode(image).startswith(b"\x89PNG")
 
 
-def test_kept_displays_are_limited(kernel):
-    kernel.ok("outputs = get_ipython().magics_manager.registry['AgentMagics'].outputs")
-    large = kernel.ok("display({'text/plain': 'x' * 10**6, 'image/png': 'A' * 10**7}, raw=True)")
-    assert len(call(kernel, "read_cell_outputs", number=number_of(large))[1]) < 8_000
-    many = kernel.ok("for n in range(200): display(n)")
-    content = call(kernel, "read_cell_outputs", number=number_of(many))[1]
-    assert (content.count("Displayed:"), content[-3:]) == (50, "199")
-    for _ in range(60):
-        kernel.send("display(1)")
-    assert int(kernel.ok("len(outputs._displays)").result) <= 50
-    assert call(kernel, "read_cell_outputs", number=number_of(large))[1].endswith("No output is known.")
-
-
 def test_after_unloading_nothing_is_kept(kernel):
     kernel.ok("%unload_ext nbagent")
     try:
         cell = kernel.ok("display({'text/plain': 'unseen'}, raw=True)\n7")
         content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
-        assert content.endswith("Returned:\n7")
-        assert "Displayed" not in content
+        assert content.endswith("raw=True)\n7\nReturned:\n7")
     finally:
         kernel.ok("%load_ext nbagent")

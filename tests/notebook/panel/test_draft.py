@@ -1,10 +1,9 @@
 """The question before it is sent, in a real kernel: what it mentions and carries, and what it would cost."""
 
 import base64
-import json
 
 import pytest
-from support.panels import Panel, history, result
+from support.panels import Panel, result
 from support.property_tools import PNG
 
 pytestmark = pytest.mark.kernel
@@ -56,10 +55,7 @@ def test_the_line_says_what_would_be_sent_and_what_it_costs(kernel):
     panel = Panel(kernel)
     panel.type("Is @penguins like @cell:1 or @nobody, ann@example.org?")
     until_below(panel, "@penguins · DataFrame 2×2 · about", "@cell:1 · In [1] · about", " tokens · about $0.00")
-    assert 'title="DataFrame: 2 rows x 2 columns' in "".join(below(panel))
     assert "nobody" not in "".join(below(panel))
-    panel.type("Is @missing.csv?")
-    until_below(panel, "@missing.csv can&#x27;t be attached: there is no such file")
     panel.type("")
     panel.until(lambda: not below(panel))
     assert kernel.value("len(agent.trace.calls), seen") == (0, [])
@@ -78,17 +74,14 @@ def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
     kernel.ok("penguins.loc[2] = ['Chinstrap', 3733]")
     panel.click("Send")
     panel.until_text("answer 1")
-    kernel.ok("content, = seen; before, _, after = content.partition('\\n\\n')")
-    assert kernel.value("before") == "Is it @penguins?"
-    sent = kernel.value("after")
-    assert sent.startswith('<attached name="@penguins" about="DataFrame 3×2">\nDataFrame: 3 rows x 2 columns')
-    assert "Chinstrap" in sent
+    own, _, attached = kernel.value("seen[0].partition('\\n\\n')")
+    assert own == "Is it @penguins?"
+    assert attached.startswith('<attached name="@penguins" about="DataFrame 3×2">\nDataFrame: 3 rows x 2 columns')
     kernel.ok("del penguins")
     panel.click("Retry")
     panel.until_text("answer 2")
     assert kernel.value("seen[0] == seen[1]") is True
     panel.until(lambda: "> Is it @penguins?\n> [@penguins: DataFrame 3×2]\nanswer 2" in panel.saved["text/plain"])
-    assert "<summary><code>@penguins</code>" in panel.saved["text/html"]
     kernel.ok(HELPERS.partition("seen")[0])
 
 
@@ -105,8 +98,8 @@ def test_a_file_that_is_not_there_gives_the_question_back(kernel):
     assert result(kernel, "[part['type'] for part in seen[0]]") == "['text', 'image', 'text']"
 
 
-def test_attachments_come_back_with_the_question(kernel, tmp_path):
-    kernel.ok(f"agent = Agent(Gated('begun ', 'ended', {str(tmp_path / 'gate')!r}))")
+def test_attachments_come_back_with_the_question(kernel):
+    kernel.ok("agent = Agent(Gated('begun ', 'never'))")
     panel = Panel(kernel)
     panel.ask("one")
     panel.until_text("begun")
@@ -122,15 +115,12 @@ def test_attachments_come_back_with_the_question(kernel, tmp_path):
     kernel.ok("agent.provider = ScriptedProvider(answer)")
     panel.click("Send")
     panel.until_text("answer 1")
-    assert not panel.find(tooltip="Remove plot.png")
-    for again in (panel, Panel(kernel)):  # also one that shows the past
-        again.click("Edit")
-        again.until(lambda again=again: again.find(description="Your question", value="two"))
-        again.until(lambda again=again: again.find(tooltip="Remove plot.png"))
-        again.ask("two")
-        again.until(lambda again=again: again.find(description="Edit"))
-    assert kernel.value("[[part['type'] for part in content] for content in seen]") == [["text", "image", "text"]] * 3
-    assert history(kernel).count("'user'") == 2
+    again = Panel(kernel)  # shows the past
+    again.click("Edit")
+    again.until(lambda: again.find(description="Your question", value="two") and again.find(tooltip="Remove plot.png"))
+    again.ask("two")
+    again.until_text("answer 2")
+    assert kernel.value("[[part['type'] for part in content] for content in seen]") == [["text", "image", "text"]] * 2
 
 
 def test_a_conversation_with_attachments_is_saved_and_loaded(kernel, tmp_path):
@@ -154,25 +144,3 @@ def test_text_from_code_reads_no_files(kernel, tmp_path):
     kernel.ok(f"panel.ask('Is @{secret}?')")
     panel.until_text("answer 1")
     assert kernel.value("seen") == [f"Is @{secret}?"]
-
-
-def test_a_question_that_is_refused_does_not_wait_for_the_kernel_any_more(kernel, tmp_path):
-    (tmp_path / "film.mp4").write_bytes(b"\x00")
-    question = f"What is in @{tmp_path / 'film.mp4'}?"
-    panel = Panel(kernel)
-    page = next(comm for comm, state in panel.tree() if "announcement" in state)
-    kernel.tell(page, method="custom", content={"ask": question, "number": 0.25})
-    panel.until_text("film.mp4 can't be attached: ")
-    panel.until(lambda: {"taken": 0.25} in kernel.told(page))
-    assert panel.find(description="Your question", value=question)
-
-
-def test_suggestions_and_files_that_are_refused(kernel):
-    panel = Panel(kernel)
-    page = tells(panel, {"complete": "peng"})
-    wanted = {"typed": "peng", "suggestions": [["@penguins", "DataFrame 2×2"]]}
-    panel.until(lambda: json.loads(json.dumps(kernel.told(page)))[-1:] == [wanted])
-    tells(panel, {"attach": "paper.pdf"}, b"%PDF-1.7")
-    panel.until_text("paper.pdf can't be attached: ")
-    tells(panel, {"attach": "film.mp4"})
-    panel.until_text("film.mp4 can't be attached: it is too large.")

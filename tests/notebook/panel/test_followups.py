@@ -47,69 +47,44 @@ def sources(kernel):
     return kernel.value("list(agent.trace.runs['source'])")
 
 
-def test_a_click_puts_a_suggestion_into_the_box_and_sends_nothing(kernel):
-    panel = opened(kernel)
-    panel.ask("heaviest?")
-    panel.until(lambda: offered(panel) == SHOWN)
-    panel.click("And by sex?")
-    panel.until(lambda: panel.find(description="Your question", value="And by sex?"))
-    panel.click("Plot it")
-    panel.until(lambda: panel.find(description="Your question", value="Plot it"))
-    assert sources(kernel) == ["panel", "followups"]
-    assert kernel.value("agent.trace.runs['cost_usd'].tolist()")[1] == 5e-05
-    assert kernel.value("[m.text for m in agent.conversation_history]") == ["heaviest?", "Gentoo."]
-    assert "User: heaviest?\\nAssistant: Gentoo." in kernel.ok("agent.provider.requests[-1][0][-1].text").result
-    panel.until(lambda: "$0.0001" in panel.text)  # the meter counts what was asked for it
-    assert "By island?" not in panel.saved["text/html"]
-    panel.click("Send")
-    panel.until(lambda: offered(panel) == SHOWN and "Plot it" in panel.text)
-
-
-def test_nothing_is_asked_unless_it_is_switched_on(kernel):
+def test_nothing_is_asked_unless_it_is_switched_on_and_what_is_asked_costs(kernel):
     panel = opened(kernel, on=False)
     panel.ask("heaviest?")
     panel.usable(description="Retry")
-    assert "Follow-ups are off" in str(kernel.run("%agent followups").messages)
     assert kernel.ok("%agent followups on").stdout.startswith("After each answer in a panel")
     kernel.ok("%%agent\nin a cell")
     panel.ask("and?")
     panel.until(lambda: offered(panel) == SHOWN)
+    panel.until(lambda: "$0.0001" in panel.text)  # the meter counts it
     kernel.ok("%agent followups off")
     panel.until(lambda: not offered(panel))
     panel.ask("last")
     panel.until(lambda: panel.text.count("Gentoo.") == 4)
     panel.usable(description="Retry")
     assert sources(kernel) == ["panel", "magic", "panel", "followups", "panel"]
+    assert kernel.value("[m.text for m in agent.conversation_history][-2:]") == ["last", "Gentoo."]
 
 
-@pytest.mark.parametrize("how", ["type", "ask", "cell", "undo"])
+@pytest.mark.parametrize("how", ["type", "ask", "cell"])
 def test_they_are_dropped_when_the_person_goes_on(kernel, how):
     panel = opened(kernel)
     kernel.ok("held.clear()")
     panel.ask("heaviest?")
     panel.until(lambda: sources(kernel) == ["panel", "followups"])
-    if how == "type":
-        panel.type("No, ")
-    elif how == "ask":
-        panel.ask("next")
-    else:
-        kernel.ok({"cell": "%%agent\nin a cell", "undo": "%agent undo"}[how])
-    kernel.ok("while agent.trace.runs.loc[agent.trace.runs['source'] == 'followups', 'status'].iloc[0] == 'running':\n"
-              "    await asyncio.sleep(0.01)")  # fmt: skip
+    goes_on = {"type": panel.type, "ask": panel.ask, "cell": lambda text: kernel.ok(f"%%agent\n{text}")}
+    goes_on[how]("No, ")
+    kernel.ok("while agent.trace.runs['status'].iloc[1] == 'running': await asyncio.sleep(0.01)")
     assert kernel.value("agent.trace.runs['status'].iloc[1]") == "interrupted"
     assert offered(panel) == []
 
 
-def test_a_failure_is_no_trouble_and_hostile_texts_are_texts(kernel):
+def test_a_failure_is_no_trouble(kernel):
     panel = opened(kernel)
     kernel.ok("suggests, before = RuntimeError('no luck'), suggests")
     panel.ask("one")
     panel.until(lambda: sources(kernel) == ["panel", "followups"])
     assert result(kernel, "agent.trace.runs['status'].tolist()") == "['ok', 'error']"
     assert "no luck" not in panel.text
-    kernel.ok("suggests = '<img src=x onerror=hit(1)>\\u202e\\nb\\x1b[2J'")
-    panel.ask("two")
-    panel.until(lambda: offered(panel) == ["<img src=x onerror=hit(1)>⟨U+202E⟩", "b"])
     kernel.ok("suggests = before")
 
 
@@ -121,4 +96,3 @@ def test_suggestions_are_short_lines_without_hidden_characters():
 
 def test_marks_of_lists_and_emphasis_are_left_out():
     assert suggested("Here:\n\n1. **One?**\n2) `two`\n* three\n• four") == ["Here:", "One?", "two"]
-    assert suggested("") == []

@@ -1,6 +1,7 @@
 """Which words of a question name something, what they become in the message, and what completes them."""
 
 import json
+import re
 import types
 from dataclasses import dataclass, field
 
@@ -72,41 +73,28 @@ def test_only_what_names_something_is_resolved(folder):
             mentions.resolve(missing)
 
 
-@pytest.mark.parametrize("value", [PENGUINS, PENGUINS["species"], {"a": [1, 2]}, "text", np.eye(3), None])
-def test_a_variable_is_converted_as_in_braces(value):
-    found = Mentions(Shell(value=value)).resolve("value")
-    assert found.content == format_result(value)
-    assert Mentions(Shell(penguins=PENGUINS)).resolve("penguins").about == "DataFrame 344×2"
-
-
-def test_a_picture_stays_a_picture(folder):
+def test_each_kind_of_value_becomes_what_the_model_reads(folder):
+    found = Mentions(Shell(value=PENGUINS)).resolve("value")
+    assert (found.content, found.about) == (format_result(PENGUINS), "DataFrame 344×2")
+    assert Mentions(Shell()).resolve("cell:3").content == "In [3]:\nx + 1\nReturned:\n2"
     picture = PIL.Image.new("RGB", (30, 20))
     picture.save("plot.png")
     for found in (Mentions(Shell(p=picture)).resolve("p"), Mentions(None).resolve("plot.png")):
         assert [part["type"] for part in found.content] == ["image"]
     assert found.about == "image 30×20 png"
-    assert found.tokens > 900
-
-
-def test_a_cell_has_its_source_and_output():
-    found = Mentions(Shell()).resolve("cell:3")
-    assert found.content == "In [3]:\nx + 1\nReturned:\n2"
 
 
 def test_secrets_are_hidden_and_this_is_said(folder):
     (folder / ".env").write_text("OPENAI_API_KEY=sk-proj-0123456789abcdef\nDEBUG=1")
     users = pd.DataFrame({"name": ["Ann"], "password": ["hunter2"]})
-    shell = Shell(api_key="plain", users=users, config={"token": "a8Xk29sLq0pZ"}, url="db://ann:hunter2@host/x")
-    for word in ("api_key", "users", "config", "url", '".env"'):
-        found = Mentions(shell).resolve(word)
-        said = with_attachments("", [found])
+    shell = Shell(api_key="plain", users=users, config={"token": "a8Xk29sLq0pZ"})
+    for word in ("api_key", "users", "config", '".env"'):
+        said = with_attachments("", [Mentions(shell).resolve(word)])
         assert "secrets hidden" in said
-        for secret in ("plain", "hunter2", "a8Xk29sLq0pZ", "sk-proj"):
-            assert secret not in said
-    assert "hunter2" not in str(Mentions(shell).suggest("u"))
+        assert not re.search("plain|hunter2|a8Xk29sLq0pZ|sk-proj", said)
 
 
-def test_files_by_what_they_hold(folder):
+def test_files_by_what_they_hold(folder, monkeypatch):
     (folder / "m.csv").write_text("species,mass\nGentoo,5076\n")
     (folder / "my notes.md").write_text("Gentoo " * 50_000)
     (folder / "model.bin").write_bytes(b"\xff\x00\x01")
@@ -118,24 +106,9 @@ def test_files_by_what_they_hold(folder):
     assert len(notes.content) < 101_000
     with pytest.raises(ConfigurationError, match=r"neither text .* nor a PNG"):
         mentions.resolve("model.bin")
-    assert from_bytes("broken.csv", b'a,b\n"1').content == 'a,b\n"1'
-
-
-def test_a_file_that_is_too_large_is_not_read(folder, monkeypatch):
-    monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 1_000_000)
-    with (folder / "big.csv").open("wb") as file:
-        file.truncate(10**12)  # it takes no room on the disk
-    with pytest.raises(ConfigurationError, match="more than 1 MB. Load it into a variable"):
-        Mentions(None).resolve("big.csv")
-
-
-def test_a_broken_class_is_named():
-    class Broken:
-        def __str__(self):
-            raise RuntimeError("not today")
-
-    with pytest.raises(ConfigurationError, match="@b can't be attached: RuntimeError: not today"):
-        Mentions(Shell(b=Broken())).resolve("b")
+    monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100_000)
+    with pytest.raises(ConfigurationError, match="Load it into a variable"):
+        mentions.resolve('"my notes.md"')
 
 
 def test_suggestions_begin_with_the_newest_variable_and_run_no_code(folder):
@@ -144,22 +117,15 @@ def test_suggestions_begin_with_the_newest_variable_and_run_no_code(folder):
             raise AssertionError
 
     (folder / "data").mkdir()
-    (folder / "data" / "a b.csv").touch()
-    (folder / "pens.csv").touch()
-    (folder / ".hidden").touch()
+    for name in ("data/a b.csv", "pens.csv", ".hidden"):
+        (folder / name).touch()
     mentions = Mentions(Shell(pen=1, penguins=PENGUINS, odd=Odd()))
-    assert mentions.suggest("PEN") == [
-        ("@penguins", "DataFrame 344×2"),
-        ("@pen", "int 1"),
-        ("@pens.csv", "file"),
-    ]
+    assert mentions.suggest("PEN") == [("@penguins", "DataFrame 344×2"), ("@pen", "int 1"), ("@pens.csv", "file")]
     names = [name for name, _ in mentions.suggest("")]
     assert names == ["@odd", "@penguins", "@pen", "@cell:3", "@cell:2", "@cell:1", "@data/", "@pens.csv"]
     assert mentions.suggest("cell:3") == [("@cell:3", "x + 1")]
     assert mentions.suggest("data/") == [('@"data/a b.csv"', "file")]
-    assert mentions.suggest('"data/a') == [('@"data/a b.csv"', "file")]
     assert mentions.suggest(".h") == [("@.hidden", "file")]
-    assert mentions.suggest("no/such/") == []
 
 
 texts = st.text(alphabet=st.sampled_from('ab@<>/"\n attached=name'), max_size=30)
@@ -187,19 +153,13 @@ def test_the_bubble_and_the_plain_text_fold_attachments():
     assert '<div class="nbagent-you">Which?\nNow</div><details' in page
     assert "<script>" not in page
     assert len(page) < 30_000
-    assert turn_text([question, LLMMessage("assistant", "Gentoo")]).startswith(
-        "> Which?\nNow\n> [@<b>: DataFrame 344×2]"
-    )
+    assert turn_text([question]).startswith("> Which?\nNow\n> [@<b>: DataFrame 344×2]")
 
 
 def test_the_text_of_a_pdf():
     paper = from_bytes("paper.pdf", pdf("Gentoo are heaviest.", "Key: sk-proj-abcdefghijklmnopqrstuvwx0123456789"))
     assert paper.about == "PDF, 2 pages, secrets hidden"
     assert "Page 1\nGentoo are heaviest.\n\nPage 2" in paper.content
-    assert "abcdefghijkl" not in paper.content
-
-
-@pytest.mark.parametrize(("data", "reason"), [(b"%PDF-1.7 \xff\x00", "can't be read: "), (pdf(""), "has no text")])
-def test_a_pdf_without_text_is_refused(data, reason):
-    with pytest.raises(ConfigurationError, match=f"paper.pdf can't be attached: this PDF {reason}"):
-        from_bytes("paper.pdf", data)
+    for data, reason in ((b"%PDF-1.7 \xff\x00", "can't be read: "), (pdf(""), "has no text")):
+        with pytest.raises(ConfigurationError, match=f"paper.pdf can't be attached: this PDF {reason}"):
+            from_bytes("paper.pdf", data)

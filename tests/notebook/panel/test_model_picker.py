@@ -8,7 +8,7 @@ from support.kernels import Kernel
 from support.loopback import Answer, Loopback, claude_said, served
 from support.panels import Panel, script
 
-from nbagent.notebook.known_models import ModelFacts, known_models, model_facts
+from nbagent.notebook.known_models import ModelFacts, model_facts
 from nbagent.notebook.magics.completion import models as completed
 from nbagent.notebook.panel.model_picker import HEADS, MAX_ROWS, all_models, find_models, row_text
 from nbagent.providers.catalog import CATALOG, with_keys
@@ -43,23 +43,19 @@ def no_keys(monkeypatch):
 def test_what_is_not_known_is_a_dash():
     assert row_text("custom", "m", ModelFacts()).split("\t")[2:] == ["–\u2007", "–\u2007", "–", "–", "–", "–"]
     cells = row_text("claude", "claude-sonnet-5", model_facts("claude", "claude-sonnet-5"), window=1_000_000)
-    named = dict(zip(HEADS, cells.split("\t"), strict=True))
-    assert (named["$ in"].strip(), named["$ out"].strip(), named["Context"]) == ("2.00", "10.00", "1M")
-    assert [named[head] for head in ("Tools", "Images", "Thinks")] == ["✓"] * 3
+    assert [cell.strip() for cell in cells.split("\t")][2:] == ["2.00", "10.00", "1M", "✓", "✓", "✓"]
+    tiered = model_facts("gemini", "gemini-2.5-pro")
+    assert row_text("gemini", "gemini-2.5-pro", tiered).split("\t")[2:4] == ["1.25+", "10.00+"], "of short prompts"
 
 
 @pytest.mark.parametrize(
     ("spec", "tools", "images", "thinking"),
     [
-        ("openai:gpt-4o", None, None, False),
         ("openai:gpt-5.1", None, None, True),
         ("openai:o3-mini", None, False, True),
-        ("openai:something-new", None, None, None),
         ("zhipu:glm-5.2", True, False, True),
         ("openrouter:openrouter/auto", None, None, None),  # any model
-        ("ollama:qwen3", None, None, None),
         ("local:", None, False, None),
-        ("nobody:m", None, None, None),
     ],
 )
 def test_abilities_are_facts_of_the_catalogue_and_never_guessed(spec, tools, images, thinking):
@@ -67,38 +63,17 @@ def test_abilities_are_facts_of_the_catalogue_and_never_guessed(spec, tools, ima
     assert (facts.tools, facts.images, facts.thinking) == (tools, images, thinking)
 
 
-def test_prices_are_those_of_short_prompts_or_of_the_provider():
-    tiered = model_facts("gemini", "gemini-2.5-pro")
-    assert tiered.is_tiered
-    assert row_text("gemini", "gemini-2.5-pro", tiered).split("\t")[2:4] == ["1.25+", "10.00+"]
-    assert row_text("gemini", "x", tiered, {"input": 0.05, "output": 0}).split("\t")[2:4] == [
-        "0.05\u2007",
-        "free\u2007",
-    ]
-
-
 def test_used_and_ready_models_come_first_then_defaults_then_all_others(no_keys):
     no_keys.setenv("DEEPSEEK_API_KEY", "k")
     found = all_models(["custom:mine"], {})
     assert found[:3] == ["custom:mine", "deepseek:deepseek-v4-flash", "local"]
-    assert found[3:5] == ["openai:gpt-5.6-terra", "claude:claude-sonnet-5"]
     defaults = {f"{name}:{row.model}" for name, row in CATALOG.items() if row.model}
     assert defaults <= set(found[1:20])
-    for vendor in ("openai", "claude", "gemini"):
-        assert next(spec for spec in found if spec.startswith(f"{vendor}:")) == f"{vendor}:{CATALOG[vendor].model}"
     assert len(found) == len(set(found)) > 500
     assert not [spec for spec in found if spec.startswith(("replay", "scripted"))]
-
-
-def test_a_vendors_own_list_replaces_what_was_known(no_keys):
-    listed = {"claude": ["claude-new", "claude-sonnet-5"], "mine": ["m"]}
-    found = [spec for spec in all_models([], listed) if spec.startswith(("claude:", "mine:"))]
-    assert found == ["mine:m", "claude:claude-sonnet-5", "claude:claude-new"]
-
-
-def test_completion_and_picker_know_the_same_models(no_keys):
-    assert completed("claude:")[1:] == [spec for spec in all_models([], {}) if spec.startswith("claude:")]
-    assert completed("openai:")[1:] == [f"openai:{name}" for name in known_models("openai")]
+    assert completed("claude:")[1:] == [spec for spec in found if spec.startswith("claude:")], "as Tab does"
+    listed = all_models([], {"claude": ["claude-new", "claude-sonnet-5"]})
+    assert [spec for spec in listed if spec.startswith("claude:")] == ["claude:claude-sonnet-5", "claude:claude-new"]
 
 
 def test_words_are_found_in_any_order_over_vendor_and_model():
@@ -171,18 +146,16 @@ def test_a_click_on_a_row_switches_and_back(kernel):
     panel = opened(kernel)
     assert panel.models[0] == "m"
     assert state(panel, "picker-rows")["index"] == 0, "the model in use is marked"
-    sent = [json.dumps(m["content"]) for m in kernel.messages() if m["msg_type"].startswith("comm")]
-    assert sum(len(each) for each in sent if "gpt-5.6-terra" in each) < 20_000, "50 rows, not a thousand"
     panel.set({"value": "open_source:qwen"}, description="Search models")
     panel.until(lambda: panel.models == ["Use open_source:qwen"])
     panel.click_model(0)
     panel.until(lambda: state(panel, "model")["description"] == "qwen")
-    assert kernel.ok("agent.provider.model_name").result == "'qwen'"
+    assert kernel.value("agent.provider.model_name") == "qwen"
     assert panel.find(description="Search models") is None, "the picker has closed"
     panel.open_models()
     panel.until(lambda: panel.models[:2] == ["m", "qwen"])
     panel.click_model(0)
-    panel.until(lambda: kernel.ok("agent.provider is provider").result == "True")
+    panel.until(lambda: kernel.value("agent.provider is provider"))
 
 
 def test_a_click_is_not_lost_while_the_list_is_read(kernel):
@@ -202,35 +175,20 @@ def test_a_click_is_not_lost_while_the_list_is_read(kernel):
         kernel.ok("ModelPicker._read_models = read_models")
 
 
-def test_enter_waits_for_the_list(kernel):
-    kernel.ok(SLOW_READER)
-    try:
-        script(kernel, "'x'")
-        panel = Panel(kernel)
-        kernel.tell(panel.with_class("nbagent-model"), method="custom", content={"event": "click"})
-        panel.until(lambda: panel.with_class("nbagent-picker-rows") is None and panel.find(description="Search models"))
-        tell_script(panel, enter="local")
-        kernel.ok("may_read.set()")
-        panel.until(lambda: state(panel, "model")["description"].startswith("SmolLM2"))
-    finally:
-        kernel.ok("ModelPicker._read_models = read_models")
-
-
 def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):
     gate = tmp_path / "gate"
     kernel.ok(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
     panel = opened(kernel)
     panel.ask("go")
-    panel.until(lambda: state(panel, "model")["disabled"])
-    panel.until(lambda: panel.find(description="Search models") is None)
+    panel.until(lambda: state(panel, "model")["disabled"] and panel.find(description="Search models") is None)
     tell_script(panel, enter="open_source:qwen")
     kernel.ok("'the kernel has got the message'")
     gate.touch()
     panel.until_text("begun ended")
-    assert kernel.ok("agent.provider.model_name").result == "'gated'"
+    assert kernel.value("agent.provider.model_name") == "gated"
 
 
-@pytest.mark.parametrize("way", ["script", "field and button", "field and Enter"])
+@pytest.mark.parametrize("way", ["script", "field"])
 def test_a_typed_key_is_used_and_is_nowhere_to_be_read(kernel, vendor, way):
     vendor.answers = [Answer(claude_said("Here."), headers={"content-type": "text/event-stream"})]
     kernel.ok(f"import os; os.environ['ANTHROPIC_BASE_URL'] = {vendor.url!r}")
@@ -238,50 +196,23 @@ def test_a_typed_key_is_used_and_is_nowhere_to_be_read(kernel, vendor, way):
     panel = opened(kernel)
     tell_script(panel, enter="claude:claude-sonnet-5")
     panel.until_text("claude needs a key", "ANTHROPIC_API_KEY")
-    field = panel.usable(description="Key")
     if way == "script":
         tell_script(panel, key=KEY)
-    elif way == "field and button":
-        kernel.tell(field, method="update", state={"value": KEY}, buffer_paths=[])
-        panel.click("Use key")
     else:
-        kernel.tell(field, method="custom", content={"event": "submit"})
-        kernel.tell(field, method="update", state={"value": KEY}, buffer_paths=[])
+        kernel.tell(panel.usable(description="Key"), method="update", state={"value": KEY}, buffer_paths=[])
+        panel.click("Use key")
     panel.until(lambda: state(panel, "model")["description"] == "claude-sonnet-5")
     panel.ask("Where?")
     panel.until_text("Here.")
-    assert KEY in (
-        vendor.requests[-1].headers.get("x-api-key"),
-        vendor.requests[-1].headers.get("authorization", "")[7:],
-    )
-    everything = [
-        panel.saved,
-        kernel.messages(),
-        kernel.ok("(agent, agent.provider, list(vars(agent.provider)))").result,
-    ]
-    everything += [kernel.ok("agent.trace.runs.to_json() + agent.trace.calls.to_json() + str(os.environ)").result]
-    everything += [kernel.ok("import ipywidgets; repr(ipywidgets.Widget.get_manager_state())").result]
-    assert KEY not in repr(everything)
+    assert KEY in str(vendor.requests[-1].headers)
+    kernel.ok("import ipywidgets; trace = agent.trace.runs.to_json() + agent.trace.calls.to_json()")
+    shown = "agent, vars(agent.provider), trace, os.environ, ipywidgets.Widget.get_manager_state()"
+    assert KEY not in repr([panel.saved, kernel.messages(), kernel.ok(f"repr(({shown}))").result])
     kernel.ok("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')")
 
 
-def test_back_forgets_what_was_typed(kernel):
-    script(kernel, "'x'")
-    panel = opened(kernel)
-    panel.set({"value": "zhipu:glm-5.2"}, description="Search models")
-    panel.until(lambda: panel.models[0] == "glm-5.2")
-    panel.click_model(0)
-    panel.until_text("zhipu needs a key")
-    panel.set({"value": KEY}, description="Key")
-    panel.click("Back")
-    panel.until(lambda: panel.models and panel.find(description="Key") is None)
-    assert kernel.ok("nbagent.providers.catalog.CATALOG['zhipu'].api_key() is None").result == "True"
-    assert kernel.ok("agent.provider.model_name").result == "'m'"
-
-
-def test_a_vendors_list_is_asked_for_with_a_click_and_its_names_are_text(kernel, vendor):
-    names = [each.text for each in PAYLOADS]
-    listing = json.dumps({"data": [{"id": name} for name in names]}).encode()
+def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
+    listing = json.dumps({"data": [{"id": f"mine-{number}"} for number in range(9)]}).encode()
     vendor.answers = [Answer(b'{"error": {"message": "not today"}}', 400), Answer(listing)]
     kernel.ok(f"agent = Agent(nbagent.create_provider('open_source', base_url={vendor.url!r}, model='mine'))")
     panel = opened(kernel)
@@ -289,8 +220,6 @@ def test_a_vendors_list_is_asked_for_with_a_click_and_its_names_are_text(kernel,
     panel.click("Ask open_source for its list")
     panel.until_text("open_source: ", "not today")
     panel.click("Ask open_source for its list")
-    panel.until_text(f"open_source lists {len(set(names))} models.")
+    panel.until_text("open_source lists 9 models.")
     panel.set({"value": "open_source"}, description="Search models")
-    panel.until(lambda: len(panel.models) > 5)
-    assert "<script" not in panel.html().replace("<style", "")
-    assert [request.path for request in vendor.requests] == ["/models"] * 2
+    panel.until(lambda: "mine-3" in panel.models)

@@ -17,10 +17,6 @@ def asked(*turns):
     return agent.trace
 
 
-def test_an_empty_trace_has_no_timeline():
-    assert timeline_html(Agent(ScriptedProvider([])).trace) == NOTHING
-
-
 def test_each_step_has_a_lane_with_its_bars():
     page = timeline_html(asked(FunctionCall("add", {"a": 1, "b": 2}, "c")))
     assert re.findall("<span>(.*?)</span>", page) == ["go", "add(a=1, b=2)", "m"]
@@ -30,13 +26,9 @@ def test_each_step_has_a_lane_with_its_bars():
     assert re.search('class="nbagent-span-tool" title="tool: [0-9.]+ [mµ]?s"', page)
 
 
-def test_many_steps_share_a_few_lanes():
-    calls = [FunctionCall("add", {"a": number, "b": 1}, f"c{number}") for number in range(30)]
-    assert timeline_html(asked(*calls)).count("<span>") == 2
-
-
-def test_names_are_escaped():
-    page = timeline_html(asked(FunctionCall("<img src=x>", {}, "c")))
+def test_names_are_escaped_and_many_steps_share_a_few_lanes():
+    assert timeline_html(Agent(ScriptedProvider([])).trace) == NOTHING
+    page = timeline_html(asked(*(FunctionCall("<img src=x>", {}, f"c{number}") for number in range(30))))
+    assert page.count("<span>") == 2
     assert "&lt;img src=x&gt;" in page
     assert "<img" not in page
-    assert "nbagent-span-error" in page

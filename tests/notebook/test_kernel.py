@@ -37,39 +37,46 @@ def test_the_answer_streams_while_the_model_still_runs(kernel, tmp_path):
 
 DOING = {
     "model": "agent.provider = Gated('so far', 'never')",
-    "async tool": "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
-    "sync tool": "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
     "main thread tool": "@tool(main_thread=True)\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
 }
 
 
-@pytest.mark.parametrize(
-    ("doing", "prefix"),
-    [("model", ""), ("async tool", ""), ("main thread tool", ""), ("model", "%%time\n"), ("sync tool", "%%time\n")],
-    ids=["model", "async tool", "main thread tool", "model in the background loop", "sync tool in the background loop"],
-)
+@pytest.mark.parametrize(("doing", "prefix"), [("model", ""), ("main thread tool", ""), ("model", "%%time\n")])
 def test_interrupt(kernel, tmp_path, doing, prefix):
     mark = tmp_path / "started"
-    with_tool = doing != "model"
-    if with_tool:
-        script(kernel, "FunctionCall('wait', {}, 'c1')")
+    script(kernel, "FunctionCall('wait', {}, 'c1')")
     kernel.ok(DOING[doing].format(mark=str(mark)))
     cell = kernel.send(prefix + "%%agent\ngo")
-    kernel.until(cell, lambda: mark.exists() if with_tool else "so far" in cell.text)
+    kernel.until(cell, lambda: mark.exists() or "so far" in cell.text)
     kernel.interrupt()
-    kernel.wait(cell)
-    assert (cell.status, cell.error) == ("error", "KeyboardInterrupt")
+    assert kernel.wait(cell).error == "KeyboardInterrupt"
     assert "Interrupted." in cell.text
     assert "File " not in cell.traceback, "no traceback of our internals"
-    if not with_tool:
-        assert "so far" in cell.text
-        last = kernel.ok("agent.conversation_history[-1].content, agent.conversation_history[-1].interrupted")
-        assert last.result == "('so far', True)"
+    if doing == "model":
+        last = "agent.conversation_history[-1].text, agent.conversation_history[-1].interrupted"
+        assert kernel.value(last) == ("so far", True)
     script(kernel, "'still here'")
-    following = kernel.ok("%%agent\nand now?")
-    assert "still here" in following.text
-    runs = kernel.ok("agent.trace.runs['status'].tolist()")
-    assert runs.result == "['interrupted', 'ok']"
+    assert "still here" in kernel.ok("%%agent\nand now?").text
+    assert kernel.value("agent.trace.runs['status'].tolist()") == ["interrupted", "ok"]
+
+
+#: Code that is silent for ten minutes: an event loop that nothing wakes does not notice ipykernel's interrupt.
+SILENT = """
+async def silent(messages, functions):
+    open({mark!r}, 'w').close()
+    await asyncio.sleep(600)
+agent.provider = ScriptedProvider(silent)"""
+
+
+def test_a_cell_that_awaits_is_interrupted(kernel, tmp_path):
+    mark = tmp_path / "started"
+    kernel.ok(SILENT.format(mark=str(mark)))
+    cell = kernel.send("await agent.chat('go')")
+    kernel.until(cell, mark.exists)
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "CancelledError"
+    script(kernel, "'still here'")
+    assert kernel.value("(await agent.chat('and now?')).content") == "still here"
 
 
 LOOPING = """
@@ -104,16 +111,11 @@ def test_an_interrupted_sync_tool_stops(kernel, prefix):
     kernel.until(cell, lambda: "..." in cell.stdout and cell.stdout.count("begun") == 2)
     kernel.interrupt()
     assert kernel.wait(cell).error == "KeyboardInterrupt"
-    assert "count() " not in kernel.ok("import sys").stdout
-    running = "[t for t in sys._current_frames().values() if t.f_code.co_name == 'count']"
-    assert kernel.value(running) == []
+    kernel.ok("import sys")
+    assert kernel.value("[t for t in sys._current_frames().values() if t.f_code.co_name == 'count']") == []
     assert len(re.findall('nbagent-bad">interrupted</span> ', cell.html)) == 2
     table = kernel.value("agent.trace.tool_calls[['error_type', 'result_text']].values.tolist()")
     assert table == [["interrupted", "No result: the call was interrupted before it finished."]] * 2
-    spans = "[s.kind for s in lay_out(trace.calls, trace.tool_calls, trace.runs)[0] if s.label.strip() == 'count()']"
-    kernel.ok("from nbagent.trace.views.timeline import lay_out\ntrace = agent.trace")
-    assert kernel.value(spans) == ["error", "error"]
-    assert kernel.value("agent.trace.tool_calls['duration_s'].gt(0).map(bool).tolist()") == [True, True]
     assert kernel.ok("time.sleep(0.1)").stdout == ""
 
 
@@ -134,32 +136,6 @@ def test_code_that_ends_by_itself_is_named_and_prints_in_no_other_cell(kernel, t
     assert later.stdout == ""
 
 
-#: Code that is silent for ten minutes: an event loop that nothing wakes does not notice ipykernel's interrupt.
-SILENT = {
-    "model": """
-async def silent(messages, functions):
-    open({mark!r}, 'w').close()
-    await asyncio.sleep(600)
-agent.provider = ScriptedProvider(silent)""",
-    "async tool": "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
-    "sync tool": "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
-}
-
-
-@pytest.mark.parametrize("silent", SILENT)
-def test_a_cell_that_awaits_is_interrupted(kernel, tmp_path, silent):
-    mark = tmp_path / "started"
-    script(kernel, "FunctionCall('wait', {}, 'c1')")
-    kernel.ok(SILENT[silent].format(mark=str(mark)))
-    cell = kernel.send("await agent.chat('go')")
-    kernel.until(cell, mark.exists)
-    kernel.interrupt()
-    assert kernel.wait(cell).error == "CancelledError"
-    script(kernel, "'still here'")
-    assert kernel.ok("(await agent.chat('and now?')).content").result == "'still here'"
-    assert kernel.ok("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
-
-
 def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
     gate = tmp_path / "go"
     kernel.ok(f"agent.provider = Gated('a ', 'b', {str(gate)!r})")
@@ -173,22 +149,6 @@ def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
         kernel.ok(cell)
     assert second.stdout == "second 2\n"
     assert "a b" in third.text
-
-
-def test_print_and_plot_of_a_tool_land_in_its_cell(kernel):
-    script(kernel, "FunctionCall('draw', {}, 'c')", "'drawn'")
-    kernel.ok(
-        "import matplotlib.pyplot as plt\n@tool\ndef draw() -> str:\n    print('printed inside')\n"
-        "    plt.plot([1, 2])\n    return 'ok'"
-    )  # fmt: skip
-    cell = kernel.send("%%agent\ndraw it")
-    after = kernel.send("1 + 1")
-    kernel.ok(cell)
-    kernel.ok(after)
-    assert cell.stdout == "printed inside\n"
-    assert sum("image/png" in bundle for bundle in cell.displays) == 1
-    assert not after.displays
-    assert kernel.ok("plt.get_fignums()").result == "[]"
 
 
 def test_a_picture_of_the_trace_stands_alone_in_its_cell(kernel):
@@ -214,31 +174,13 @@ def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
 
 
 @pytest.mark.parametrize(
-    "way", ["%%time\n%%agent\nx", "%%capture kept\n%%agent\nx", "get_ipython().run_cell_magic('agent', '', 'x')"]
-)
-def test_under_other_magics_and_from_code(kernel, way):
-    script(kernel, "'the answer'")
-    cell = kernel.ok(way)
-    assert cell.of("error") == []
-    if "capture" in way:
-        cell = kernel.ok("kept.show()")
-        assert cell.stdout == ""
-    assert "the answer" in cell.text
-
-
-@pytest.mark.parametrize(
     ("cell", "says"),
     [
         ("%%agent\n", "%%agent is a cell magic, but the cell body is empty"),
         ("%%agent\n  \n", "no question"),
-        (
-            "thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')",
-            "thing: expected an Agent, got int",
-        ),
-        ("%%agent -m nobody:model\nx", "nobody"),
+        ("thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')", "thing: expected an Agent, got int"),
         ("%%agent --max-iterations -1\nx", "max_iterations"),
         ("%%agent -m claude:claude-sonnet-5\nx", "ANTHROPIC_API_KEY"),
-        ("agent = Agent('nosuch:model')\nget_ipython().run_cell_magic('agent', '', 'x')", "nosuch"),
     ],
 )
 def test_a_wrong_cell_raises_before_any_request(kernel, cell, says):
@@ -247,8 +189,7 @@ def test_a_wrong_cell_raises_before_any_request(kernel, cell, says):
     assert wrong.status == "error"
     assert says in str(wrong.messages)
     assert len(str(wrong.messages).split("File ")) < 3, "no traceback of our internals"
-    if "nosuch" not in cell:
-        assert kernel.ok("agent.provider.requests").result == "[]"
+    assert kernel.value("agent.provider.requests") == []
 
 
 def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):

@@ -37,46 +37,36 @@ def kernel(shared):
 
 @pytest.mark.parametrize(
     "call",
-    [
-        "await agent.map(words, '{word}', concurrency=1)",
-        "agent.map_sync(words, '{word}', concurrency=1)",
-    ],
+    ["await agent.map(words, '{word}', concurrency=1)", "agent.map_sync(words, '{word}', concurrency=1)"],
     ids=["await", "sync"],
 )
 def test_the_stop_button_keeps_what_is_done(kernel, call):
-    kernel.run("Halting.halt = 'ccc'")
+    kernel.ok("Halting.halt = 'ccc'")
     cell = kernel.send(call)
     kernel.until(cell, lambda: "waiting" in cell.stdout)
     kernel.interrupt()
-    kernel.wait(cell)
-    assert cell.status == "error"
-    done = kernel.ok("agent.last_map.status.tolist()")
-    assert done.result == "['ok', 'ok', 'left', 'left']"
-    kernel.run("Halting.halt = None")
-    going_on = kernel.ok(f"frame = {call}\nframe.status.tolist(), Halting.asked")
-    assert going_on.result == "(['ok', 'ok', 'ok', 'ok'], ['a', 'bb', 'ccc', 'ccc', 'dddd'])"
+    assert kernel.wait(cell).status == "error"
+    assert kernel.value("agent.last_map.status.tolist()") == ["ok", "ok", "left", "left"]
+    kernel.ok("Halting.halt = None")
+    going_on = kernel.value(f"({call}).status.tolist(), Halting.asked")
+    assert going_on == (["ok", "ok", "ok", "ok"], ["a", "bb", "ccc", "ccc", "dddd"])
 
 
 def test_a_cell_asks_about_each_row(kernel):
+    shown = kernel.ok("%%agent --map words --dry-run\nHow long is {word}?").result
+    assert "user: How long is bb?" in shown
+    assert kernel.value("Halting.asked") == []
     cell = kernel.ok("%%agent --map words -o counted --shape Word\n{word}")
     assert "letters" in cell.result
-    kept = kernel.ok("counted.letters.tolist(), counted.index.tolist()")
-    assert kept.result == "([1, 2, 3, 4], [1, 1, 2, 3])"
-
-
-def test_a_cell_shows_what_it_would_send(kernel):
-    cell = kernel.ok("%%agent --map words --dry-run\nHow long is {word}?")
-    assert "user: How long is bb?" in cell.result
-    assert kernel.ok("Halting.asked").result == "[]"
+    assert kernel.value("counted.letters.tolist(), counted.index.tolist()") == ([1, 2, 3, 4], [1, 1, 2, 3])
 
 
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
         ("%%agent --map wrods\n{word}", "--map wrods: there is no such variable; did you mean words?"),
-        ("%%agent --map words\n{wrod}", "no columns named 'wrod'; did you mean word?"),
+        ("%%agent --map words -m local -s 'Be rude.'\n{wrod}", "no columns named 'wrod'; did you mean word?"),
         ("%%agent --map words --new\n{word}", "--new does not go with --map"),
-        ("%%agent --shape Word\nHi", "--shape goes with --map"),
     ],
 )
 def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
@@ -84,30 +74,16 @@ def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
     assert failed.status == "error"
     assert problem in failed.traceback + failed.stderr  # the latter of wrong options
     assert "File " not in failed.traceback
-    assert kernel.ok("Halting.asked").result == "[]"
+    assert kernel.value("Halting.asked, agent.provider.vendor, agent.system_prompt") == ([], "scripted", None)
 
 
-COSTLY = "costly = Agent(ScriptedProvider(lambda *_: 'fine', price={'input': 0, 'output': 1e6}))"
-OVER = f"{COSTLY}\n(await costly.map(words, '{{word}}', budget=3)).status.tolist()"
-
-
-def test_a_map_over_its_budget_asks_the_person(kernel):
-    cell = kernel.send(OVER)
+def test_a_map_over_its_budget_asks_the_person_and_is_refused_where_nobody_is(kernel):
+    kernel.ok("costly = Agent(ScriptedProvider(lambda *_: 'fine', price={'input': 0, 'output': 1e6}))")
+    over = "(await costly.map(words, '{word}', budget=3)).status.tolist()"
+    assert "pass allow_partial=True" in kernel.run(over, allow_stdin=False).traceback
+    cell = kernel.send(over)
     prompt = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
     assert "4 rows may cost about $800.00" in prompt
     assert prompt.endswith("Begin?\n[y/N] ")
     kernel.client.input("y")
-    kernel.wait(cell)
-    assert (cell.status, cell.result) == ("ok", "['ok', 'ok', 'ok', 'ok']")
-
-
-def test_a_map_over_its_budget_is_refused_where_nobody_is(kernel):
-    cell = kernel.run(OVER, allow_stdin=False)
-    assert cell.status == "error"
-    assert "pass allow_partial=True" in cell.traceback
-
-
-def test_a_wrong_cell_changes_nothing(kernel):
-    cell = kernel.run("%%agent --map words -m local -s 'Be rude.'\nWhat is {nope}?")
-    assert "there are no columns named 'nope'. The data has word." in cell.reply["content"]["evalue"]
-    assert kernel.ok("(agent.provider.vendor, agent.system_prompt)").result == "('scripted', None)"
+    assert kernel.ok(cell).result == "['ok', 'ok', 'ok', 'ok']"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.kernels import TIMEOUT, Kernel
+from support.kernels import TIMEOUT
 from support.mcp_servers import PLAYGROUND
 from support.panels import Panel
 
@@ -11,20 +11,19 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
-            pytest.skip("kernels before ipykernel 7 take clicks between cells only")
-        kernel.ok(f"""
-            import sys
-            from nbagent import MCPServer
-            import nbagent.notebook.display.approval
-            nbagent.notebook.display.approval.SHOWN_WITHIN_S = {TIMEOUT}
-            agent = Agent(ScriptedProvider([FunctionCall('play_order', {{}}), 'done'] * 3), tools=[])
-            agent.use(MCPServer(sys.executable, {PLAYGROUND!r}, name='play'));
-            """)
-        yield kernel
-        kernel.ok("await agent.aclose()")
+def kernel(shared):
+    if not shared.takes_clicks:
+        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
+    shared.ok(f"""
+        import sys
+        from nbagent import MCPServer
+        import nbagent.notebook.display.approval
+        nbagent.notebook.display.approval.SHOWN_WITHIN_S = {TIMEOUT}
+        agent = Agent(ScriptedProvider([FunctionCall('play_order', {{}}), 'done'] * 3), tools=[])
+        agent.use(MCPServer(sys.executable, {PLAYGROUND!r}, name='play'));
+        """)
+    yield shared
+    shared.ok("await agent.aclose()")
 
 
 def test_the_question_is_a_form_below_the_cell(kernel):

@@ -1,7 +1,5 @@
 """Skills in a real kernel: `%agent skills`, and `/name` in cells and in the panel, with completion."""
 
-import json
-
 import pytest
 from support.kernels import TIMEOUT, Kernel
 from support.panels import Panel
@@ -52,13 +50,11 @@ def test_the_table(kernel):
     shown = kernel.ok("%agent skills").of("execute_result")[-1]["data"]
     assert "tea" in shown["text/plain"]
     assert "off: it is broken" in shown["text/plain"]
-    assert "bad/SKILL.md:" not in shown["text/plain"].partition("error")[0]
     assert "the description is missing" in shown["text/plain"]
     assert "Washes &lt;b&gt;pots&lt;/b&gt;." in shown["text/html"]
     kernel.ok("agent = Agent(ScriptedProvider(answer))")
     assert kernel.ok("%agent skills").result.startswith("No skills:")
     assert "calculator" in kernel.ok("%agent skills use").result
-    assert kernel.run("%agent skills us").error == "UsageError"
 
 
 def test_a_name_in_a_cell_activates_a_skill(kernel):
@@ -75,13 +71,6 @@ def test_a_name_in_a_cell_activates_a_skill(kernel):
         assert last(kernel) == (plain, False)
 
 
-def test_a_cell_that_runs_again_activates_it_again(kernel):
-    for _ in range(2):
-        kernel.ok("%%agent\n/tea Make some.", cell_id="c1")
-        assert "Pour" in last(kernel)[0]
-    assert kernel.value("len(agent.conversation_history)") == 3
-
-
 def test_a_dry_run_shows_what_skills_add(kernel):
     text = kernel.ok("%%agent --dry-run\n/tea Make some.").text
     assert "- tea: Makes tea." in text
@@ -91,31 +80,22 @@ def test_a_dry_run_shows_what_skills_add(kernel):
     assert "skills add" not in kernel.ok("%%agent --dry-run --no-tools\nHello").text
 
 
-@pytest.mark.parametrize(
-    ("code", "matches"),
-    [
-        ("%%agent\n/te|", ["/tea", "/teapot"]),
-        ("%%agent agent\n/|", ["/tea", "/teapot"]),
-        ("%%agent\n/tea /teap|", ["/teapot"]),
-        ("%%agent\nIs /te|", ["/te"]),
-        ("%agent skills |", ["use", "trust", "distrust", "reload"]),
-    ],
-)
-def test_completion(kernel, code, matches):
-    before = code.removesuffix("|")
-    request = kernel.client.complete(before, len(before))
-    while (reply := kernel.client.get_shell_msg(timeout=TIMEOUT))["parent_header"]["msg_id"] != request:
-        pass
-    assert reply["content"]["matches"] == matches
+def test_completion(kernel):
+    for code, matches in (
+        ("%%agent\n/te", ["/tea", "/teapot"]),
+        ("%%agent\nIs /te", ["/te"]),
+        ("%agent skills ", ["use", "trust", "distrust", "reload"]),
+    ):
+        request = kernel.client.complete(code, len(code))
+        while (reply := kernel.client.get_shell_msg(timeout=TIMEOUT))["parent_header"]["msg_id"] != request:
+            pass
+        assert reply["content"]["matches"] == matches
 
 
 def test_a_name_in_the_panel_activates_a_skill(kernel):
     panel = Panel(kernel)
-    page = next(comm for comm, state in panel.tree() if "suggestions" in state.get("_esm", ""))
-    kernel.tell(page, (), method="custom", content={"complete": "/te"})
-    panel.until(lambda: "Makes tea." in json.dumps(kernel.messages(), default=str))
     panel.ask("/tea Make some.")
-    panel.until(lambda: "answer 1" in panel.text)
+    panel.until_text("answer 1")
     text, pinned = last(kernel)
     assert pinned
     assert "Pour {water}." in text

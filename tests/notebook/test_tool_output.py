@@ -8,11 +8,8 @@ from support.hostile import PAYLOADS
 from support.panels import Panel, result, script
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.core import events, tool_output
 from nbagent.core.tool_output import MAX_DISPLAYS, MAX_IMAGES, MAX_TEXT, current_output
-from nbagent.notebook.display import transcript as transcript_module
 from nbagent.notebook.display.tool_call import outputs_html
-from nbagent.notebook.display.transcript import Transcript
 
 TOOLS = """
 import sys, warnings
@@ -32,12 +29,6 @@ def work() -> str:
     'Work.'
     show()
     while not os.path.exists(gate): time.sleep(0.01)
-    print('at the end')
-    return 'ok'
-@tool(main_thread=True)
-def on_main() -> str:
-    'Work.'
-    show()
     print('at the end')
     return 'ok'
 """
@@ -71,16 +62,13 @@ def test_a_panel_shows_it_live_and_later(kernel, tmp_path):
     assert "at the end" not in panel.text
     (tmp_path / "gate").touch()
     panel.until_text("at the end", "done")
-    outputs = json.loads(
-        result(kernel, "agent.trace.tool_calls['outputs'].iloc[0]")[1:-1].encode().decode("unicode_escape")
-    )
+    outputs = json.loads(kernel.value("agent.trace.rows('tool_calls')[0]['outputs']"))
     assert outputs[0] == {"stream": "stdout", "text": "printed\n"}
     assert any("image/png" in part for part in outputs)
     later = Panel(kernel)
     shown_in(later)
     assert "at the end" in later.text
     assert not published(kernel, "printed"), "nothing is left for the log console"
-    assert not published(kernel, "take care")
     assert not published(kernel, "image/png")
 
 
@@ -104,15 +92,10 @@ def test_a_panel_shows_widgets_live_and_their_text_later(kernel):
     panel = Panel(kernel)
     panel.ask("go")
     panel.until_text("done")
-    slider = kernel.value("slider.model_id")
-    live = [state["outputs"][0]["data"] for state in kernel.widgets().values() if state.get("outputs")]
-    assert [each["application/vnd.jupyter.widget-view+json"]["model_id"] == slider for each in live] == [True, False]
-    assert f'data-nbagent-widget="{slider}"' in panel.html()
+    assert f'data-nbagent-widget="{kernel.value("slider.model_id")}"' in panel.html()
     kept = json.loads(kernel.value("agent.trace.rows('tool_calls')[0]['outputs']"))
     assert [part["text/plain"][:9] for part in kept] == ["IntSlider", "counting:"]
-    assert kept[0]["widget"] == slider
-    later = Panel(kernel)
-    later.until_text("IntSlider(value=7)", "counting:")
+    Panel(kernel).until_text("IntSlider(value=7)", "counting:")
 
 
 @pytest.mark.kernel
@@ -131,53 +114,38 @@ def test_a_cell_shows_it_as_usual_and_a_panel_beside_it_too(kernel, tmp_path):
 
 
 @pytest.mark.kernel
-def test_of_tools_on_the_main_thread_too(kernel):
-    script(kernel, "FunctionCall('on_main', {}, 'c')", "'done'")
-    panel = Panel(kernel)
-    panel.ask("go")
-    panel.until_text("done")
-    shown_in(panel)
-    assert "at the end" in panel.text
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize(
-    ("place", "show"), [("panel", ""), ("panel", "\nplt.show()"), ("panel", "\nplt.gcf()"), ("cell", "\nplt.show()")]
-)
-def test_the_plots_of_run_code_are_shown_once_and_go_to_the_model(kernel, place, show):
+@pytest.mark.parametrize("show", [";", "\nplt.show()"])
+def test_the_plots_of_run_code_are_shown_once_and_go_to_the_model(kernel, show):
     kernel.ok("from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools")
-    code = f"import matplotlib.pyplot as plt\nplt.plot([3, 1, 2]){';' if not show else ''}{show}\nNone"
-    call = f"FunctionCall('run_code', {{'code': {code!r}}}, 'c')"
-    kernel.ok(f"agent = Agent(ScriptedProvider([{call}, 'seen']), tools=kernel_tools(), approve=lambda *_: True)")
-    if place == "cell":
-        cell = kernel.ok("%%agent\nplot")
-        assert sum("image/png" in bundle for bundle in cell.displays) == 1
-        assert "data:image/png" not in cell.html
+    call = FunctionCall("run_code", {"code": f"import matplotlib.pyplot as plt\nplt.plot([3, 1, 2]){show}\nNone"})
+    turns = f"[FunctionCall('run_code', {call.arguments!r}), 'seen'] * 2"
+    kernel.ok(f"agent = Agent(ScriptedProvider({turns}), tools=kernel_tools(), approve=lambda *_: True)")
+    cell = kernel.ok("%%agent\nplot")
+    assert sum("image/png" in bundle for bundle in cell.displays) == 1
+    assert "data:image/png" not in cell.html
     panel = Panel(kernel)
-    if place == "panel":
-        panel.ask("plot")
-    panel.until_text("seen")
     panel.until(lambda: panel.html().count('src="data:image/png;base64,') == 1)
-    kinds = "[part['type'] for part in agent.conversation_history[2].content]"
-    assert result(kernel, kinds) == "['image']"
+    panel.ask("again")
+    panel.until(lambda: panel.text.count("seen") == 2 and panel.html().count('src="data:image/png;base64,') == 2)
+    kinds = "[[part['type'] for part in agent.conversation_history[n].content] for n in (2, 6)]"
+    assert result(kernel, kinds) == "[['image'], ['image']]"
     assert kernel.value("plt.get_fignums()") == []
 
 
 # -- without a kernel -------------------------------------------------------------------------------------------------
 
 
-def of_call(act):
-    """Run a tool that gets its `ToolOutput`. Returns the agent and the events that its observers saw."""
+def outputs_of(act):
+    """What the trace keeps of a tool that gets its `ToolOutput`."""
 
     def tool() -> str:
         """Work."""
         act(current_output.get())
         return "ok"
 
-    agent, seen = Agent(ScriptedProvider([FunctionCall("tool", {}, "c"), "done"]), tools=[tool]), []
-    agent.observers.append(seen.append)
+    agent = Agent(ScriptedProvider([FunctionCall("tool", {}, "c"), "done"]), tools=[tool])
     agent.chat_sync("go")
-    return agent, seen
+    return agent.trace.tool_calls["outputs"].iloc[0]
 
 
 def test_output_is_bounded():
@@ -186,32 +154,19 @@ def test_output_is_bounded():
             output.write(f"{number} " * 1000)
             output.display({"text/plain": "x" * 1000, "image/png": "A" * (MAX_IMAGES // 3)})
 
-    agent, _ = of_call(act)
-    row = agent.trace.tool_calls["outputs"].iloc[0]
-    assert len(row) < MAX_TEXT * 2 + MAX_IMAGES + MAX_DISPLAYS * 1_100
-    assert len(json.loads(row)) <= 2 * MAX_DISPLAYS
+    assert len(outputs_of(act)) < MAX_TEXT * 2 + MAX_IMAGES + MAX_DISPLAYS * 1_100
 
 
-def test_a_progress_bar_keeps_its_last_state():
-    agent, _ = of_call(lambda output: [output.write(f"\r{n} %", "stderr") for n in range(100)])
-    assert agent.trace.tool_calls["outputs"].iloc[0] == '[{"stream":"stderr","text":"99 %"}]'
-
-
-def test_an_updated_display_replaces_the_old_one_and_clearing_forgets():
+def test_only_the_last_state_is_kept():
     def act(output):
         output.write("gone")
         output.clear()
+        for percent in range(100):
+            output.write(f"\r{percent} %", "stderr")
         output.display({"text/plain": "before"}, "id")
         output.display({"text/plain": "after"}, "id", update=True)
 
-    agent, _ = of_call(act)
-    assert agent.trace.tool_calls["outputs"].iloc[0] == '[{"text/plain":"after"}]'
-
-
-def test_nothing_is_recorded_without_output():
-    agent, seen = of_call(lambda output: None)
-    assert agent.trace.tool_calls["outputs"].isna().all()
-    assert not any(isinstance(event, events.ToolPrinted) for event in seen)
+    assert outputs_of(act) == '[{"stream":"stderr","text":"99 %"},{"text/plain":"after"}]'
 
 
 LIVE = re.compile(
@@ -222,22 +177,8 @@ LIVE = re.compile(
 )
 
 
-@pytest.mark.parametrize("kind", ["text", "text/plain", "text/html"])
+@pytest.mark.parametrize("kind", ["text", "text/html"])
 def test_hostile_output_is_harmless(kind):
     pages = {payload.text: outputs_html([{kind: payload.text}])[0] for payload in PAYLOADS}
     inside = {text: re.sub(r"^<div[^>]*>|</div>$", "", page) for text, page in pages.items()}
     assert [text for text, page in inside.items() if LIVE.search(page)] == []
-
-
-def test_the_elapsed_time_of_a_running_tool(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(transcript_module, "monotonic", lambda: now[0])
-    shown = Transcript()
-    about = {"tool_call_id": "t"}
-    shown.feed(events.ToolCall("", "f", {}, about))
-    shown.feed(events.ToolStarted("", "f", {}, about))
-    assert "running…<" in shown.html()
-    now[0] = 112.4
-    assert "running… 12 s" in shown.html()
-    assert shown.has_running_tools
-    assert tool_output.INTERVAL_S < 1

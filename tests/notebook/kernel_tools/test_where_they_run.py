@@ -73,10 +73,7 @@ def test_from_a_panel_while_a_sync_cell_runs_it_waits_and_says_so(kernel, tmp_pa
 
 
 def test_without_a_notebook():
-    calls = [
-        FunctionCall("list_variables", {"pattern": "fra*"}),
-        FunctionCall("run_code", {"code": "print(len(frame))"}),
-    ]
+    calls = [FunctionCall("list_variables", {}), FunctionCall("run_code", {"code": "print(len(frame))"})]
     tools = kernel_tools({"frame": pd.DataFrame({"size": [1, 2]})})
     agent = Agent(ScriptedProvider([calls, "done"]), tools=tools, approve=lambda *_: True)
     listed, ran = (call["result"] for call in agent.chat_sync("go").function_calls)

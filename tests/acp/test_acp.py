@@ -11,10 +11,8 @@ import pytest_asyncio
 from acp import schema
 from support.acp_editor import edited
 
-from nbagent.acp.content import parts_of, stop_reason, title_of
-from nbagent.cli import main
+from nbagent.acp.content import stop_reason, title_of
 from nbagent.core.results import AgentResult
-from nbagent.errors import ConfigurationError
 
 APP = '''
 import asyncio, os, sys
@@ -28,10 +26,6 @@ def remove(path: str) -> str:
     os.system("echo printed by a process")
     assert sys.stdin.read() == ""
     return f"removed {path}"
-
-def fail() -> None:
-    """Fail."""
-    raise ValueError("it is broken")
 
 async def answer(messages, functions):
     last = messages[-1]
@@ -57,7 +51,6 @@ async def answer(messages, functions):
 
 registry = FunctionRegistry()
 registry.register("remove", "", remove, approve=True)
-registry.register("fail", "", fail)
 agent = Agent(ScriptedProvider(answer), registry, "You help.", limits=Limits(max_tool_calls=3))
 '''
 
@@ -83,8 +76,7 @@ def process(one_process):
 
 @module_loop
 async def test_two_conversations_at_once(process):
-    editor, client, folder = process.editor, process.client, process.folder
-    ready = process.ready
+    editor, client, folder, ready = process.editor, process.client, process.folder, process.ready
     assert (ready.protocol_version, ready.agent_info.name) == (acp.PROTOCOL_VERSION, "nbagent")
     assert ready.agent_capabilities.prompt_capabilities.image
     one, two = [(await client.new_session(cwd=str(folder))).session_id for _ in range(2)]
@@ -95,21 +87,16 @@ async def test_two_conversations_at_once(process):
         return (await client.prompt(session_id=session, prompt=blocks)).stop_reason
 
     assert (await ask(one, "hello"), editor.text()) == ("end_turn", "1: hello")
-    assert (await ask(two, "hi"), editor.text()) == ("end_turn", "1: hi")
-    both = await asyncio.gather(ask(one, "again"), ask(two, "once more"))
-    assert (both, editor.text(one), editor.text(two)) == (["end_turn"] * 2, "2: again", "2: once more")
+    both = await asyncio.gather(ask(one, "again"), ask(two, "hi"))
+    assert (both, editor.text(one), editor.text(two)) == (["end_turn"] * 2, "2: again", "1: hi")
     await ask(one, "think")
     assert [each.content.text for each in editor.of(schema.AgentThoughtChunk)] == ["Well."]
-    await ask(one, "call fail")
-    assert editor.of(schema.ToolCallStart)[0].status == "pending"
-    assert editor.of(schema.ToolCallProgress)[0].status == "in_progress"
-    assert editor.of(schema.ToolCallProgress)[-1].status == "failed"
     link = acp.resource_link_block("notes.txt", "file:///notes.txt")
     inside = acp.resource_block(acp.embedded_text_resource("file:///a.py", "x = 1"))
     await ask(two, "show ", link, inside)
     for shown in ("[notes.txt](file:///notes.txt)", "x = 1", f"folder {folder}", "You help."):
         assert shown in editor.text()
-    for reason, expected in {"length": "max_tokens", "content_filter": "refusal", "stop": "end_turn"}.items():
+    for reason, expected in {"length": "max_tokens", "content_filter": "refusal"}.items():
         assert await ask(two, f"end {reason}") == expected
 
 
@@ -127,17 +114,15 @@ async def test_calls_that_need_approval_are_asked_about(process):
     assert await remove(one, "allow") == ("completed", "removed a.txt", 1)
     ((call, options),) = editor.asked
     assert (call.title, call.raw_input) == ('remove {"path": "a.txt"}', {"path": "a.txt"})
-    assert call.tool_call_id == editor.of(schema.ToolCallStart)[0].tool_call_id
     assert [option.kind for option in options] == ["allow_once", "allow_always", "reject_once"]
-    for answer in ("reject", "cancelled", "made_up"):
-        status, text, asked = await remove(one, answer)
-        assert (status, "not approved" in text, asked) == ("failed", True, 1)
+    for answer in ("cancelled", "made_up"):
+        status, text, _ = await remove(one, answer)
+        assert (status, "not approved" in text) == ("failed", True)
     assert await remove(one, "allow_tool") == ("completed", "removed a.txt", 1)
     assert await remove(one, "") == ("completed", "removed a.txt", 0)
     assert (await remove(two, "reject"))[0] == "failed"  # another session, another user perhaps
     told = (folder / "stderr").read_text()
-    for printed in ("while the file is loaded", "by a tool", "by a process"):
-        assert f"printed {printed}" in told
+    assert [f"printed {where}" in told for where in ("while the file", "by a tool", "by a process")] == [True] * 3
 
 
 @module_loop
@@ -157,17 +142,18 @@ async def test_cancel_withdraws_a_question_and_the_session_goes_on(process):
 
 @module_loop
 async def test_failures_are_told_and_end_nothing(process):
-    server = schema.SseMcpServer(type="sse", name="s", url="http://127.0.0.1:1", headers=[])
     client = process.client
     session = (await client.new_session(cwd="/")).session_id
-    for question, code in (("crash", -32603), ("", -32602)):
+    for code, said, session_id, block in (
+        (-32603, "", session, acp.text_block("crash")),
+        (-32602, "", session, acp.text_block("")),
+        (-32602, "no session 'x'", "x", acp.text_block("hello")),
+        (-32602, "audio", session, acp.audio_block("AA==", "audio/wav")),
+    ):
         with pytest.raises(acp.RequestError) as failure:
-            await client.prompt(session_id=session, prompt=[acp.text_block(question)])
-        assert failure.value.code == code
-    with pytest.raises(acp.RequestError, match="no session 'x'"):
-        await client.prompt(session_id="x", prompt=[acp.text_block("hello")])
-    with pytest.raises(acp.RequestError, match="audio"):
-        await client.prompt(session_id=session, prompt=[acp.audio_block("AA==", "audio/wav")])
+            await client.prompt(session_id=session_id, prompt=[block])
+        assert (failure.value.code, said in str(failure.value)) == (code, True)
+    server = schema.SseMcpServer(type="sse", name="s", url="http://127.0.0.1:1", headers=[])
     with pytest.raises(acp.RequestError, match="can't be used"):
         await client.new_session(cwd="/", mcp_servers=[server])
     assert (await client.prompt(session_id=session, prompt=[acp.text_block("on")])).stop_reason == "end_turn"
@@ -175,28 +161,23 @@ async def test_failures_are_told_and_end_nothing(process):
 
 async def test_garbage_is_answered_with_errors_and_the_end_of_input_ends_the_process(tmp_path):
     (tmp_path / "app.py").write_text(APP)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py")),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    request = {"jsonrpc": "2.0", "id": 7, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
-    odd = [b"garbage", b"[1]", b"5", b'{"method": 5}', b"\xff\xfe", b"[" * 100_000, b'{"id": 1}', b"{}"]
-    wrong = [
-        {**request, "method": "session/prompt", "params": {"sessionId": 5}},
-        {**request, "method": "no/such"},
-        {**request, "params": [1]},
-    ]
-    lines = [*odd, *(json.dumps(each).encode() for each in wrong), json.dumps(request).encode()]
-    waiting = {**request, "id": 8, "method": "session/prompt"}
-    process.stdin.write(b"\n".join(lines) + b"\n")
-    answers = [json.loads(await process.stdout.readline()) for _ in range(10)]
+    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py")]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(*command, **pipes)
+
+    def send(method, params):
+        request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+
+    process.stdin.write(b'garbage\n[1]\n{"method": 5}\n\xff\xfe\n')
+    send("session/prompt", {"sessionId": 5})
+    send("no/such", {})
+    send("session/new", {"cwd": "/", "mcpServers": []})
+    answers = [json.loads(await process.stdout.readline()) for _ in range(7)]
     codes = sorted(answer["error"]["code"] for answer in answers if "error" in answer)
-    assert codes == [-32700] * 3 + [-32602] * 2 + [-32601] + [-32600] * 3
+    assert codes == [-32700, -32700, -32602, -32601, -32600, -32600]
     (session,) = [answer["result"]["sessionId"] for answer in answers if "result" in answer]
-    waiting["params"] = {"sessionId": session, "prompt": [{"type": "text", "text": "wait"}]}
-    process.stdin.write(json.dumps(waiting).encode() + b"\n")
+    send("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "wait"}]})
     while b"waiting" not in await process.stderr.readline():
         pass
     process.stdin.close()  # in the middle of an answer
@@ -204,21 +185,11 @@ async def test_garbage_is_answered_with_errors_and_the_end_of_input_ends_the_pro
     assert process.returncode == 0
 
 
-def test_prompts_and_results_in_the_words_of_both():
-    assert title_of("f", {}) == "f"
+def test_titles_are_short_and_limits_have_the_protocols_words():
     assert len(title_of("f", {"a": "x" * 1000})) < 120
     reasons = {"iterations": "max_turn_requests", "total_tokens": "max_tokens", "cost": "max_turn_requests"}
     for limit, reason in reasons.items():
         assert stop_reason(AgentResult(status="limit", limit_reason=limit)) == reason
-    assert stop_reason(AgentResult(status="denied")) == "end_turn"
-    with pytest.raises(ConfigurationError, match="audio"):
-        parts_of([acp.audio_block("AA==", "audio/wav")])
-
-
-def test_a_wrong_file_is_told_on_stderr(tmp_path, capfd):
-    with pytest.raises(SystemExit):
-        main(["acp", "a", "b"])
-    assert "usage" in capfd.readouterr().err
 
 
 PLANS = """
@@ -238,11 +209,6 @@ async def test_a_plan_is_an_update_of_the_plan(tmp_path):
         session = (await client.new_session(cwd=str(tmp_path))).session_id
         await client.prompt(session_id=session, prompt=[acp.text_block("Go")])
     plans = [[(each.content, each.status) for each in plan.entries] for plan in editor.of(schema.AgentPlanUpdate)]
-    assert plans == [
-        [("Load", "in_progress"), ("Plot", "pending")],
-        [("Load", "completed"), ("Tell", "in_progress")],
-    ]
+    assert plans == [[("Load", "in_progress"), ("Plot", "pending")], [("Load", "completed"), ("Tell", "in_progress")]]
     (failed,) = editor.of(schema.ToolCallStart)
-    assert (failed.status, editor.of(schema.ToolCallProgress)) == ("failed", [])
-    assert "nonsense" in failed.title
-    assert editor.text() == "Done."
+    assert (failed.status, "nonsense" in failed.title) == ("failed", True)

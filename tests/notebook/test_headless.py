@@ -62,9 +62,7 @@ def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_networ
 
 def test_without_ids_the_trace_knows_the_number_that_the_saved_cell_has(folder):
     """nbclient skips texts, empty cells and those with a tag, and tells the kernel neither position nor id."""
-    setup = (
-        "%load_ext nbagent\nfrom nbagent import Agent, ScriptedProvider\nagent = Agent(ScriptedProvider(['a', 'b']))"
-    )
+    setup = "%load_ext nbagent\nfrom nbagent import Agent, ScriptedProvider\nagent = Agent(ScriptedProvider(['a']))"
     asked = notebook(setup, "", "%%agent\nx", "print(agent.trace.rows('runs')[0]['cell_id'])")
     asked.cells.insert(1, nbformat.v4.new_code_cell("1 / 0", metadata={"tags": ["skip-execution"]}))
     executed = NotebookClient(asked, kernel_name="tested").execute().cells

@@ -57,18 +57,11 @@ async def soon(do):
     await asyncio.sleep(0)
     do()
 """
+CANCEL = 'task = asyncio.create_task(agent_for().chat("hi")); await soon(task.cancel); await task'
 #: How a request ends: the code, what the server answers, and what the traceback says.
 SENT = [
-    (
-        'task = asyncio.create_task(agent_for().chat("hi")); await soon(task.cancel); await task',
-        "nothing",
-        "CancelledError",
-    ),
-    (
-        'task = asyncio.create_task(agent_for().chat("hi")); await soon(task.cancel); await task',
-        "half",
-        "CancelledError",
-    ),
+    (CANCEL, "nothing", "CancelledError"),
+    (CANCEL, "half", "CancelledError"),
     ('await agent_for(timeout=0.3).chat("hi")', "nothing", "ProviderTimeoutError"),
     ('await agent_for(timeout=0.3).chat("hi")', "half", "ProviderTimeoutError"),
     ('await agent_for().chat("hi")', "refuse", "AuthenticationError"),

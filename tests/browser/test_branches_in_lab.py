@@ -15,7 +15,6 @@ def answer(messages, functions):
 agent = Agent(ScriptedProvider(answer, model="claude-sonnet-5"))
 ChatPanel(agent)"""
 )
-TRAP = "<img src=x onerror=document.title='hit'> Which\u202e species?"
 
 
 def opened(lab, name):
@@ -27,13 +26,9 @@ def opened(lab, name):
 def answered(panel, text):
     ask(panel, text)
     last = panel.locator(".nbagent-entry").last
-    expect(last.locator(".nbagent-you")).to_have_text(visible(text))
+    expect(last.locator(".nbagent-you")).to_have_text(text)
     last.locator(".nbagent-foot").wait_for()
     expect(panel.locator(".nbagent-busy")).to_have_count(0)
-
-
-def visible(text):
-    return text.replace("\u202e", "⟨U+202E⟩")
 
 
 def shown(panel, *questions):
@@ -69,24 +64,3 @@ def test_an_earlier_question_is_edited_and_its_versions_are_switched(lab):
     shown(panel, "one", "zwei", "drei")
     answered(panel, "vier")
     expect(panel.get_by_role("status")).to_have_text("Answer 4 to 'vier', after ['one', 'zwei', 'drei'].")
-
-
-def test_a_new_chat_begins_and_the_other_one_goes_on(lab):
-    page, panel = opened(lab, "chats.ipynb")
-    begin, box = panel.get_by_role("button", name="New chat"), panel.get_by_label("Your question")
-    expect(begin).to_be_disabled()
-    answered(panel, TRAP)
-    begin.click()
-    expect(panel.locator(".nbagent-you")).to_have_count(0)
-    expect(box).to_be_focused()
-    answered(panel, "another")
-    conversations = panel.get_by_role("combobox", name="Conversations")
-    expect(conversations.locator("option")).to_have_text(["another · 1 question", visible(TRAP) + " · 1 question"])
-    page.set_viewport_size({"width": 800, "height": 1000})
-    assert panel.locator(".nbagent-top").bounding_box()["height"] < 80, "two rows"
-    page.set_viewport_size({"width": 1280, "height": 1200})
-    conversations.select_option(index=1)
-    expect(panel.locator(".nbagent-you")).to_have_count(1)
-    answered(panel, "and more")
-    expect(panel.get_by_role("status")).to_contain_text("Answer 2 to 'and more'")
-    assert "hit" not in page.title()

@@ -124,35 +124,6 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab):
     assert "By year, by island." in shown.locator("details[open]").nth(0).inner_text()
 
 
-WIPE = """
-wiped = []
-@tool(approve=True)
-def wipe(table: str, rows: int = 1) -> str:
-    '''Delete rows.'''
-    wiped.append((table, rows))
-    return f"{rows} rows of {table} are gone."
-agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "rows": 3}, "c"), "Done."] * 2)"""
-LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
-
-
-def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab):
-    page = lab.run("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
-    page.get_by_role("button", name="Edit", exact=True).click()
-    assert outputs(page).nth(0).locator(".nbagent-side").inner_text() == "waiting for you…"
-    page.locator(".nbagent-ask textarea").fill('{"table": "cities", "rows": 2}')
-    page.get_by_role("button", name="Approve", exact=True).click()
-    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')")
-    page.get_by_role("button", name="Deny", exact=True).press("Enter")
-    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")")
-    assert page.locator(".nbagent-ask").count() == 0
-    said = " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
-    assert 'approved as edited: wipe(table="cities", rows=2)' in said
-    assert 'denied: wipe(table="cities", rows=3)' in said
-    first = outputs(page).nth(0).inner_text()
-    order = [first.index(text) for text in ("✓", "approved as edited", "Done.", "scripted")]
-    assert order == sorted(order), "call, question and answer stand in the order in which they came"
-
-
 FORMS = """
 table = "| species | n |\\n|---|--:|\\n| Gentoo | 1,230 |"
 code = ["```python\\nfound = counts['n'].sum()\\n```", "```python\\nfound = 0\\n```"]

@@ -71,16 +71,6 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     lab.close_others()
 
 
-def test_without_a_clipboard_the_old_way_of_copying_is_taken(lab):
-    page = opened(lab, "code-insecure.ipynb")
-    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
-    copy = page.locator(".jp-Cell").nth(1).get_by_role("button", name="Copy").first
-    copy.click()
-    expect(page.get_by_role("button", name="Copied")).to_be_focused()
-    page.evaluate("delete navigator.clipboard")
-    assert clipboard(page) == CODE
-
-
 SETUP_FIX = """%load_ext nbagent
 from nbagent import Agent, ScriptedProvider
 answer = 'The list has **one** number.\\n```python\\nnumbers = [1]\\nnumbers[0]  # the first\\n```'

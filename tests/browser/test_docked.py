@@ -63,15 +63,3 @@ def test_the_tab_is_closed_and_the_cell_runs_again(lab):
     expect(tab).to_have_count(1)
     expect(panel).to_have_count(1)
     expect(panel.get_by_label("Your question")).to_be_in_viewport()
-
-
-def test_another_view_of_the_output_is_filled(lab):
-    page = lab.run("view.ipynb", [SETUP, "%agent panel", "'last'"])
-    page.get_by_placeholder("Shift-Enter").wait_for()
-    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
-    lab.command(page, "notebook:create-output-view")
-    panel = page.locator(".jp-LinkedOutputView .nbagent-panel")
-    panel.get_by_placeholder("Shift-Enter").wait_for()
-    view = page.locator(".jp-LinkedOutputView").bounding_box()
-    outer = assert_fills(panel, height=0.95 * view["height"])
-    assert outer["height"] <= view["height"] + 1

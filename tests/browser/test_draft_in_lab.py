@@ -10,7 +10,6 @@ from support.axe import serious
 from support.hostile import FOUND, PAYLOADS
 from support.lab import LOAD
 from support.papers import pdf
-from support.skill_folders import write_skill
 
 pytestmark = pytest.mark.browser
 
@@ -160,25 +159,3 @@ def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab):
     ours = "document.querySelectorAll('.nbagent-said, .nbagent-saved')"
     assert page.evaluate(f"() => ({FOUND})({ours})") == []
     assert page.evaluate("hits") == []
-
-
-def test_a_skill_is_completed_at_the_beginning_of_a_question(lab):
-    write_skill(lab.folder / "own-skills", "tea", "Makes tea.")
-    write_skill(lab.folder / "own-skills", "teapot", "Washes pots.")
-    page = lab.open(
-        "skill-draft.ipynb",
-        [f"{SETUP.removesuffix('panel')}agent.use(nbagent.SkillHost('own-skills', discover=False))\npanel"],
-    )
-    lab.command(page, "notebook:run-all-cells")
-    page.get_by_placeholder("Shift-Enter").wait_for()
-    panel = page.locator(PANEL)
-    box = panel.get_by_label("Your question")
-    box.press_sequentially("/te")
-    options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
-    expect(options).to_have_text(["/teaMakes tea.", "/teapotWashes pots."])
-    page.keyboard.press("Enter")
-    expect(box).to_have_value("/tea ")
-    expect(options).to_have_count(0)
-    page.keyboard.type("Is /te")
-    expect(options).to_have_count(0)
-    expect(panel.locator(".nbagent-draft")).to_contain_text("/tea · skill · about")

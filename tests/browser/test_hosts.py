@@ -1,11 +1,6 @@
-"""A notebook in Voila, and as a page from nbconvert without a network."""
+"""A notebook in Voila. Pages from nbconvert: `test_cell.py` and `test_kept_in_lab.py`."""
 
-import os
-
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 from support.lab import LOAD
 
@@ -54,20 +49,3 @@ def test_voila(lab):
     assert "denied" in cell, "nobody can answer a cell there"
     assert "Gentoo are heaviest." in cell
     lab.close_others()
-
-
-def test_nbconvert_without_a_network(lab):
-    cells = [nbformat.v4.new_code_cell(cell) for cell in (SETUP, "%%agent\nwipe it", "ChatPanel(agent)")]
-    environment = {**os.environ, "IPYTHONDIR": str(lab.folder / "ipython")}
-    made = NotebookClient(nbformat.v4.new_notebook(cells=cells), kernel_name="python3").execute(env=environment)
-    for has_state in (True, False):
-        if not has_state:
-            assert made.metadata.pop("widgets")["application/vnd.jupyter.widget-state+json"]["state"]
-        (lab.folder / "page.html").write_text(HTMLExporter().from_notebook_node(made)[0], "utf-8")
-        page = lab.visit_file(lab.folder / "page.html")
-        for shown in (page.locator(".nbagent").first, page.locator(".nbagent-saved")):
-            assert "Gentoo are heaviest." in shown.inner_text()
-            assert shown.is_visible()
-        page.locator(".nbagent summary").first.click()
-        assert "nobody is at this notebook" in page.locator(".nbagent details[open]").first.inner_text()
-        lab.close_others()

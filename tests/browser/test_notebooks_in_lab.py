@@ -1,4 +1,4 @@
-"""Tutorial notebooks in real JupyterLab: they run from top to bottom, and exported pages are read offline.
+"""Tutorial notebooks in real JupyterLab: they run from top to bottom.
 
 `make test` runs all of them in kernels. Here are those with a panel, and with calls that wait for approval.
 """
@@ -8,14 +8,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-each = pytest.mark.parametrize("name", ["04_panel.ipynb", "08_safety.ipynb"])
-
 #: Runs all cells to the end. What needs approval waits for the reader, who denies it: so does the saved notebook.
 RUN = """async () => {
     const deny = () => [...document.querySelectorAll('.jp-OutputArea button:enabled')].forEach(button => {
@@ -45,7 +42,7 @@ def results_of(cells):
     return found
 
 
-@each
+@pytest.mark.parametrize("name", ["04_panel.ipynb", "08_safety.ipynb"])
 def test_all_cells_run(lab, folder, name):
     page = lab.show(f"notebooks/{name}")
     page.evaluate(RUN)
@@ -60,19 +57,3 @@ def test_all_cells_run(lab, folder, name):
     assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
     assert results_of(cells) == results_of(nbformat.read(FOLDER / name, as_version=4).cells)
     expect(page.get_by_text("Error displaying widget")).to_have_count(0)
-
-
-@each
-def test_its_page_is_read_offline(lab, folder, name):
-    file = folder / name.replace(".ipynb", ".html")
-    file.write_text(HTMLExporter().from_filename(FOLDER / name)[0], "utf-8")
-    page = lab.visit_file(file)
-    saved = nbformat.read(FOLDER / name, as_version=4)
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"{saved.cells[0].source.splitlines()[0][2:]}¶")
-    expect(page.locator(".jp-CodeCell")).to_have_count(sum(cell.cell_type == "code" for cell in saved.cells))
-    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth)")
-    folded = page.get_by_text("A solution", exact=True)
-    expect(page.locator("details").last).not_to_have_attribute("open", "")
-    folded.click()
-    expect(page.locator("details").last.locator("pre").first).to_be_visible()
-    lab.close_others()

@@ -53,46 +53,6 @@ def until_text(page, text):
     until(page, "([text]) => document.querySelector('.nbagent-panel').innerText.includes(text)", text)
 
 
-SHOWS = '''import os, sys, time, warnings
-import matplotlib.pyplot as plt
-import pandas as pd
-@tool
-def study(n: int) -> str:
-    """Study."""
-    print("reading", n, "rows")
-    print("careful", file=sys.stderr)
-    display(pd.DataFrame({"species": ["Adelie", "<img src=x onerror=alert(1)>"], "mass": [3700.7, 5076.0]}))
-    for percent in range(0, 101, 10):
-        print(f"\\r{percent} %", end="", flush=True)
-    plt.figure(figsize=(4, 2))
-    plt.plot([1, 3, 2])
-    plt.show()
-    while not os.path.exists(GATE):
-        time.sleep(0.01)
-    return "studied"
-agent = script(FunctionCall("study", {"n": 3}, "s"), "Studied.")
-'''
-
-
-def test_what_a_tool_shows_stands_below_its_call_while_it_runs(lab, tmp_path):
-    gate = tmp_path / "gate"
-    page = opened(lab, "shows.ipynb", f"GATE = {str(gate)!r}\n{SHOWS}ChatPanel(agent)")
-    asks(page, "Study it")
-    panel = page.locator(".nbagent-panel").first
-    below = panel.locator(".nbagent-output")
-    try:
-        below.get_by_role("img").wait_for()
-        expect(below.first).to_contain_text("reading 3 rows")
-        expect(below.filter(has_text="100 %")).to_have_count(1)
-        expect(below.locator("table")).to_contain_text("<img src=x onerror=alert(1)>")
-        expect(panel.locator("summary").first).to_contain_text(re.compile(r"running… \d+ s"))
-    finally:
-        gate.touch()  # the tool ends then
-    until_text(page, "Studied.")
-    expect(below.get_by_role("img")).to_have_count(1)
-    assert page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stdout']").count() == 0
-
-
 def test_keyboard_and_screen_reader(lab):
     page = opened(lab, "keys.ipynb", "agent = script(clean, 'Dropped **11** rows.', 'Again.')\nChatPanel(agent)")
     panel = page.get_by_role("region", name="Chat with an agent")

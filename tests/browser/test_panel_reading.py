@@ -1,4 +1,4 @@
-"""Reading and writing in the panel: earlier questions, leaving an edit, scrolling back, the meter, who speaks."""
+"""Writing in the panel: earlier questions, leaving an edit, suggested questions."""
 
 import pytest
 from playwright.sync_api import expect
@@ -8,18 +8,13 @@ from support.lab import ask
 pytestmark = pytest.mark.browser
 
 SETUP = """%load_ext nbagent
-from nbagent import Agent, ChatPanel, Limits, LLMResponse, ScriptedProvider, Usage
-class Claude(ScriptedProvider):
-    vendor = "claude"
-def says(text):
-    return LLMResponse(text, None, "stop", {"usage": Usage(240_000, 10_000)})
+from nbagent import Agent, ChatPanel, ScriptedProvider
 """
 #: Whether the notebook would be saved with this text in the panel's output.
 SAVED = """text => {
     const cells = window.jupyterapp.shell.currentWidget.context.model.toJSON().cells;
     return JSON.stringify(cells.at(-1).outputs).includes(text);
 }"""
-AT_END = "() => !document.querySelector('.nbagent-jump') && -2 < document.querySelector('.nbagent-chat').scrollTop"
 
 
 def opened(lab, name, code, theme="JupyterLab Light"):
@@ -62,35 +57,11 @@ def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
     assert panel.locator(".nbagent-you").all_inner_texts() == ["one\ntwo <b>", "three"]
 
 
-def test_jump_to_latest_the_meter_and_who_speaks(lab):
-    code = """turns = [says("See https://example.org/a and javascript://x. \\n\\n" * 30), says("short")]
-agent = Agent(Claude(turns, model="claude-sonnet-5"), limits=Limits(max_cost=10))
-ChatPanel(agent, height="300px")"""
-    page, panel = opened(lab, "jump.ipynb", code)
-    jump = panel.get_by_role("button", name="Jump to latest")
-    asks(panel, "one", "240,000 in")
-    expect(jump).to_be_hidden()
-    links = panel.get_by_role("log").get_by_role("link")
-    assert set(links.evaluate_all("all => all.map(each => each.href)")) == {"https://example.org/a"}
-    page.wait_for_function(AT_END)
-    page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")
-    expect(jump).to_be_visible()
-    jump.press("Enter")
-    page.wait_for_function(AT_END)
-    expect(jump).to_be_hidden()
-    expect(panel.get_by_label("Your question")).to_be_focused()
-    meter = panel.get_by_role("img", name="Context: about 250,000 of 1,000,000 tokens (25%)")
-    expect(meter).to_contain_text("250,000 tokens")
-    assert "Spent in all: 250,000 tokens, $0.5800" in meter.get_attribute("title")
-    said = panel.get_by_role("log").inner_text().split()
-    assert said[:4] == ["You:", "one", "Agent:", "See"]
-
-
 FOLLOW_UPS = """
 lines = "By island?\\n<img src=x onerror=hit(1)> And by sex, for all of the years that were looked at?\\nPlot it"
 def say(messages, functions):
-    return lines if messages[0].text.startswith("You are given the end") else says("Gentoo.")
-agent = Agent(Claude(say, model="claude-sonnet-5"))
+    return lines if messages[0].text.startswith("You are given the end") else "Gentoo."
+agent = Agent(ScriptedProvider(say))
 ChatPanel(agent, followups=True)"""
 
 

@@ -58,37 +58,18 @@ ChatPanel(agent)
 )
 
 
-#: The left of each call and of the words in it, then the right of both.
-EDGES = """calls => calls.map((call) => {
-  const frame = call.getBoundingClientRect();
-  const words = call.querySelector(".nbagent-side").getBoundingClientRect();
-  return [frame.left, words.left, words.right, frame.right];
-})"""
-
-
 def test_how_far_a_tool_is_in_panels(lab, tmp_path):
-    page = lab.open(
-        "progress.ipynb", [f"gates = {str(tmp_path)!r}\n{PROGRESS}", "ChatPanel(agent)", "ChatPanel(agent)"]
-    )
+    page = lab.open("progress.ipynb", [f"gates = {str(tmp_path)!r}\n{PROGRESS}", "ChatPanel(agent)"])
     lab.command(page, "notebook:run-cell-and-select-next")
     panels = page.locator(".nbagent-panel")
     ask(panels, "How heavy is a Gentoo?")
     call = panels.locator("details")
-    expect(call).to_contain_text("25 %…")
     expect(call.locator("progress")).to_have_js_property("value", 0.25)
     lab.run_cell(page, 1)
-    expect(panels).to_have_count(2)
     expect(call).to_contain_text(["25 %…", "25 %…"])
-    call.first.locator("summary").click()
     (tmp_path / "words").touch()
     expect(call).to_contain_text(["page 6 of 8, $x$ <b>bold</b>, and"] * 2)
     expect(call.locator("progress")).to_have_count(0)
-    edges = call.evaluate_all(EDGES)  # in one step: each second the call is rendered again
-    assert len(edges) == 2
-    for edge in edges:  # however long the words are
-        assert edge == sorted(edge)
     (tmp_path / "end").touch()
     expect(panels).to_contain_text(["Gentoo is heavy."] * 2)
-    lab.run_cell(page, 2)
-    expect(panels).to_contain_text(["Gentoo is heavy."] * 3)
     expect(panels.get_by_text("page 6 of 8")).to_have_count(0)

@@ -1,12 +1,10 @@
 """A trace with many rows moves older ones to a temporary file: tables stay complete, memory is bounded."""
 
-import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
-import tracemalloc
 
 import numpy as np
 import pandas as pd

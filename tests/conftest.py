@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
+gc.disable()  # until all is collected: what tests are made of stays
 pytest.register_assert_rewrite("support")
 pytest_plugins = ["support.docstrings", "support.faults"]
 
@@ -50,6 +51,7 @@ def pytest_collection_finish() -> None:
     """What was collected, a million objects, stays to the end: the garbage collector need not look at it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

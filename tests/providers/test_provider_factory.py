@@ -13,9 +13,6 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers import (
     ClaudeProvider,
-    GeminiProvider,
-    MiniMaxProvider,
-    OpenAIProvider,
     OpenSourceProvider,
     create_provider,
     provider_names,
@@ -47,30 +44,14 @@ class Echo(LLMProvider):
         return LLMResponse(messages[-1].content)
 
 
-@pytest.mark.parametrize(
-    ("name", "cls"),
-    [
-        ("openai", OpenAIProvider),
-        ("claude", ClaudeProvider),
-        ("minimax", MiniMaxProvider),
-        ("gemini", GeminiProvider),
-        ("qwen", OpenSourceProvider),
-    ],
-)
-def test_names_make_providers(name, cls):
-    provider = create_provider(name, model="m1")
-    assert type(provider) is cls
-    assert (provider.vendor, provider.model_name) == (name, "m1")
-    assert provider.supports_function_calling()
-    by_name = create_provider(f"{name}:qwen3:4b")
-    assert (by_name.vendor, by_name.model_name) == (name, "qwen3:4b")
-
-
-def test_every_row_has_a_default_model_and_address():
+def test_names_make_providers_with_a_default_model_and_address():
     for name in CATALOG.keys() - {"local", "scripted", "replay"}:
         provider = create_provider(name)
+        assert provider.vendor == name
         assert provider.model_name
         assert provider.base_url.startswith("http")
+        by_name = create_provider(f"{name}:qwen3:4b")
+        assert (by_name.vendor, by_name.model_name) == (name, "qwen3:4b")
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are():

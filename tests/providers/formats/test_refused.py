@@ -99,17 +99,6 @@ async def test_learned_once_then_remembered(loopback, connect, kind, options, bo
     assert loopback.requests[2].json == again
 
 
-async def test_one_after_the_other(loopback, connect):
-    loopback.answers = [
-        refused(openai("Unsupported parameter: 'temperature'")),
-        refused(openai("Unsupported parameter: 'top_p'")),
-        GOOD["openai"],
-    ]
-    provider = connect("openai", temperature=0.5, top_p=0.5, seed=1)
-    assert [i.metadata["refused"] for i in await items_of(provider) if isinstance(i, Retry)] == ["temperature", "top_p"]
-    assert loopback.requests[-1].json["seed"] == 1
-
-
 async def test_each_provider_and_each_model_learns_for_itself(loopback, connect):
     loopback.answers = [refused(openai("Unsupported parameter: 'seed'")), GOOD["openai"]]
     provider = connect("openai", seed=1)

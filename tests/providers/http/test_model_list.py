@@ -5,10 +5,8 @@ import json
 import pytest
 from support.loopback import Answer
 
-from nbagent.core.messages import LLMResponse
 from nbagent.errors import AuthenticationError, InvalidResponseError
 from nbagent.providers import create_provider
-from nbagent.providers.base import LLMProvider
 from nbagent.providers.http import retry
 
 #: vendor -> where it lists, how the key is sent, how it answers
@@ -77,16 +75,6 @@ async def test_what_is_no_list(loopback, connect, vendor, body):
 
 
 async def test_providers_of_one_model():
-    class Echo(LLMProvider):
-        model_name = "echo"
-
-        def supports_function_calling(self):
-            return True
-
-        async def chat(self, messages, functions=None, temperature=None, **kwargs):
-            return LLMResponse("")
-
-    assert await Echo().model_list() == ["echo"]
     assert await create_provider("scripted").model_list() == ["scripted"]
     local = create_provider("local")
     assert await local.model_list() == [local.model_name]

@@ -100,13 +100,6 @@ def test_forcing_a_call_from_a_model_that_thinks(spec, options, sent):
         assert body(spec, "add", **options)["tool_choice"] == sent
 
 
-def test_an_error_names_the_cure_where_there_is_one():
-    with pytest.raises(ConfigurationError, match="while it thinks: pass thinking=False with it"):
-        body("deepseek:deepseek-v4-flash", "required")
-    with pytest.raises(ConfigurationError, match="can't be made to call a tool: pass 'auto' or 'none'"):
-        body("claude:claude-opus-5-5", "required")
-
-
 def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
     assert body("qwen:qwen-plus", "required", [ADD])["tool_choice"] == CHAT_ADD
     with pytest.raises(ConfigurationError, match="'auto', 'none' or a tool's name"):
@@ -114,6 +107,10 @@ def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
 
 
 def test_a_choice_that_is_none_is_refused_with_what_there_is():
+    with pytest.raises(ConfigurationError, match="while it thinks: pass thinking=False with it"):
+        body("deepseek:deepseek-v4-flash", "required")
+    with pytest.raises(ConfigurationError, match="can't be made to call a tool: pass 'auto' or 'none'"):
+        body("claude:claude-opus-5-5", "required")
     with pytest.raises(ConfigurationError, match="tool_choice: .*'add' or 'mul', got 'sub'"):
         body("openai:gpt-4o", "sub")
     with pytest.raises(ConfigurationError, match="'required' needs tools"):

@@ -86,15 +86,6 @@ async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
     assert response.usage == Usage(8, 4)  # of both requests
 
 
-async def test_without_tools_it_answers_as_its_inner_provider():
-    inner = FakeCompleter()
-    provider = PromptedProvider(inner)
-    assert (provider.model_name, provider.vendor) == (inner.model_name, inner.vendor)
-    assert provider.supports_function_calling()
-    assert (await provider.chat([user("mean body_mass_g by species")])).content == "Plain answer."
-    assert inner.prompts == []
-
-
 # ---------------------------------------------------------------- answers from results
 
 

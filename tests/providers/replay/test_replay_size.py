@@ -120,13 +120,3 @@ def test_a_miss_suggests_to_replay_results(path):
         agent().chat_sync("When?")
     with nbagent.replay(path, run_tools=False):
         assert str(agent().chat_sync("When?")) == "done"
-
-
-def test_a_miss_suggests_to_clear_the_history(path):
-    with nbagent.record(path):
-        talk(shopping(1), 1)
-    agent = shopping(0)
-    with nbagent.replay(path):
-        talk(agent, 1)
-        with pytest.raises(ReplayError, match=r"call clear_history\(\) first"):
-            talk(agent, 1)

@@ -1,11 +1,10 @@
 """`Agent([…])` goes on with the next vendor when one is down or refuses, in the middle of a conversation."""
 
-import json
-
 import pytest
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
+from support.small_agent import add
+from support.vendor_answers import claude_stream
 
-import nbagent
 from nbagent import Agent, Budget, LLMResponse, ScriptedProvider, Usage, create_provider
 from nbagent.errors import (
     AuthenticationError,
@@ -26,28 +25,6 @@ DOWN = Answer(b'{"type": "error", "error": {"type": "overloaded_error", "message
 USED = {"prompt_tokens": 100, "completion_tokens": 10}
 THOUGHT = {"type": "thinking", "thinking": "Add them.", "signature": "c2lnbmVk"}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 2, "b": 2}}
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-def claude_calls():
-    """A Messages stream that thinks, then calls `add`."""
-    start = {"id": "msg_1", "role": "assistant", "model": "m1", "content": [], "usage": {"input_tokens": 50}}
-    deltas = [
-        [{"type": "thinking_delta", "thinking": "Add them."}, {"type": "signature_delta", "signature": "c2lnbmVk"}],
-        [{"type": "input_json_delta", "partial_json": json.dumps(CALL["input"])}],
-    ]
-    events = [{"type": "message_start", "message": start}]
-    for index, block in enumerate([{**THOUGHT, "thinking": "", "signature": ""}, {**CALL, "input": {}}]):
-        events.append({"type": "content_block_start", "index": index, "content_block": block})
-        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas[index]]
-        events.append({"type": "content_block_stop", "index": index})
-    events.append({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 20}})
-    events.append({"type": "message_stop"})
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
 
 
 def claude_at(server):
@@ -83,7 +60,7 @@ def said_by(name, **options):
 
 async def test_the_next_vendor_goes_on_between_tools_and_answer_and_the_first_comes_back(clock):
     async with Loopback() as claude, Loopback() as openai:
-        claude.answers = [Answer(claude_calls()), DOWN, Answer(claude_said("Six."))]
+        claude.answers = [Answer(claude_stream(THOUGHT, CALL, reason="tool_use")), DOWN, Answer(claude_said("Six."))]
         openai.answers = [Answer(sse(said("It is 4.", usage=USED)))]
         agent = Agent([claude_at(claude), openai_at(openai)], tools=[add])
         result = await agent.chat(QUESTION)
@@ -186,25 +163,7 @@ async def test_one_request_counts_and_the_budget_holds():
     assert (await agent.chat("Ho")).limit_reason == "cost"
 
 
-async def test_a_recording_plays_the_failure_and_the_answer(tmp_path):
-    with nbagent.record(tmp_path / "run.jsonl"):
-        await Agent([scripted([ServerError("down")], "a"), said_by("b")]).chat("Hi")
-    with nbagent.replay(tmp_path / "run.jsonl", mode="none"):
-        agent = Agent([scripted([], "a"), scripted([], "b")])
-        assert (await agent.chat("Hi")).content == "b 1"
-    assert agent.trace.calls["model"].tolist() == ["a", "b"]
-
-
 def test_wrong_lists_are_named():
     for spec in ([], [3]):
         with pytest.raises(ConfigurationError, match="provider: expected"):
             Agent("scripted").provider = spec
-
-
-@pytest.mark.local_model
-async def test_the_embedded_model_is_there_when_the_vendor_is_not():
-    agent = Agent([ScriptedProvider([ServerError("down")]), "local"], tools=[add])
-    result = await agent.chat("Add 17 and 25.")
-    assert result.function_calls[0]["result"] == "42"
-    assert "42" in result.content
-    assert agent.trace.calls["provider"].tolist()[:2] == ["scripted", "local"]

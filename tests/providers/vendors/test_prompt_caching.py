@@ -162,28 +162,19 @@ def test_other_lifetimes_are_refused(vendor, cache):
 
 
 SCRIPT = """
-import enum, json, typing
+import json, typing
 from nbagent.functions.live import LiveRegistry
-
-class Color(enum.Enum):
-    red = "r"
-    green = "g"
-    blue = "b"
 
 class Point(typing.TypedDict, total=False):
     x: typing.Required[float]
     y: typing.Required[float]
     label: str
 
-def paint(where: Point, color: Color, kind: typing.Literal["a", "b", "c"] = "a", more: dict[str, Point] | None = None,
-          tags: set[str] = frozenset(), *, deep: bool = False) -> str:
+def paint(where: Point, kind: typing.Literal["a", "b", "c"] = "a", tags: set[str] = frozenset()) -> str:
     "Paint a point."
-def scale(by: float | int, names: list[Color] | None = None) -> str:
-    "Scale it."
 
 registry = LiveRegistry()
-for function in (scale, paint):
-    registry.register(function.__name__, "", function)
+registry.register("paint", "", paint)
 print(json.dumps(registry.list_functions()))
 """
 
@@ -196,7 +187,7 @@ def test_tools_are_the_same_bytes_in_every_process():
         done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
         texts.add(done.stdout)
     (text,) = texts
-    assert [tool["name"] for tool in json.loads(text)] == ["scale", "paint"]
+    assert json.loads(text)[0]["name"] == "paint"
 
 
 def claude_usage(**usage):

@@ -11,10 +11,10 @@ from functools import cache
 import httpx2
 import pytest
 from hypothesis import strategies as st
-from support import recordings
 from support.decoding import Pieces
 from support.fuzzing import fuzz, mutations
 from support.histories import as_message
+from support.recordings import CODECS
 from support.streams import STREAMS
 
 from nbagent.core.history.repair import repair
@@ -27,22 +27,14 @@ from nbagent.providers.replay.file import response_to_json
 
 pytestmark = pytest.mark.fuzz
 
-#: The vendor that reads a format, and the format's name in recorded traffic.
+#: The vendor that reads a format.
 VENDORS = {"chat": "open_source", "messages": "claude", "responses": "openai", "gemini": "gemini"}
-RECORDED = dict(zip(recordings.CODECS, ("chat", "responses", "messages", "gemini", "chat"), strict=True))
-#: Longer recordings take their time without saying more.
-LONGEST = 12_000
 
 
 @cache
 def bodies(kind: str) -> list[bytes]:
-    """The streams and bodies of a format: the tests' own, and recorded ones if there are any."""
-    found = [path.read_bytes() for name, path in STREAMS.items() if name.startswith(f"{kind}_")]
-    for record in recordings.load("dev.jsonl") if recordings.PRESENT else ():
-        body = record["response"]["body"].encode("utf-8", "surrogatepass")
-        if RECORDED[record["api"]] == kind and record["response"]["status"] == 200 and len(body) <= LONGEST:
-            found.append(body)
-    return found
+    """The streams of a format."""
+    return [path.read_bytes() for name, path in STREAMS.items() if name.startswith(f"{kind}_")]
 
 
 class Given:
@@ -127,7 +119,7 @@ def test_an_answer_or_an_error_of_our_own(kind):
         assert all(isinstance(call.arguments, dict) for call in outcome.function_calls or [])
         json_text(response_to_json(outcome)).encode()
         history = repair([LLMMessage("user", "Hello."), as_message(outcome), LLMMessage("user", "And?")])
-        for codec in recordings.CODECS.values():
+        for codec in CODECS.values():
             json.loads(codec.encode_request(history, ResolvedOptions(), "m1"))
 
     read(kind, bodies(kind)[:1])  # what is loaded first must not be loaded while hypothesis looks

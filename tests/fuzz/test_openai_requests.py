@@ -26,14 +26,11 @@ COMPLETION = {
         {"role": "user", "content": "1 + 2?", "name": "ann"},
     ],
     "response_format": {"type": "json_schema", "json_schema": SCHEMA},
-    "metadata": {"topic": "sums"},
     "stop": ["."],
     "stream_options": {"include_usage": True},
     "max_completion_tokens": 100,
-    "temperature": 0.5,
     "reasoning_effort": "low",
     "tool_choice": "auto",
-    "tools": [],
 }  # fmt: skip
 RESPONSE = {
     "model": "nbagent",
@@ -50,13 +47,9 @@ RESPONSE = {
     "text": {"format": {"type": "json_schema", **SCHEMA}, "verbosity": "low"},
     "reasoning": {"effort": "low", "summary": "auto"},
     "instructions": "Be kind.",
-    "metadata": {"topic": "sums"},
     "max_output_tokens": 100,
-    "max_tool_calls": 3,
     "store": True,
-    "user": "ann",
     "previous_response_id": None,
-    "conversation": None,
 }  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from support.recordings import CODECS
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, record, replay
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.options.resolved import ResolvedOptions
-from nbagent.trace.columns import COLUMNS
 
 pytestmark = pytest.mark.fuzz
 
@@ -123,7 +122,6 @@ def test_a_trace_is_loaded_or_refused(saved, tmp_path, name):
         except ConfigurationError as error:
             str(error).encode()
             return
-        assert set(map(len, trace.rows("runs"))) <= {len(COLUMNS["runs"])}
         trace.save(again)
         assert len(Trace.load(again).rows("runs")) == len(trace.rows("runs"))
 

@@ -12,7 +12,6 @@ from nbagent.core import events
 from nbagent.core.messages import parse_arguments
 from nbagent.core.render import highlight
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.core.render.key_values import key_values_html, key_values_text
 from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, stable_ends
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
@@ -60,8 +59,6 @@ def test_a_transcript_is_a_safe_page_and_a_readable_text():
             check_page(transcript.html(), style=True)
             check_visible(transcript.plain())
             transcript.feed(events.Error(result, exception=ValueError(result), metadata={}))
-        check_page(key_values_html([(name, answer)]), style=True)
-        check_visible(key_values_text([("x", answer)]))
 
     arguments = st.dictionaries(texts, values, max_size=2)
     fuzz(check, st.tuples(texts, texts, texts, arguments, texts, st.booleans()))

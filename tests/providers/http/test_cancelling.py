@@ -16,8 +16,6 @@ from support.requests import streamed
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage
 
-HI = [LLMMessage("user", "hi")]
-
 
 def numbered(vendor, number) -> list[bytes]:
     """A streamed answer that says its number ten times, in pieces."""

@@ -1,6 +1,5 @@
 """Tags, users, sessions and metadata of runs: given with a question, by a block, and inherited by inner runs."""
 
-import asyncio
 import json
 
 import pandas as pd
@@ -63,17 +62,6 @@ async def test_inner_runs_have_the_labels_of_the_run_that_called_them():
     with outer.tagged("block"):
         await outer.chat("q")
     assert labels(trace, 3) == {"tags": ["block", "sub"]}
-
-
-async def test_tasks_in_blocks_of_their_own_do_not_mix():
-    agents = {name: agent_of("a") for name in "ab"}
-
-    async def ask(name):
-        with agents[name].tagged(name):
-            await asyncio.gather(agents[name].chat("?"))
-
-    await asyncio.gather(*map(ask, agents))
-    assert [labels(agent.trace)["tags"] for agent in agents.values()] == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize(

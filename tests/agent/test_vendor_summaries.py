@@ -92,17 +92,6 @@ async def test_where_the_vendor_cannot_the_model_is_asked_as_usual(tokens, model
     assert agent.conversation_history[0].is_summary
 
 
-async def test_nothing_is_dropped_here_while_the_vendor_summarises(server):
-    server.answers = [Answer(claude_said("Fine."))]
-    agent = agent_of("claude", server)
-    agent.context.messages += [LLMMessage("user", "words " * 80_000), LLMMessage("assistant", "Oh.")]
-    shown = agent.chat_stream("Really?").preview()
-    assert len(shown.messages) == 3
-    await agent.chat("Really?")
-    await agent.aclose()
-    assert len(server.requests[0].json["messages"]) == 3
-
-
 def test_the_tokens_of_a_summary_count():
     summary = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500}
     message = {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}

@@ -21,7 +21,7 @@ async def kept(agent, folder):
     return "\n".join([pieces, str(events), repr(agent.conversation_history), everything(agent.trace), *files])
 
 
-@pytest.mark.parametrize("place", ["pieces of text", "thinking", "pieces of an argument", "body"])
+@pytest.mark.parametrize("place", PLACES)
 async def test_a_key_in_a_good_answer(loopback, connect, tmp_path, place):
     loopback.answers = [Answer(PLACES[place](KEY))]
     agent = Agent(connect(api_key=KEY), trace=Trace(record_http=True))

@@ -149,20 +149,6 @@ async def test_only_who_asked_is_told(loopback, connect):
     assert row["run_id"] == telling.trace.runs["run_id"].item()
 
 
-async def test_lists_of_models_in_a_block(loopback, connect):
-    loopback.answers = [BUSY, Answer(b'{"data": [{"id": "b"}, {"id": "a"}]}')]
-    provider, trace = connect(), Trace()
-    with trace.recording_http() as same:
-        assert await provider.model_list() == ["a", "b"]
-    assert same is trace
-    await provider.model_list()
-    assert trace.http["method"].tolist() == ["GET", "GET"]
-    assert trace.http["status"].tolist() == [429, 200]
-    assert trace.http["run_id"].isna().all()
-    assert trace.http["request_body"].tolist() == ["", ""]
-    assert trace.events["type"].tolist() == ["http", "http"]
-
-
 async def test_the_reader_of_a_stream_gets_the_events_too(loopback, recording):
     loopback.answers = [BUSY, Answer(sse(said("Good."))), Answer(b"{}", 401)]
     agent = recording(max_retries=1)

@@ -1,16 +1,11 @@
 """Only known options and `extra_body` reach a vendor; any other name is an error before anything is sent."""
 
-import inspect
-
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
 
-from nbagent import Agent, ScriptedProvider, create_provider
+from nbagent import Agent, create_provider
 from nbagent.core.messages import LLMMessage
-from nbagent.core.request_options import RequestOptions, RunOptions, StreamOptions
 from nbagent.errors import ConfigurationError
-from nbagent.providers import ClaudeProvider, LocalProvider, OpenAIProvider, ReplayProvider
-from nbagent.providers.options.settings import ProviderOptions
 
 ANSWERS = {
     "open_source": sse(said("Hi")),
@@ -108,19 +103,3 @@ async def test_common_options_have_the_vendors_spelling(loopback, connect, vendo
     await Agent(connect(vendor)).chat("Hi", stop="END", top_p=0.5, top_k=3)
     body = loopback.requests[-1].json
     assert sent.items() <= (body["generationConfig"] if vendor == "gemini" else body).items()
-
-
-def test_the_types_name_what_is_taken():
-    """Type checkers read the TypedDicts: they must hold what the functions take."""
-    providers = (OpenAIProvider, ClaudeProvider, LocalProvider, ReplayProvider, ScriptedProvider)
-    makers = {maker for cls in providers for each in cls.__mro__ if (maker := vars(each).get("__init__"))}
-    settings = {
-        name
-        for maker in makers - {object.__init__}
-        for name, each in inspect.signature(maker).parameters.items()
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and name != "self"
-    }
-    options = RequestOptions.__optional_keys__
-    assert settings == ProviderOptions.__optional_keys__ - options - {"tools"}
-    named = RunOptions.__optional_keys__ - StreamOptions.__optional_keys__
-    assert inspect.signature(Agent.chat_stream).parameters.keys() >= named

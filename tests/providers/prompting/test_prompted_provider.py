@@ -36,6 +36,14 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
 
 
 @pytest.mark.local_model
+async def test_digits_that_json_has_no_number_for(embedded):
+    postcode = {"type": "object", "properties": {"postcode": {"type": "integer"}}, "required": ["postcode"]}
+    town = {"name": "town", "description": "The town of a postcode.", "parameters": postcode}
+    response = await PromptedProvider(embedded).chat([user("Which town has the postcode 01067?")], [town])
+    assert [call.arguments["postcode"] for call in response.function_calls] == [1067]
+
+
+@pytest.mark.local_model
 async def test_if_no_tool_fits_it_just_answers(embedded):
     asked = [user("What is a median?")]
     items = [item async for item in streamed(PromptedProvider(embedded), asked, TOOLS, max_tokens=12)]

@@ -1,5 +1,6 @@
 """Recordings in trouble: several processes, full disks, missing rights, lines that somebody spoiled."""
 
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ from support.together import run_together
 
 import nbagent
 from nbagent import Agent, ScriptedProvider
+from nbagent.errors import ConfigurationError
 from nbagent.providers.replay.file import RecordingFile
 
 
@@ -79,3 +81,16 @@ def test_an_answer_that_can_not_be_written_is_not_lost(path):
     recorded = RecordingFile(path)
     recorded.read()
     assert [each.response["content"][0] for each in recorded.exchanges] == ["a", "b", "c"]
+
+
+def test_missing_rights_are_an_error_before_anything_is_asked(path):
+    path.parent.chmod(0o500)
+    user = os.geteuid()
+    try:
+        if user == 0:  # root may write everywhere
+            os.seteuid(65_534)
+        with pytest.raises(ConfigurationError, match="Name a file in a folder of yours"):
+            nbagent.record(path).start()
+    finally:
+        os.seteuid(user)
+        path.parent.chmod(0o700)

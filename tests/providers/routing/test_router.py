@@ -2,7 +2,6 @@
 
 import pytest
 from support.loopback import Answer, Loopback, claude_said, said, sse
-from support.small_agent import add
 
 from nbagent import Agent, FunctionCall, Router, ScriptedProvider, create_provider
 from nbagent.errors import AuthenticationError, ConfigurationError, ServerError
@@ -79,15 +78,6 @@ async def test_a_model_may_be_a_list():
     models = {"cheap": named("cheap"), "strong": [ScriptedProvider([ServerError("down")]), named("other")]}
     agent = Agent(Router(models, by_word))
     assert (await agent.chat("why?")).content == "other 1"
-
-
-async def test_the_embedded_model_calls_its_tools():
-    agent = Agent(Router({"cheap": "local", "strong": named("strong")}, by_word), tools=[add])
-    result = await agent.chat("Add 2 and 3")
-    assert "5" in result.content
-    assert result.function_calls[0]["name"] == "add"
-    assert (await agent.chat("why?")).content == "strong 5"
-    assert agent.trace.calls["provider"].tolist() == ["local", "local", "scripted"]
 
 
 async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypatch):

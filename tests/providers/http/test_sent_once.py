@@ -84,15 +84,3 @@ async def test_a_retry_is_an_event_a_row_and_a_count(connect):
     assert rows["error_type"].tolist()[1] == "ProviderConnectionError"
     assert rows["attempt"].tolist() == [1, 1, 2]
     assert len(requests) == 3
-
-
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_list_of_models_is_asked_for_once_too(connect, vendor):
-    """HTTP libraries take a GET for safe to repeat."""
-    requests = []
-    async with dropping(b'{"data": [{"id": "m1"}]}', requests) as address:
-        provider = connect(vendor, base_url=f"http://{address}", max_retries=0)
-        assert await provider.model_list() == ["m1"]
-        with pytest.raises(ProviderConnectionError):
-            await provider.model_list()
-    assert len(requests) == 2

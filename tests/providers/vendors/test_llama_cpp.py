@@ -1,7 +1,5 @@
 """llama.cpp's own server, reached as its users do: with `open_source` and a base URL."""
 
-import json
-
 import pytest
 from support.requests import streamed
 
@@ -48,22 +46,6 @@ async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
 async def test_the_token_limit_is_a_finish_reason(served):
     response = await served().chat(COUNT, max_tokens=7, extra_body={"ignore_eos": True})
     assert (response.finish_reason, response.usage.output_tokens) == ("length", 7)
-
-
-async def test_output_obeys_a_schema(served):
-    schema = {
-        "type": "object",
-        "properties": {"city": {"enum": ["Oslo", "Rome"]}, "capital": {"type": "boolean"}},
-        "required": ["city", "capital"],
-        "additionalProperties": False,
-    }
-    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
-    question = [LLMMessage("user", "Which city is the capital of Italy?")]
-    response = await served().chat(question, response_format=wanted, max_tokens=200)
-    answer = json.loads(response.content)
-    assert answer["city"] in ("Oslo", "Rome")
-    assert answer.keys() == {"city", "capital"}
-    assert answer["capital"] in (True, False)
 
 
 async def test_a_conversation_beyond_the_window_names_the_remedy(served):

@@ -161,12 +161,6 @@ def test_data_that_is_not_an_image_is_not_shown():
     assert response.message_content == "Here."
 
 
-def test_an_address_in_an_answer_is_kept_and_not_fetched():
-    message = {"content": "Here.", "images": [{"type": "image_url", "image_url": {"url": CAT}}]}
-    response = CODECS["openrouter"].decode_body({"choices": [{"message": message, "finish_reason": "stop"}]})
-    assert response.message_content == [{"type": "text", "text": "Here."}, {"type": "image", "url": CAT}]
-
-
 # -- back and over to others ------------------------------------------------------------------------------------------
 
 CALLS = [FunctionCall("plot", {}, "c1"), FunctionCall("plot", {}, "c2")]

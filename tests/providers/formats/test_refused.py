@@ -99,16 +99,6 @@ async def test_learned_once_then_remembered(loopback, connect, kind, options, bo
     assert loopback.requests[2].json == again
 
 
-async def test_each_provider_and_each_model_learns_for_itself(loopback, connect):
-    loopback.answers = [refused(openai("Unsupported parameter: 'seed'")), GOOD["openai"]]
-    provider = connect("openai", seed=1)
-    await provider.chat(HI)
-    provider._model = "m2"
-    await provider.chat(HI)
-    await connect("openai", seed=1).chat(HI)
-    assert [request.json.get("seed") for request in loopback.requests] == [1, None, 1, 1]
-
-
 @pytest.mark.parametrize("word", ["temperature", "max_tokens", "messages", "stop"])
 async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, connect, word):
     """This never loops: each field is left out once at most, and what the request means never changes."""

@@ -292,12 +292,6 @@ def test_the_error_names_a_missing_extra(tmp_path, tiny, monkeypatch):
     assert pull(tiny, tmp_path) == path  # what is there needs no extra
 
 
-def test_the_command_prints_an_error_without_a_traceback(tmp_path, capsys):
-    (tmp_path / "file").write_text("in the way")
-    assert main(["pull", "--quiet", "--cache-dir", str(tmp_path / "file")]) == 1
-    assert "nbagent: The embedded model can't be kept in" in capsys.readouterr().err
-
-
 @pytest.mark.local_model
 def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_server, capsys, monkeypatch):
     pull(progress=False)

@@ -167,3 +167,12 @@ def test_wrong_lists_are_named():
     for spec in ([], [3]):
         with pytest.raises(ConfigurationError, match="provider: expected"):
             Agent("scripted").provider = spec
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model_is_there_when_the_vendor_is_not():
+    agent = Agent([ScriptedProvider([ServerError("down")]), "local"], tools=[add])
+    result = await agent.chat("Add 17 and 25.")
+    assert result.function_calls[0]["result"] == "42"
+    assert "42" in result.content
+    assert agent.trace.calls["provider"].tolist()[:2] == ["scripted", "local"]

@@ -105,18 +105,6 @@ async def test_without_a_word_of_the_vendor_the_waits_double(new):
 
 
 @virtually
-async def test_a_cancelled_waiter_wakes_the_next(new):
-    admission = new(rpm=60)
-    rows = [asyncio.create_task(admission.take()) for _ in range(5)]
-    await asyncio.sleep(0.5)
-    for row in rows[1:3]:
-        row.cancel()
-    await asyncio.wait(rows)
-    assert now() == pytest.approx(2, abs=LATE_S + 1e-6)
-    assert admission.places == 3
-
-
-@virtually
 async def test_what_is_left_is_spread_until_the_reset(new):
     """A vendor with 10 requests a minute is never asked an 11th time, whatever the concurrency is."""
     admission = new()

@@ -1,8 +1,5 @@
 """What an agent does that a tool asks is told to those who watch the agent that called the tool."""
 
-import asyncio
-
-import pytest
 from support.small_agent import call
 
 from nbagent import Agent, ScriptedProvider
@@ -20,27 +17,10 @@ def answering(text):
     return Agent(ScriptedProvider([text]))
 
 
-def awaiting(child):
-    async def ask(question: str) -> str:
-        """Ask."""
-        return (await child.chat(question)).content
-
-    return ask
-
-
-def blocking(child):
-    def ask(question: str) -> str:
-        """Ask, on another thread, of a run on the background loop."""
-        return child.chat_sync(question).content
-
-    return ask
-
-
-@pytest.mark.parametrize("way", [awaiting, blocking, lambda child: child.as_tool("ask", "Asks.")])
-async def test_every_event_of_a_child_in_order(way):
+async def test_every_event_of_a_child_in_order():
     own, child = [], answering("It is so.")
     child.trace.observers.append(lambda trace, event: own.append(event))
-    agent, seen = asking(way(child))
+    agent, seen = asking(child.as_tool("ask", "Asks."))
     read = [event.type async for event in agent.chat_stream("Start")]
     assert "child" not in {*read, *agent.trace.events["type"]}  # these have the events of the run alone
     told = [event for event in seen if isinstance(event, events.ChildEvent)]
@@ -61,22 +41,3 @@ async def test_children_of_children_are_told_through_their_parents():
     deep = [each.event.event for each in seen if each.type == "child" and each.event.type == "child"]
     assert [each.type for each in deep][-1] == "done"
     assert deep[-1].content == "Deep."
-
-
-async def test_what_a_tool_leaves_running_is_not_told():
-    left, go = [], asyncio.Event()
-
-    async def later(child):
-        await go.wait()
-        await child.chat("later")
-
-    async def ask(question: str) -> str:
-        """Leave something running."""
-        left.append(asyncio.create_task(later(answering("Late."))))
-        return "soon"
-
-    agent, seen = asking(ask)
-    await agent.chat("Start")
-    go.set()
-    await left[0]
-    assert "child" not in [event.type for event in seen]

@@ -28,9 +28,6 @@ class DatabaseManager(Base):
     limit = 5
     evaluated: list = []  # noqa: RUF012
 
-    def __init__(self):
-        self.callback = lambda: 1
-
     def get_daily_records(self, day: str) -> list:
         """Records of a day."""
         return [day]
@@ -51,12 +48,6 @@ class DatabaseManager(Base):
     @staticmethod
     def version() -> str:
         """Version."""
-        return "1"
-
-    @functools.lru_cache  # noqa: B019
-    def cached(self, key: str) -> str:
-        """Cached."""
-        return key
 
     @agent_callable(name="delete", description="Delete a record.", approve=True)
     def _delete(self, key: str):
@@ -81,7 +72,7 @@ def registry():
     return FunctionRegistry()
 
 
-PUBLIC = ["inherited", "replaced", "get_daily_records", "open", "version", "cached", "delete", "create_tables"]
+PUBLIC = ["inherited", "replaced", "get_daily_records", "open", "version", "delete", "create_tables"]
 
 
 def test_instance_methods(registry):

@@ -5,19 +5,15 @@ import asyncio
 import pytest
 from support.tool_runs import executor_of, run
 
-from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
+from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
 
 
-def note(text: str, context: RunContext) -> str:
+def note(text: str, context: RunContext | None = None) -> str:
     """Write a note."""
     seen.append(context)
     return f"{context.run_id}: {text}"
-
-
-async def note_later(text: str, *, context: RunContext | None = None) -> str:
-    return note(text, context)
 
 
 seen: list[RunContext] = []
@@ -25,27 +21,19 @@ seen: list[RunContext] = []
 
 async def test_a_tool_knows_its_run_and_the_model_is_not_told():
     seen.clear()
-    calls = [FunctionCall("note", {"text": "a"}), FunctionCall("note_later", {"text": "b"})]
-    agent = Agent(ScriptedProvider([calls, "done"]), tools=[note, note_later])
-    for definition in agent.function_registry.list_functions():
-        assert list(definition["parameters"]["properties"]) == ["text"]
+    agent = Agent(ScriptedProvider([FunctionCall("note", {"text": "a"}), "done"]), tools=[note])
+    (offered,) = agent.function_registry.list_functions()
+    assert list(offered["parameters"]["properties"]) == ["text"]
     result = await agent.chat("go", origin={"source": "script", "agent": "writer", "cell_id": "c7"})
-    assert [call["arguments"] for call in result.function_calls] == [{"text": "a"}, {"text": "b"}]
-    rows = agent.trace.tool_calls.to_dict("records")
-    for context, row in zip(sorted(seen, key=lambda each: each.tool_name), rows, strict=True):
-        assert (context.run_id, context.call_id) == (result.run_id, row["call_id"])
-        assert (context.tool_call_id, context.tool_name) == (row["tool_call_id"], row["name"])
-        assert (context.step, context.attempt) == (1, 1)
-        assert (context.source, context.agent_name, context.cell_id) == ("script", "writer", "c7")
+    assert result.function_calls[0]["arguments"] == {"text": "a"}
+    (context,), (row,) = seen, agent.trace.tool_calls.to_dict("records")
+    assert (context.run_id, context.call_id) == (result.run_id, row["call_id"])
+    assert (context.tool_call_id, context.tool_name) == (row["tool_call_id"], "note")
+    assert (context.step, context.attempt) == (1, 1)
+    assert (context.source, context.agent_name, context.cell_id) == ("script", "writer", "c7")
+    # a model can't send it, and outside of a run it is empty
     assert not (await run(executor_of(note), "note", text="a", context={"run_id": "x"})).args_valid
-
-
-async def test_outside_of_a_run_and_with_given_parameters():
-    seen.clear()
-    registry = FunctionRegistry()
-    registry.register("write", "Write.", note, {"properties": {"text": {"type": "string"}}})
-    assert (await run(executor_of(registry=registry), "write", text="a")).content == "None: a"
-    assert seen == [RunContext(tool_name="write")]
+    assert (await run(executor_of(note), "note", text="a")).content == "None: a"
 
 
 async def test_the_attempts_are_counted(monkeypatch):

@@ -25,11 +25,7 @@ class Shop:
     """The shop."""
 
     def price(self, item: str) -> float:
-        """The price.
-
-        Args:
-            item: The item.
-        """
+        """The price."""
 
     @classmethod
     def open(cls, name: str):

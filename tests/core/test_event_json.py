@@ -5,10 +5,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-import hypothesis.strategies as st
 import pandas as pd
 import pytest
-from support.fuzzing import fuzz, mutations
 from support.loopback import Answer, Loopback
 from support.property_tools import PNG, registry
 
@@ -142,17 +140,7 @@ def test_values_that_json_lacks_become_text():
     assert json_data({"a": {1, 2}, "b": float("nan"), 3: object}) == {"a": "{1, 2}", "b": "NaN", "3": str(object)}
 
 
-def test_what_is_no_event_is_refused():
-    events = []
-    agent = Agent(ScriptedProvider([FunctionCall("add", {"a": 1}), ValueError("no")]), registry(list), "You help.")
-    agent.observers.append(lambda event: events.append(event_to_json(event)))
-    with pytest.raises(ValueError, match="no"):
-        agent.chat_sync("How much?")
-
-    def check(data):
-        with suppress(InvalidResponseError):
-            str(event_from_json(data))
-
-    fuzz(check, st.sampled_from(events).flatmap(mutations), [None, [], {}, {"type": []}])
-    with pytest.raises(InvalidResponseError, match="run_id"):
-        event_from_json({"type": "text", "content": "", "metadata": {}})
+@pytest.mark.parametrize("data", [None, [], {}, {"type": []}, {"type": "text", "content": "", "metadata": {}}])
+def test_what_is_no_event_is_refused(data):
+    with pytest.raises(InvalidResponseError):
+        event_from_json(data)

@@ -1,4 +1,4 @@
-"""What the executor does besides calling the function: call context, retries, cache, approval, hooks."""
+"""What the executor does besides calling the function: retries, cache, approval, hooks."""
 
 import asyncio
 import datetime as dt
@@ -16,7 +16,7 @@ from nbagent.functions import executor as executor_module
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.registry import FunctionRegistry
 
-# -- the call context, retries, the cache ------------------------------------------------------------------------------
+# -- retries and the cache --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("retries", "is_error", "expected"), [(2, False, 3), (1, True, 2)])

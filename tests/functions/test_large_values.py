@@ -1,4 +1,4 @@
-"""Results of any size are shown, sent and traced in bounded memory, and arguments in time that grows with them."""
+"""Results of any size are shown, sent and traced in bounded memory, and in time that grows with them."""
 
 import tracemalloc
 

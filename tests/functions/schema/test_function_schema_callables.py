@@ -1,4 +1,4 @@
-"""Schemas of callables of every kind, of types that are defined later, and the cache of schemas."""
+"""Schemas of callables of every kind, and of types that are defined later or change."""
 
 import functools
 from dataclasses import dataclass

@@ -53,15 +53,13 @@ def definition_of(func, parameters=None):
     return registry.get_function("file_search")
 
 
-def taking(annotation, default=...):
+def taking(annotation):
     """A definition whose function takes one `value` of this type."""
 
     def function(value):
         pass
 
     function.__annotations__["value"] = annotation
-    if default is not ...:
-        function.__defaults__ = (default,)
     return definition_of(function)
 
 

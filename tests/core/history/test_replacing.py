@@ -56,11 +56,3 @@ def test_a_question_that_has_gone_is_not_replaced(agent):
     assert texts(agent)[-2:] == ["four", "6 read"]
     with pytest.raises(ConfigurationError, match="conversation_history"):
         agent.chat_stream("x", replaces="two")
-
-
-def test_a_stream_that_is_left_keeps_its_place(agent):
-    for event in agent.chat_stream("second", replaces=agent.conversation_history[3]):
-        if event.type == "text":
-            break
-    agent.chat_sync("four")
-    assert texts(agent)[::2][:3] == ["one", "second", "three"]

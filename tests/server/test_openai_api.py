@@ -9,7 +9,7 @@ from support.openai_answers import checked_event, checked_response
 from support.serving import OTHER_TOKEN, TOKEN, served
 from support.small_agent import add, call
 
-from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
+from nbagent import Agent, LLMResponse, ScriptedProvider
 from nbagent.errors import AuthenticationError, RateLimitError, ServerError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.routes.openai.response_ids import place_of
@@ -25,8 +25,6 @@ def answer(messages, functions):
         return f"It is {last.text}."
     if "add" in last.text:
         return call("add", f"c{len(messages)}", a=1, b=2)
-    if "think" in last.text:
-        return LLMResponse("I am.", None, "stop", {"thinking": "Am I?", "usage": Usage(9, 5, 4, 0, 3)})
     return " / ".join(questions)
 
 

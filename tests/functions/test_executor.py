@@ -9,7 +9,6 @@ from support.tool_runs import executor_of, run
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ToolArgumentsError, ToolExecutionError, ToolTimeoutError, UnknownToolError
 from nbagent.functions.executor import ToolExecutor
-from nbagent.functions.formatting import NO_VALUE
 from nbagent.functions.registry import FunctionRegistry
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -93,12 +92,6 @@ async def test_a_restricted_executor():
     assert [function["name"] for function in executor.list_functions()] == ["add"]
     with pytest.raises(UnknownToolError):
         await executor.execute("failing")
-
-
-async def test_none_becomes_a_phrase():
-    executor = executor_of(lambda: None)
-    assert (await run(executor)).content == NO_VALUE
-    assert await executor.execute("tool") is None
 
 
 async def test_long_results_are_cut_for_the_model_but_not_in_the_value():

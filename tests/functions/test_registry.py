@@ -28,21 +28,6 @@ def registry():
     return registry
 
 
-def test_list_functions_is_flat(registry):
-    first, second = registry.list_functions()
-    assert first == {
-        "name": "add",
-        "description": "Add two integers.",
-        "parameters": {
-            "type": "object",
-            "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 0}},
-            "required": ["a"],
-            "additionalProperties": False,
-        },
-    }
-    assert (second["name"], second["description"]) == ("get_weather", "获取城市天气信息")
-
-
 def test_looking_up(registry):
     definition = registry.get_function("get_weather")
     assert (definition.func, definition.timeout, definition.approve) == (get_weather, 3, True)
@@ -111,16 +96,3 @@ def test_only_is_a_live_view(registry):
     assert view.names() == []
     with pytest.raises(ConfigurationError, match=r"no tool 'ad'; did you mean add\?"):
         registry.only(["ad"])
-
-
-def test_what_is_registered_in_a_view_stays_there(registry):
-    view = registry.only(["add"])
-    view.register("more", "More", add)
-    view.register("add", "Mine", get_weather)
-    assert view.names() == ["more", "add"]
-    assert view.get_function("add").func is get_weather
-    assert registry.get_function("add").func is add
-    assert "more" not in registry
-    view.unregister("add")
-    assert view.names() == ["more"]
-    assert "add" in registry

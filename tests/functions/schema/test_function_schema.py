@@ -158,14 +158,6 @@ def test_a_type_that_contains_itself_keeps_its_definition():
     assert list(parameters["$defs"]) == ["Node"]
 
 
-def test_parameters_named_like_keywords_of_the_schema_stay():
-    def function(title: str, default: int, json: dict, _private: int, model_config: str, p0: int, copy: str = "x"):
-        pass
-
-    names = ["title", "default", "json", "_private", "model_config", "p0", "copy"]
-    assert list(schema_of(function).parameters["properties"]) == names
-
-
 def test_a_default_of_none_makes_a_parameter_nullable():
     def function(a: int = None, b: Annotated[int, Field(ge=1, description="B")] = None):  # noqa: RUF013
         pass

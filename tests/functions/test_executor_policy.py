@@ -215,6 +215,18 @@ async def test_the_question_shows_the_arguments_after_validation():
     assert len(asked) == 2  # nobody is asked about wrong arguments
 
 
+async def test_an_approver_gets_a_copy():
+    def approver(call, definition):
+        call.arguments["keys"].append("b")
+        return True
+
+    def remove(keys: list[str]) -> str:
+        return ",".join(keys)
+
+    outcome = await run(executor_of(remove, options={"approve": True}, approver=approver), "remove", keys=["a"])
+    assert (outcome.content, outcome.call.arguments) == ("a", {"keys": ["a"]})
+
+
 @pytest.mark.parametrize(("approve", "runs"), [(True, 1), (False, 3)])
 async def test_a_yes_is_for_one_execution(approve, runs, monkeypatch):
     monkeypatch.setattr("nbagent.functions.executor.RETRY_DELAY_S", 0)

@@ -150,7 +150,13 @@ async def test_an_endless_generator_is_stopped_with_its_call():
         finally:
             stopped.set()
 
-    assert "did not return within" in (await run(executor_of(count, timeout=0.05), "count")).content
+    async def count_without_waiting():
+        for number in itertools.count():
+            yield number
+
+    executor = executor_of(count, count_without_waiting, timeout=0.05)
+    for name in executor.registry.names():
+        assert "did not return within" in (await run(executor, name)).content
     assert await asyncio.to_thread(stopped.wait, 60)
 
 

@@ -1,4 +1,4 @@
-"""Results of any size are shown, sent and traced in bounded memory, and in time that grows with them."""
+"""Results and arguments of any size are shown, sent and traced in bounded memory, in time that grows with them."""
 
 import tracemalloc
 
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.messages import MAX_ARGUMENT_CHARS
 from nbagent.functions.formatting import format_result, safe_repr
 from nbagent.notebook.display.transcript import Transcript
 from tests.support.doubling import grows_with_square
@@ -67,3 +68,14 @@ async def test_the_memory_for_a_large_result(name):
 def test_the_time_for_a_large_result(name):
     function = safe_repr if name == "text" else format_result
     assert not grows_with_square(lambda text: function(LARGE[name](10 * len(text))), "x" * 20_000)
+
+
+@pytest.mark.parametrize("longest", ["x" * (MAX_ARGUMENT_CHARS // 2), [1] * (MAX_ARGUMENT_CHARS // 4)], ids=type)
+async def test_the_longest_arguments(longest):
+    def tool(a: list | str) -> int:
+        """Take it."""
+        return 1
+
+    agent = Agent(ScriptedProvider([FunctionCall("tool", {"a": longest}, "c"), "ok"]), tools=[tool])
+    assert (await agent.chat("go")).function_calls[0]["result"] == "1"
+    assert len(repr(agent.trace.tool_calls)) + len(agent.trace._repr_html_()) < 200_000

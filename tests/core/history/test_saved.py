@@ -121,6 +121,12 @@ def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):
         Agent.load(tmp_path / "talk.json", "scripted")
 
 
+def test_a_pipe_in_the_place_of_a_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(ConfigurationError, match=r"pipe\.json.*not a file"):
+        Agent.load(tmp_path / "pipe.json", "scripted")
+
+
 def test_a_failed_save_keeps_the_old_file(agent, tmp_path):
     (tmp_path / "talk.json").write_text("old")
     agent.context.add_message(LLMMessage("user", "x", provider_extras=object()))

@@ -1,6 +1,6 @@
 """A history over its limits is summarised by the model instead of dropped."""
 
-from nbagent import Agent, ContextManager, FunctionCall, LLMMessage, ScriptedProvider
+from nbagent import Agent, ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.summary import PROMPT, transcript
 
 
@@ -31,6 +31,18 @@ async def test_the_oldest_turns_become_a_summary():
     (summing,) = [messages for messages, _ in asked if messages[0].text == PROMPT]
     assert summing[1].text == "User: question 0\nAssistant: answer 0\nUser: question 1\nAssistant: answer 1"
     assert "summarising 4 old messages" in agent.trace.events["content"].tolist()
+
+
+async def test_a_summary_spends_the_budget_of_its_run():
+    def answer(messages, functions):
+        tokens = 5_000 if messages[0].text == PROMPT else 10
+        return LLMResponse("Ada has 2 cats.", metadata={"usage": Usage(tokens, 1)})
+
+    context, limits = ContextManager(strategy="summarise", max_messages=4), Limits(max_total_tokens=1_000)
+    agent = Agent(ScriptedProvider(answer), context=context, limits=limits)
+    results = [await agent.chat(f"question {n}") for n in range(3)]
+    assert [each.limit_reason for each in results] == [None, None, "tokens"]
+    assert results[2].usage.total_tokens >= 5_000
 
 
 async def test_a_summary_is_summarised_again():

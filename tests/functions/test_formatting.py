@@ -110,11 +110,10 @@ def test_figures_axes_and_images_become_image_parts():
     width, height = png_size(*format_result(figure(4, 3)))
     assert 300 < width < 400
     assert png_size(*format_result(figure(4, 3).axes[0])) == (width, height)
-    assert png_size(*format_result(PIL.Image.new("CMYK", (20, 10)))) == (20, 10)
+    assert max(png_size(*format_result(figure(100, 5)))) <= 1568
     image = PIL.Image.new("RGB", (4000, 1000))
     assert png_size(*format_result(image)) == (1568, 392)
     assert image.size == (4000, 1000)
-    assert max(png_size(*format_result(figure(100, 5)))) <= 1568
 
 
 def test_axes_are_shown_by_their_figure_once():

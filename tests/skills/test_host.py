@@ -29,7 +29,7 @@ def states(host):
 
 
 async def test_an_executable_skill_is_a_tool_of_an_agent(tmp_path):
-    write_executable(tmp_path / "skills")
+    write_executable(tmp_path / "skills", entry=ENTRY.replace("def run", "async def run"))
     host = SkillHost(tmp_path / "skills")
     agent = Agent(ScriptedProvider([[FunctionCall("average", {"numbers": [1, 2, 6]})], "It is 3."])).use(host)
     result = await agent.chat("Average?")
@@ -54,21 +54,6 @@ async def test_each_call_is_a_result(tmp_path, in_process):
     assert "did you mean average?" in (await host.invoke("avrage")).error
 
 
-def test_the_order_of_descriptions(tmp_path):
-    folder = tmp_path / "skills"
-    write_executable(folder, "one", more="description: Of the manifest.")
-    write_executable(folder, "two")
-    silent = ENTRY.replace('"""The mean of numbers."""', "")
-    write_executable(folder, "three", entry=silent, more="document: DOC.md")
-    (folder / "three/DOC.md").write_text("# Three\n\nOf the document.\n\nMore.")
-    write_executable(folder, "four", entry=silent)
-    host = SkillHost(folder, in_process=True)
-    described = {tool["name"]: tool["description"] for tool in host.tools.list_functions()}
-    assert [described[name] for name in ("one", "two", "three", "four")] == [
-        *("Of the manifest.", "The mean of numbers.", "Of the document.", "Does it.")
-    ]
-
-
 def test_one_broken_skill_disturbs_no_other(tmp_path):
     folder = tmp_path / "skills"
     write_executable(folder, "good")
@@ -88,9 +73,6 @@ def test_one_broken_skill_disturbs_no_other(tmp_path):
 def test_reload_follows_changes(tmp_path):
     folder = write_executable(tmp_path / "skills")
     host = SkillHost(tmp_path / "skills", in_process=True)
-    call = host.tools.get_function("average").func
-    host.reload()
-    assert host.tools.get_function("average").func is call
     (folder / "skill.py").write_text(ENTRY.replace("numbers", "values").replace("The mean", "An average"))
     write_executable(tmp_path / "skills", "another")
     host.reload()
@@ -171,9 +153,7 @@ def test_skills_of_one_name_are_in_the_diagnostics(tmp_path):
         write_skill(tmp_path / folder, "tea")
     host = SkillHost(tmp_path / "a", tmp_path / "b", discover=False)
     assert list(host.table["state"]) == ["on", "off: another skill has the same name"]
-    (problem,) = host.diagnostics.to_dict("records")
-    assert (problem["skill"], problem["file"]) == ("tea", str(tmp_path / "b/tea"))
-    assert str(tmp_path / "a/tea") in problem["message"]
+    assert host.diagnostics["file"].tolist() == [str(tmp_path / "b/tea")]
 
 
 @pytest.mark.parametrize("in_process", [True, False])
@@ -192,10 +172,3 @@ def test_an_entry_sees_no_secrets_and_leaves_stdout_alone(tmp_path, monkeypatch)
     spies = ENTRY.replace("return Output", spies)
     write_executable(tmp_path / "skills", entry=spies)
     assert SkillHost(tmp_path / "skills").invoke_sync("average", {"numbers": [1]}).data == {"mean": 1.0}
-
-
-async def test_an_async_entry(tmp_path):
-    write_executable(tmp_path / "skills", entry=ENTRY.replace("def run", "async def run"))
-    for in_process in (True, False):
-        host = SkillHost(tmp_path / "skills", in_process=in_process)
-        assert (await host.invoke("average", {"numbers": [1, 2]})).data == {"mean": 1.5}

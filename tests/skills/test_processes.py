@@ -93,11 +93,6 @@ def test_the_environment_has_no_secrets(tmp_path, monkeypatch):
     assert str(tmp_path / "work") in done.stdout
 
 
-def test_a_command_that_is_none(tmp_path):
-    done = run_limited([str(tmp_path / "missing")], cwd=tmp_path, limits=ProcessLimits(seconds=5))
-    assert (done.exit_code, "could not be started" in done.refused) == (None, True)
-
-
 def test_an_interrupt_ends_it(tmp_path):
     """As a cancelled run does: an exception in the thread that waits."""
     started = tmp_path / "work/started"

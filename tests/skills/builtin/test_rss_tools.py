@@ -114,7 +114,6 @@ def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
     assert sources_file() == tmp_path / "nbagent" / "rss_sources.txt"
     assert sources_file().read_text("utf-8") == DEFAULT
     assert len(read_sources()) == 11
-    assert not any(source.private for source in read_sources())
     sources_file().write_text("https://a.example/feed Mine", "utf-8")
     assert read_sources() == [Source("https://a.example/feed", "Mine")]
 
@@ -150,14 +149,11 @@ def test_rare_words_and_titles_count_more():
     articles = [article("The weather today"), article("The rover", "on Mars"), article("Mars today"), article("Else")]
     found = most_relevant(articles, "What is new about Mars today?", 10)
     assert [each["title"] for each in found] == ["Mars today", "The weather today", "The rover"]
-    assert most_relevant(articles, "nothing of that", 10) == []
 
 
 def test_keywords_are_whole_words_but_in_chinese():
     articles = [article("He said it"), article("AI-based"), article("企业AI应用"), article("machine  learning", "C++")]
     assert [each["title"] for each in matching(articles, ["AI"])] == ["AI-based", "企业AI应用"]
     assert [each["title"] for each in matching(articles, ["应用"])] == ["企业AI应用"]
-    assert matching(articles, ["Machine Learning", "c++", "(a+)+$"])[0]["matched_keywords"] == [
-        "Machine Learning",
-        "c++",
-    ]
+    found = matching(articles, ["Machine Learning", "c++", "(a+)+$"])
+    assert found[0]["matched_keywords"] == ["Machine Learning", "c++"]

@@ -35,12 +35,6 @@ def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
     assert len(frame.loc["b", "question"]) == checkpoints.QUESTION_CHARS
 
 
-def test_without_a_path_nothing_is_kept():
-    with Checkpoint(None) as kept:
-        kept.add(Answer("a"), "?")
-        assert kept.answers(["a"]) == {}
-
-
 def test_only_its_owner_can_read_it(tmp_path):
     with Checkpoint(tmp_path / "map.sqlite") as kept:
         kept.add(Answer("a"))
@@ -169,13 +163,6 @@ async def test_a_file_that_is_no_checkpoint_stays_as_it_is(tmp_path, made, told)
         read_checkpoint(path)
     assert provider.requests == [], "nothing is paid for what can't be kept"
     assert (path.read_bytes() if path.is_file() else None) == before
-
-
-async def test_a_folder_that_is_missing_is_told(tmp_path):
-    with pytest.raises(ConfigurationError, match="No such file or directory. Name another file"):
-        await Agent(counting()).map(questions(2), checkpoint=tmp_path / "missing" / "map.sqlite")
-    with pytest.raises(ConfigurationError, match="There is no checkpoint .*map.sqlite"):
-        read_checkpoint(tmp_path / "map.sqlite")
 
 
 async def test_a_full_disk_ends_the_map_and_takes_nothing(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import anthropic
 import openai
 import pandas as pd
 import pytest
-from support.batch_servers import KEY, SERVERS, ClaudeServer, OpenAIServer, as_json, as_lines
+from support.batch_servers import KEY, SERVERS, ClaudeServer, OpenAIServer, as_lines
 from support.loopback import Answer
 
 from nbagent import Agent, create_provider
@@ -79,16 +79,6 @@ async def test_a_busy_vendor_is_asked_again_and_a_broken_file_is_read_again(tmp_
         answers = await asked(server, OPENAI, tmp_path / "c.db")
     assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
     assert (server.first, server.live) == ([], [])
-
-
-async def test_a_batch_that_the_vendor_lost_is_an_error_and_submitted_anew(tmp_path):
-    async with OpenAIServer() as server:
-        server.first = [("GET /v1/batches", as_json({"error": {"message": "No such batch"}}, 404))]
-        answers = await asked(server, OPENAI, tmp_path / "c.db")
-        assert answers["error"].str.contains("does not have this batch").all()
-        answers = await asked(server, OPENAI, tmp_path / "c.db")
-    assert (answers["status"] == "ok").all()
-    assert len(server.batches) == 2
 
 
 async def test_the_official_clients_read_the_same_servers(tmp_path):

@@ -15,7 +15,6 @@ from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
 from nbagent.core.admission import LATE_S, Refused, admission_of
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import ServerError
 
 
 @asynccontextmanager
@@ -148,11 +147,3 @@ async def test_a_map_that_ends_early_gives_its_places_back():
         assert len(server.requests) == 5
         server.answers = [Answer(sse(said("more")))]
         assert [answer.text for answer in await answers_of(agent, 3)] == ["more"] * 3
-
-
-async def test_the_first_error_ends_a_map_that_raises():
-    async with Loopback() as server, agent_of(server) as agent:
-        server.answers = [Answer(b"{}", 500), Answer(end="stall")]
-        with pytest.raises(ServerError):  # though seven rows would wait for ever
-            await answers_of(agent, 20, raises=True)
-        assert admission_of(agent.provider.rate_key).places == 0

@@ -5,8 +5,6 @@ import logging
 import pytest
 
 from nbagent import Agent, FunctionCall, Memory, ScriptedProvider
-from nbagent.errors import ConfigurationError
-from nbagent.memory import meaning
 
 #: What the embeddings of these tests know of words: each has a direction of its own.
 CONCEPTS = [{"car", "automobile", "vehicle"}, {"metric", "metres", "units"}, {"tea", "beverage", "drink"}]
@@ -59,16 +57,6 @@ async def test_a_version_of_a_note_is_embedded_once(memory, embed):
     assert embed.texts == ["automobile", "/memories/a.md\nTheir car is red"]
 
 
-async def test_many_and_long_notes_are_sent_in_parts(memory, embed):
-    for number in range(120):
-        memory.run("create", path=f"/memories/more/{number}.md", file_text="word " * 2_000)
-    calls = []
-    counted = Memory(memory.path, embed=lambda texts: calls.append(len(texts)) or embed(texts))
-    assert (await found(counted, "vehicle"))[0].startswith("/memories/a.md")
-    assert calls == [100, 24]
-    assert max(map(len, embed.texts)) == meaning.MAX_CHARS
-
-
 @pytest.mark.parametrize(
     ("embed", "said"),
     [
@@ -84,8 +72,3 @@ async def test_a_failure_leaves_the_search_by_words(memory, embed, said, caplog)
     assert last.startswith("(Searched by words only: ")
     assert said in last
     assert "memory is searched by words only" in caplog.text
-
-
-def test_what_is_not_a_function_is_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="embed"):
-        Memory(tmp_path / "m.sqlite", embed="text-embedding-3-small")

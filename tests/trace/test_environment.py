@@ -42,9 +42,3 @@ def test_files_keep_it_and_concat_has_one_row_for_each_session(tmp_path):
     loaded = [Trace.load(tmp_path / f"{number}.sqlite") for number in (0, 1, 1)]
     assert loaded[0].environment.equals(first.environment)
     assert Trace.concat(loaded).environment["session_id"].tolist() == [first.session_id, second.session_id]
-
-
-def test_a_journal_has_it_from_the_start(tmp_path):
-    trace = Trace()
-    trace.stream_to(tmp_path / "t.jsonl")
-    assert len(Trace.load(tmp_path / "t.jsonl").environment) == 1

@@ -1,6 +1,6 @@
 """`Agent(trace=False)` records nothing, and the views say so."""
 
-from nbagent import Agent, FunctionCall, ScriptedProvider, compare
+from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.trace.columns import COLUMNS
 
 
@@ -23,7 +23,3 @@ async def test_all_tables_stay_empty_and_the_views_say_that_nothing_is_recorded(
     for shown in (repr(trace), trace._repr_html_(), trace.to_text(), trace.to_text("timeline")):
         assert "nothing is recorded" in shown
     assert not asked.fork().trace.is_recording
-
-
-def test_a_comparison_records_its_own_runs():
-    assert compare({"one": agent()}, ["Twice 4?"], progress=False).frame["answer"].tolist() == ["It is 8."]

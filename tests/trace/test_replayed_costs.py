@@ -51,12 +51,3 @@ async def test_tables_and_sums_keep_paid_and_replayed_apart(mixed):
     assert "$0.1500" in shown[1]
     assert "not paid" not in shown[1]
     assert "$0.1500" in Meter(agent).html()
-
-
-async def test_replayed_answers_do_not_count_for_the_limit_of_costs(tmp_path):
-    path = tmp_path / "run.jsonl"
-    with nbagent.record(path):
-        await agent("One.").chat("1?")
-    with nbagent.replay(path):
-        result = await agent(limits=Limits(max_cost=PRICE / 10)).chat("1?")
-    assert (result.status, result.cost) == ("ok", 0.0)

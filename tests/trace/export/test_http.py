@@ -142,13 +142,3 @@ async def test_the_http_archive(server, tmp_path):
     assert failed["startedDateTime"] == "2027-01-15T08:00:00.500000+00:00"
     for part in (request, response, failed["request"], failed["response"]):  # what the format asks for
         assert {"httpVersion", "headers", "cookies", "headersSize", "bodySize"} <= part.keys()
-
-
-async def test_an_error_in_the_answer_is_joined_to_its_call(server):
-    server.answers = [Answer(b'{"error": {"message": "no such model"}}', 404, {"x-request-id": "req_1"})]
-    trace = await recorded(server)
-    joined = trace.calls.merge(trace.http, on="call_id")
-    assert joined["http_status"].tolist() == joined["status"].tolist() == [404]
-    assert joined["error_type_x"].tolist() == ["ModelNotFoundError"]
-    assert joined["error_type_y"].isna().all()  # an answer is an answer
-    assert joined["request_id"].tolist() == ["req_1"]

@@ -12,7 +12,7 @@ import pytest
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 from nbagent.errors import ConfigurationError
-from nbagent.trace import recorder, table
+from nbagent.trace import recorder
 from nbagent.trace.columns import COLUMNS
 from nbagent.trace.table import SpillFile
 
@@ -58,6 +58,9 @@ async def test_tables_are_complete_after_rows_moved_to_the_file(tmp_path):
         for by, frame in sums.items():
             pd.testing.assert_frame_equal(trace.summary(by), frame)
     assert all(rows.frame is None for rows in trace.recorder.tables.values()), "nothing stays after it was looked at"
+    middle = trace.runs["run_id"][1]
+    assert trace.run(middle)["tool_calls"]["result_text"].tolist() == ["8"]
+    assert "Twice 4? 1" in str(trace.transcript(middle))
     trace.save(tmp_path / "t.parquet")
     assert_same(tables(Trace.load(tmp_path / "t.parquet")), tables(trace))
     trace.stream_to(tmp_path / "t.jsonl")  # begins with what is in the file
@@ -218,34 +221,6 @@ def test_max_bytes_is_a_whole_number():
     for size in ("100 MB", -1, 1.5, True):
         with pytest.raises(ConfigurationError, match="max_bytes"):
             Trace(max_bytes=size)
-
-
-async def test_one_run_of_a_large_trace_is_read_without_the_others(monkeypatch):
-    read, original = [], SpillFile._read
-
-    def counting(self, start, size):
-        read.append(size)
-        return original(self, start, size)
-
-    monkeypatch.setattr(SpillFile, "_read", counting)
-    monkeypatch.setattr(table, "PART", 16)
-    agent = asked(trace := Trace(max_bytes=None), 40)
-    for number in range(40):
-        trace.max_bytes = 0 if number == 38 else None  # before, all rows are in memory
-        await agent.chat(f"Twice {number}?")
-    read.clear()
-    tables(trace)
-    size_of_all = sum(read)
-    middle = trace.runs["run_id"][20]
-    for look in (trace.run, trace.transcript, lambda run_id: trace.to_text("timeline", run_id)):
-        read.clear()
-        look(middle)
-        assert 0 < sum(read) < size_of_all / 4
-    found = trace.run(middle)
-    assert found["runs"]["prompt"].tolist() == ["Twice 20?"]
-    assert found["tool_calls"]["result_text"].tolist() == ["8"]
-    assert len(found["prompts"]) == 1, "the tools, which the first run sent, too"
-    assert "Twice 20?" in str(trace.transcript(middle))
 
 
 async def test_a_loaded_trace_keeps_to_its_limit_of_memory(tmp_path):

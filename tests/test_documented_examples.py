@@ -1,7 +1,6 @@
 """The examples of the documents that this project grew from run as they are written there; so do the policies on tools.
 
-Only three things differ: the import line, the address (a local server stands in for the vendor), and the blocking
-`agent.chat(messages)`, which is `agent.chat_sync(messages)` here. The database is a stand-in.
+Only the import line and the address differ: a local server stands in for the vendor.
 """
 
 import re
@@ -12,7 +11,7 @@ from support.feeds import FeedServer, feed
 from support.loopback import served
 
 import nbagent
-from nbagent import Agent, FunctionCall, LLMProvider, LLMResponse, ScriptedProvider
+from nbagent import Agent, FunctionCall, ScriptedProvider
 
 
 @pytest.fixture
@@ -23,31 +22,6 @@ def rss_feeds(monkeypatch, tmp_path):
         sources.write_text(f"private {server.url}/feed Times", "utf-8")
         monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(sources))
         yield
-
-
-async def test_a_provider_of_ones_own():
-    from nbagent import Agent, register_provider
-
-    class MyProvider(LLMProvider):
-        def __init__(self, api_key: str, model: str = "my-model"):
-            self._api_key = api_key
-            self._model = model
-
-        @property
-        def model_name(self) -> str:
-            return self._model
-
-        def supports_function_calling(self) -> bool:
-            return True
-
-        async def chat(self, messages, functions=None, **kwargs):
-            return LLMResponse(content=f"{self._model} heard {messages[-1].content}")
-
-    register_provider("mine", MyProvider)
-    from nbagent import create_provider
-
-    agent = Agent(create_provider("mine", api_key="k"))
-    assert (await agent.chat("hello"))["content"] == "my-model heard hello"
 
 
 def test_streaming_conversation(rss_feeds, llmock, capsys):

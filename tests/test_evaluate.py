@@ -122,11 +122,6 @@ async def test_a_scorer_that_fails_warns_and_loses_no_answer():
     assert result.frame["broken"].isna().all()
 
 
-def test_the_blocking_twin_takes_a_series_and_no_scorer():
-    result = evaluate({"a": reviewer()}, REVIEWS["text"], progress=False)
-    assert result.frame["text"].tolist() == REVIEWS["text"].tolist()
-
-
 def test_what_cannot_be_evaluated_is_named_before_the_first_request():
     agent = reviewer()
     given = {"agents": {"a": agent}, "frame": REVIEWS, "prompt": PROMPT, "progress": False}

@@ -94,15 +94,9 @@ async def test_messages_become_records():
 async def test_records_in_other_forms():
     for answer in ({"item": "milk"}, {"records": [{"item": "milk"}]}, 'Here: [{"item": "milk"}] [1]'):
         assert await scripted(answer).parse_message("Ada", "now", "milk") == [{"item": "milk"}]
+    assert await scripted("[]").parse_message("Ada", "now", "hello") == []
     lines = scripted('{"item": "milk"}\n{"item": "tea"}')
     assert await lines.parse_message("Ada", "now", "milk and tea") == [{"item": "milk"}, {"item": "tea"}]
-
-
-async def test_a_message_without_records():
-    assert await scripted("[]").parse_message("Ada", "now", "hello") == []
-    assert await scripted().parse_message("Ada", "now", " ") == [], "no model need be asked"
-    with pytest.raises(ConfigurationError, match="got nan"):
-        await scripted().parse_message("Ada", "now", float("nan"))
 
 
 async def test_of_broken_records_none_is_taken_for_all():

@@ -63,14 +63,6 @@ async def test_any_type_that_pydantic_supports():
         assert output_of(output).from_json(output_of(output).to_json(value)) == value
 
 
-def test_the_blocking_twin_and_the_stream():
-    agent = Agent(ScriptedProvider([PARIS, PARIS]))
-    assert agent.chat_sync("Which city?", output=City).data.name == "Paris"
-    stream = agent.chat_stream("Which city?", output=City)
-    assert "".join(event.content for event in stream if event.type == "text") == PARIS
-    assert stream.result().data.name == "Paris"
-
-
 async def test_a_wrong_answer_is_corrected_within_the_run():
     agent = Agent(ScriptedProvider([WRONG, PARIS]))
     stream = agent.chat_stream("Which city?", output=City)

@@ -185,38 +185,23 @@ async def test_a_long_conversation_keeps_its_plan_and_only_the_newest():
     assert sum(message.role == "tool" for message in agent.conversation_history) == 1
 
 
-@pytest.mark.parametrize(
-    ("vendor", "family", "model"), [("openai", "openai", "gpt-4.1"), ("claude", "anthropic", "claude-sonnet-5")]
-)
-async def test_on_the_wire_the_reminder_comes_last_and_the_rest_does_not_move(vendor, family, model, llmock):
-    provider = create_provider(vendor, api_key="k", model=model, base_url=llmock.base_url(family))
+async def test_on_the_wire_the_reminder_comes_last_and_the_rest_does_not_move(llmock):
+    provider = create_provider("openai", api_key="k", model="gpt-4.1", base_url=llmock.base_url("openai"))
     for turn in TURNS[:-1]:
         llmock.call_tool(turn.name, turn.arguments)
     llmock.reply(TURNS[-1])
     agent = Agent(provider, tools=[load], plan=True, system_prompt="Be brief.")
     assert (await agent.chat("Plot the table.")).content == "Here it is."
     await provider.aclose()
-    bodies = [as_sent(request.body) for request in llmock.requests]
+    bodies = [body if isinstance(body, dict) else json.loads(body) for body in (each.body for each in llmock.requests)]
     talks = [body.pop("messages") for body in bodies]
     assert all(body == bodies[0] for body in bodies)
     grown = ""
     for talk, reminder in zip(talks, told(agent), strict=True):
-        kept = without_reminder(talk) if reminder else talk
+        kept = talk[:-1] if reminder else talk
         assert json.dumps(kept).startswith(grown)
-        grown = json.dumps(kept).rstrip("]}")
+        grown = json.dumps(kept).rstrip("]")
         assert ("<reminder>" in json.dumps(talk[-1]), "<reminder>" in json.dumps(kept)) == (bool(reminder), False)
-
-
-def as_sent(body) -> dict:
-    """The body of a request without Anthropic's breakpoints, which move on."""
-    text = body if isinstance(body, str | bytes) else json.dumps(body)
-    return json.loads(json.dumps(json.loads(text)).replace(', "cache_control": {"type": "ephemeral"}', ""))
-
-
-def without_reminder(items: list) -> list:
-    *before, last = items
-    content = last["content"]
-    return [*before, last | {"content": content[:-1]}] if isinstance(content, list) and len(content) > 1 else before
 
 
 def test_plans_are_read_as_they_were_written_and_no_step_is_lost():

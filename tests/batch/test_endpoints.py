@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from support.batch_servers import KEY, SERVERS, ResponsesServer
 
-from nbagent import Agent, create_provider, remote_mcp
+from nbagent import Agent, create_provider
 from nbagent.batch.endpoints import engine
 from nbagent.batch.endpoints.vendors import ENDPOINTS
 from nbagent.core.messages import Usage
@@ -107,15 +107,3 @@ async def test_a_vendor_with_batches_and_a_checkpoint_are_needed(tmp_path):
         await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
     with pytest.raises(ConfigurationError, match="pass checkpoint=path"):
         await agent.map(ROWS, engine="batch")
-
-
-async def test_a_batch_names_the_betas_that_its_requests_need(tmp_path):
-    model = "claude:claude-sonnet-5"
-    docs = remote_mcp("https://mcp.example.org/mcp", name="docs")
-    async with SERVERS[model]() as server:
-        agent = Agent(create_provider(model, api_key=KEY, base_url=server.url + server.base), tools=[docs])
-        await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db", tools=True)
-        await agent.aclose()
-    made = next(request for request in server.requests if request.method == "POST")
-    assert b"mcp_servers" in made.body
-    assert made.headers["anthropic-beta"] == "mcp-client-2025-11-20"

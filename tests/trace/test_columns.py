@@ -23,13 +23,10 @@ async def trace():
 
 
 def test_an_empty_table_has_all_its_columns_and_their_dtypes():
-    for table in COLUMNS:
+    for table, columns in COLUMNS.items():
         frame = getattr(Trace(), table)
-        assert isinstance(frame, pd.DataFrame)
         assert len(frame) == 0
-        assert frame.dtypes.astype(str).to_dict() == COLUMNS[table]
-        assert list(frame.columns) == list(COLUMNS[table])
-        assert {"run_id", "session_id", "ts"} <= set(frame.columns)
+        assert frame.dtypes.astype(str).to_dict() == columns
 
 
 async def test_an_unknown_price_makes_the_sum_unknown():
@@ -63,11 +60,3 @@ def test_the_display_hides_ids_and_times(trace):
     assert "double" in html
     assert "run_id" not in html
     assert "run_id" in trace.tool_calls[["run_id"]]._repr_html_()
-
-
-def test_events_are_rows_except_pieces_of_text(trace):
-    types = trace.events["type"].tolist()
-    assert types[0] == "run_started"
-    assert types[-1] == "done"
-    assert "text" not in types
-    assert types.count("tool_result") == 2

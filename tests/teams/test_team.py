@@ -8,7 +8,6 @@ from support.small_agent import add, call
 from nbagent import Agent, Budget, FunctionCall, ScriptedProvider, Team, tool
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError
-from nbagent.notebook.display.transcript import Transcript
 
 
 def speaking(prompt, *turns, **options):
@@ -144,17 +143,6 @@ async def test_a_team_is_a_tool_and_is_forked_like_any_agent():
     assert result.function_calls[0]["result"] == "Good."
     assert (await team.fork().chat("Another.")).content == "Good."
     assert team.conversation_history == []
-
-
-async def test_a_view_says_who_speaks():
-    team, transcript = team_of_two(over("billing")), Transcript()
-    team.observers.append(transcript.feed)
-    await team.chat("I paid twice.")
-    lines = transcript.plain().splitlines()
-    assert [line.partition("(")[0] for line in lines[:5]] == [
-        "desk:", "▸ hand_over", "  billing speaks now.", "billing:", "Paid back.",
-    ]  # fmt: skip
-    assert transcript.html().count('<div class="nbagent-speaker') == 2
 
 
 def test_the_tools_of_a_team_are_those_of_its_members():

@@ -60,3 +60,13 @@ def test_the_display_hides_ids_and_times(trace):
     assert "double" in html
     assert "run_id" not in html
     assert "run_id" in trace.tool_calls[["run_id"]]._repr_html_()
+
+
+async def test_a_trace_that_does_not_record_stays_empty_and_its_views_say_so():
+    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}), "It is 8."]), tools=[double], trace=False)
+    assert (await agent.chat("Twice 4?")).content == "It is 8."
+    assert {name: len(getattr(agent.trace, name)) for name in COLUMNS} == dict.fromkeys(COLUMNS, 0)
+    assert not agent.trace.recorder.results
+    for shown in (repr(agent.trace), agent.trace._repr_html_(), agent.trace.to_text("timeline")):
+        assert "nothing is recorded" in shown
+    assert not agent.fork().trace.is_recording

@@ -67,9 +67,8 @@ async def test_agents_are_mapped_and_scored():
 
 
 async def test_a_row_that_fails_has_no_score_and_is_shown():
-    result = await aevaluate(
-        {"a": reviewer(fails=["awful"])}, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False
-    )
+    agents = {"a": reviewer(fails=["awful"])}
+    result = await aevaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False)
     assert result.frame["right"].isna().tolist() == [False, True, False, False]
     assert (result.summary()["failed"]["a"], result.summary()["right"]["a"]) == (1, 1.0)
     assert result.failures()["text"].tolist() == ["awful"]
@@ -99,25 +98,20 @@ async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
     assert budget.spent > result.summary()["cost"]["a"] > 0
 
 
-class Verdict(BaseModel):
-    status: str
-    sure: bool
-
-
 async def test_the_fields_of_a_model_are_scored():
-    agent = Agent(ScriptedProvider(lambda *_: '{"status": "good", "sure": true}'))
-    result = await aevaluate(
-        {"a": agent}, REVIEWS, PROMPT, Verdict, scorers={"right": exact("label", "status")}, progress=False
-    )
+    class Verdict(BaseModel):
+        status: str
+
+    agents = {"a": Agent(ScriptedProvider(lambda *_: '{"status": "good"}'))}
+    scorers = {"right": exact("label", "status")}
+    result = await aevaluate(agents, REVIEWS, PROMPT, Verdict, scorers=scorers, progress=False)
     assert result.frame["right"].tolist() == [True, False, True, False]
-    assert result.summary()["failed"]["a"] == 0
 
 
 async def test_a_scorer_that_fails_warns_and_loses_no_answer():
+    scorers = {"broken": lambda row: row["none"]}
     with pytest.warns(UserWarning, match=r"scorer 'broken' failed for 4 of 4 rows\. KeyError"):
-        result = await aevaluate(
-            {"a": reviewer()}, REVIEWS, PROMPT, scorers={"broken": lambda row: row["none"]}, progress=False
-        )
+        result = await aevaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, progress=False)
     assert result.frame["answer"].tolist() == ["good", "bad", "good", "bad"]
     assert result.frame["broken"].isna().all()
 

@@ -6,7 +6,7 @@ import sys
 import pandas as pd
 import pytest
 
-from nbagent import Agent, Budget, Limits, LLMResponse, Router, ScriptedProvider, Usage
+from nbagent import Agent, Budget, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.errors import ConfigurationError
 
 ROWS = 400
@@ -43,12 +43,6 @@ async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(made, optio
         await agent.map(questions(), **options)
     assert agent.provider.requests == []
     assert set(agent.last_map["status"]) == {"left"}
-
-
-async def test_the_dearest_of_several_models_counts():
-    models = [agent_with().provider, ScriptedProvider("fine", price={"input": 0.0, "output": 1000.0})]
-    with pytest.raises(ConfigurationError, match=r"400 rows may cost about \$80.00"):
-        await Agent(Router({"cheap": models[0], "strong": models[1]})).map(questions(), budget=10.0)
 
 
 async def test_who_approves_calls_is_asked_before_it_begins():

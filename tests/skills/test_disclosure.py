@@ -8,7 +8,6 @@ import pytest
 from support.skill_folders import write_skill
 
 from nbagent import Agent, Allow, ContextManager, FunctionCall, ScriptedProvider, SkillHost
-from nbagent.skills.processes import ProcessLimits
 
 SCRIPT = "import sys, pathlib\npathlib.Path('out.txt').write_text('x')\nprint('got', sys.argv[1:], sys.stdin.read())"
 
@@ -148,10 +147,3 @@ async def test_scripts_that_are_refused(host, folder):
     calls = [("run_skill_script", {"name": "tea", "script": script}) for script in scripts]
     found = await results(host, *calls, approve=lambda *_: True)
     assert all(why in text for text, why in zip(found, scripts.values(), strict=True))
-
-
-async def test_a_script_that_is_stopped_is_an_error(folder, tmp_path):
-    (folder / "tea/scripts/pour.py").write_text("import time; print('begun', flush=True); time.sleep(60)")
-    host = SkillHost(folder, discover=False, limits=ProcessLimits(seconds=1))
-    (text,) = await results(host, RUN, approve=lambda *_: True)
-    assert text == "Error: scripts/pour.py was stopped: it took more than 1 s.\nstdout: begun\n"

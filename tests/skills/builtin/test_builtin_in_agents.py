@@ -113,17 +113,3 @@ async def test_units_are_converted_in_a_process_of_its_own(examples):
     assert (await converted([0, -40], "C", "F")).data["values"] == [32.0, -40.0]
     refused = await converted([1], "kg", "km")
     assert (refused.success, "kg can't be converted to km" in refused.error) == (False, True)
-
-
-async def test_the_guide_is_read_step_by_step(examples):
-    turns = [
-        FunctionCall("activate_skill", {"name": "penguin-guide"}),
-        FunctionCall("read_skill_file", {"name": "penguin-guide", "path": "references/columns.md"}),
-        "5,076 g, of 123 Gentoo penguins",
-    ]
-    agent = Agent(ScriptedProvider(turns)).use(examples)
-    result = await agent.chat("How heavy is a Gentoo penguin?")
-    activated, columns = (call["result"] for call in result.function_calls)
-    assert "Group by `species`" in activated
-    assert "references/columns.md" in activated
-    assert "| body mass | g | 2 |" in columns

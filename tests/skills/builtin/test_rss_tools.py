@@ -8,10 +8,6 @@ from support.feeds import ATOM, FeedServer, feed
 from support.loopback import Answer
 
 from nbagent import (
-    RSS_TOOLS_DEFINITIONS,
-    Agent,
-    FunctionCall,
-    ScriptedProvider,
     fetch_rss_news,
     filter_rss_news,
     search_rss_by_keywords,
@@ -75,17 +71,6 @@ async def test_which_sources_work(server):
     rows = await asyncio.to_thread(tools.check_rss_sources)
     found = [(row["source"], row["articles"], row["error"]) for row in rows]
     assert found == [("rss", 2, ""), ("atom", 2, ""), ("gone", 0, "HTTP 404")]
-
-
-async def test_the_definitions_make_tools_of_an_agent(server):
-    call = FunctionCall("filter_rss_news", {"query": "planets", "max_articles": 50, "top_k": 10})
-    agent = Agent(ScriptedProvider([call, "AI finds planets."]))
-    for definition in RSS_TOOLS_DEFINITIONS:
-        agent.register_tool(**definition)
-    result = await agent.chat("Any news about planets?")
-    assert '"filtered_count": 1' in result.function_calls[0]["result"]
-    names = ["fetch_rss_news", "filter_rss_news", "search_rss_by_keywords"]
-    assert [definition["name"] for definition in RSS_TOOLS_DEFINITIONS] == names
 
 
 def test_wrong_arguments_are_named():

@@ -83,9 +83,8 @@ async def untrusted():
         yield server.url
 
 
-#: One vendor for each format.
-FORMATS = ("deepseek", "openai responses", "claude", "gemini")
-WAYS = [(name, "environment") for name in FORMATS] + [("open_source", "argument")]
+#: A vendor for each format, and how it is given its key.
+WAYS = [(name, "environment") for name in ("openai responses", "claude", "gemini")] + [("open_source", "argument")]
 
 
 @pytest.mark.parametrize(("name", "given"), WAYS)

@@ -10,19 +10,14 @@ from nbagent.notebook.panel.meter import Meter
 PRICE = 0.1500006  # dollars for a million input tokens of this model, and one of output
 
 
-class Priced(ScriptedProvider):
-    vendor = "openai"
-
-
-def agent(*answers, limits=None):
+def agent(answer, **options):
     facts = {"usage": Usage(1_000_000, 1), "usage_raw": {"in": 1}, "model": "gpt-4o-mini"}
-    turns = [LLMResponse(text, None, "stop", facts) for text in answers]
-    return Agent(Priced(turns, model="gpt-4o-mini"), limits=limits)
+    provider = ScriptedProvider([LLMResponse(answer, None, "stop", facts)], model="gpt-4o-mini")
+    provider.vendor = "openai"
+    return Agent(provider, **options)
 
 
-@pytest.fixture
-async def mixed(tmp_path):
-    """An agent with a replayed and a paid run, and the display of each."""
+async def test_tables_and_sums_keep_paid_and_replayed_apart(tmp_path):
     path, shown = tmp_path / "run.jsonl", []
     with nbagent.record(path):
         await agent("One.").chat("1?")
@@ -33,12 +28,7 @@ async def mixed(tmp_path):
             async for event in mixed.chat_stream(question):
                 transcript.feed(event)
             shown.append(transcript.plain())
-    return mixed, shown
-
-
-async def test_tables_and_sums_keep_paid_and_replayed_apart(mixed):
-    agent, shown = mixed
-    trace = agent.trace
+    trace = mixed.trace
     assert trace.calls["replayed"].tolist() == [True, False]
     assert trace.usage[["replayed", "n_calls"]].values.tolist() == [[True, 1], [False, 1]]
     assert trace.usage["cost_usd"].tolist() == pytest.approx([PRICE, PRICE])
@@ -50,4 +40,4 @@ async def test_tables_and_sums_keep_paid_and_replayed_apart(mixed):
     assert "replayed: $0.1500 not paid" in shown[0]
     assert "$0.1500" in shown[1]
     assert "not paid" not in shown[1]
-    assert "$0.1500" in Meter(agent).html()
+    assert "$0.1500" in Meter(mixed).html()

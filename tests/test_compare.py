@@ -1,6 +1,7 @@
 """The same prompts to several agents: real servers and the embedded model, failures, interrupts, records, pictures."""
 
 import asyncio
+import threading
 
 import matplotlib as mpl
 import pandas as pd
@@ -120,6 +121,24 @@ def test_wrong_arguments_are_errors_before_anything_is_asked():
     ]:
         with pytest.raises(ConfigurationError, match=message):
             compare(agents, prompts, **options)
+
+
+async def test_a_cancelled_comparison_ends_its_runs():
+    begun, stopped = asyncio.Event(), threading.Event()
+
+    async def hang(messages, functions):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    task = asyncio.create_task(acompare({"x": Agent(ScriptedProvider(hang))}, ["1"]))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stopped.is_set()
 
 
 def model_of(name, seconds):

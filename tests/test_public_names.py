@@ -5,6 +5,7 @@ import inspect
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,11 @@ def test_unknown_names_raise_and_dir_lists_the_names():
     with pytest.raises(AttributeError, match="no attribute 'Agentt'"):
         nbagent.Agentt  # noqa: B018
     assert {*nbagent.__all__, "__version__"} <= set(dir(nbagent))
+
+
+def test_the_version_is_that_of_the_project():
+    project = tomllib.loads((INIT.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert nbagent.__version__ == project["version"]
 
 
 def test_type_checkers_see_the_same_table():

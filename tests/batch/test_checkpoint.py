@@ -155,6 +155,13 @@ async def test_a_file_that_is_no_checkpoint_stays_as_it_is(tmp_path, made, told)
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
+async def test_a_folder_or_a_checkpoint_that_is_missing_is_told(tmp_path):
+    with pytest.raises(ConfigurationError, match="No such file or directory. Name another file"):
+        await Agent(counting()).map(questions(2), checkpoint=tmp_path / "missing" / "map.sqlite")
+    with pytest.raises(ConfigurationError, match="There is no checkpoint .*map.sqlite"):
+        read_checkpoint(tmp_path / "map.sqlite")
+
+
 async def test_a_full_disk_ends_the_map_and_takes_nothing(tmp_path, monkeypatch):
     path, provider = tmp_path / "map.sqlite", counting({"row 7": "long " * 10_000})
     with monkeypatch.context() as full:

@@ -84,6 +84,17 @@ def test_one_that_writes_a_huge_file(tmp_path):
     assert (tmp_path / "work/big").stat().st_size <= launcher.MAX_FILE_BYTES
 
 
+@pytest.mark.skipif(launcher.landlock_version() == 0, reason="this kernel has no Landlock")
+def test_one_that_writes_outside(tmp_path):
+    outside = tmp_path / "precious.txt"
+    outside.write_text("precious")
+    done = run(tmp_path, f"open('inside.txt', 'w').write('fine'); open({str(outside)!r}, 'w').write('spoilt')")
+    assert done.confined
+    assert "PermissionError" in done.stderr
+    assert outside.read_text() == "precious"
+    assert (tmp_path / "work/inside.txt").read_text() == "fine"
+
+
 def test_the_environment_has_no_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("ACME_API_KEY", "sk-secret-0123456789")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")

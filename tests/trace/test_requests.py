@@ -191,6 +191,8 @@ def test_files_tell_each_request(told, tmp_path):
     for suffix in (".sqlite", ".parquet", ".jsonl"):
         trace.save(tmp_path / f"t{suffix}")
         check(Trace.load(tmp_path / f"t{suffix}"), provider, received)
+    with pytest.raises(ConfigurationError, match="call_id"):
+        trace.request("call_1")
 
 
 def test_a_run_has_the_system_prompt_that_was_in_force(told):

@@ -205,39 +205,27 @@ def test_a_run_has_the_system_prompt_that_was_in_force(told):
     assert trace.prompts["kind"].tolist().count("tools") == 2
 
 
-def test_refused_options_are_told():
-    refusal = Answer(
-        json.dumps({"error": {"message": "Unsupported parameter: 'top_p' is not supported."}}).encode(), status=400
-    )
-    trace = Trace()
-
-    async def talk():
-        async with Loopback() as server:
-            server.answers = [refusal, *[Answer(sse(said("Hi.")))] * 2]
-            provider = create_provider("open_source", base_url=server.url, model="m1", top_p=0.5)
-            agent = Agent(provider, trace=trace)
-            await agent.chat("One")
-            await agent.chat("Two")
-            await provider.aclose()
-            return [request.body for request in server.requests], provider
-
-    received, provider = asyncio.run(talk())
-    assert bodies(trace, provider) == received[1:]
-    assert [json.loads(text) for text in trace.calls["refused"]] == [{"top_p": None}] * 2
+async def test_refused_options_are_told():
+    refusal = json.dumps({"error": {"message": "Unsupported parameter: 'top_p' is not supported."}}).encode()
+    async with Loopback() as server:
+        server.answers = [Answer(refusal, 400), Answer(sse(said("Hi."))), Answer(sse(said("Hi.")))]
+        provider = create_provider("open_source", base_url=server.url, model="m1", top_p=0.5)
+        agent = Agent(provider)
+        await agent.chat("One")
+        await agent.chat("Two")
+        await provider.aclose()
+    assert bodies(agent.trace, provider) == [request.body for request in server.requests[1:]]
+    assert [json.loads(text) for text in agent.trace.calls["refused"]] == [{"top_p": None}] * 2
 
 
-def test_a_loaded_conversation_is_told(vendors, tmp_path):
+async def test_a_loaded_conversation_is_told(vendors, tmp_path):
     vendors.start_anew()
     case = CASES[CODECS["gemini"]]
     provider = vendors.provider(case)
     agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.")
-
-    async def talk():
-        await agent.chat(vendors.question([Step(thinks=True, calls=(Wish("lookup"),))])[1])
-        agent.save(tmp_path / "talk.json")
-        other = Agent.load(tmp_path / "talk.json", provider)
-        await other.chat(vendors.question()[1])
-        await provider.aclose()
-        return other.trace
-
-    check(asyncio.run(talk()), provider, [vendors.servers[case.name].requests[-1].body])
+    await agent.chat(vendors.question([Step(thinks=True, calls=(Wish("lookup"),))])[1])
+    agent.save(tmp_path / "talk.json")
+    other = Agent.load(tmp_path / "talk.json", provider)
+    await other.chat(vendors.question()[1])
+    await provider.aclose()
+    check(other.trace, provider, [vendors.servers[case.name].requests[-1].body])

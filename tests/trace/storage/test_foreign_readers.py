@@ -81,15 +81,6 @@ async def test_duckdb_reads_a_growing_file(tmp_path):
         assert database.execute(last).fetchall() == [("ok",)]
 
 
-def test_both_read_the_tables_themselves(trace):
-    calls, runs = trace.calls, trace.runs
-    with duckdb.connect() as database:
-        database.register("its_calls", calls)
-        database.register("its_runs", runs)
-        check_sums(trace, database.execute(SUMS.format(calls="its_calls", runs="its_runs")).fetchall())
-    assert pl.from_pandas(calls).shape == calls.shape
-
-
 def test_polars_reads_parquet_with_every_type(trace, tmp_path):
     trace.save(tmp_path / "t.parquet")
     calls = pl.read_parquet(tmp_path / "t.parquet" / "calls.parquet")

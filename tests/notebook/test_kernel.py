@@ -151,14 +151,6 @@ def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
     assert "a b" in third.text
 
 
-def test_a_picture_of_the_trace_stands_alone_in_its_cell(kernel):
-    script(kernel, "'a'")
-    kernel.ok("%%agent\nx")
-    cell = kernel.ok("%matplotlib inline\nagent.trace.timeline()")
-    assert not cell.of("execute_result")
-    assert sum("image/png" in bundle for bundle in cell.displays) == 1
-
-
 def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
     script(kernel, "FunctionCall('wipe', {}, 'c')")
     kernel.ok("@tool(approve=True)\ndef wipe() -> str:\n    return 'wiped'")
@@ -199,13 +191,6 @@ def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
     assert (cell.status, cell.error) == ("error", "RateLimitError")
     assert "openai gpt-5.6: too many requests (status 429)" in cell.traceback
     assert "File" not in cell.traceback
-
-
-def test_help(kernel):
-    cell = kernel.ok("%%agent?")
-    shown = str(cell.reply["content"]["payload"])
-    assert "--max-iterations" in shown
-    assert "--no-tools" in shown
 
 
 def test_the_magic_can_be_loaded_twice_and_unloaded(kernel):

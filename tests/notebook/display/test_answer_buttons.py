@@ -74,14 +74,6 @@ def test_a_page_that_loads_again_gets_the_scores_of_the_runs_that_it_shows(kerne
     until_told(kernel, **{first: 0.0, second: None})
 
 
-def test_the_script_gets_the_text_of_the_answer_as_it_is_shown_and_the_cell_that_asked(kernel):
-    kernel.ok("agent.provider = ScriptedProvider(['**5** mm' + chr(0x202e)], model='m')")
-    (run,) = runs_in(kernel.ok(ASK, cell_id="c5").html)
-    until_told(kernel, **{run: None})
-    about = kernel.told(script_of(kernel))[-1]["runs"][run]
-    assert about == {"good": None, "text": "**5** mm⟨U+202E⟩", "cell": "c5"}
-
-
 def test_answers_in_a_panel_have_thumbs_whether_it_saw_the_run_or_not(kernel):
     kernel.ok("await agent.chat('Is it?'); None")
     panel = Panel(kernel)

@@ -11,7 +11,7 @@ from nbagent.core import events
 from nbagent.notebook.display.checklist import checklist_html
 from nbagent.notebook.display.tool_call import tool_call_html
 from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.display.view import CellView, TerminalView
+from nbagent.notebook.display.view import CellView
 from nbagent.notebook.panel.entry import turn_text
 from nbagent.plan import Step
 
@@ -66,15 +66,6 @@ async def test_the_checklist_is_updated_in_its_place_and_a_failed_update_stands_
     assert 'class="nbagent-dropped"' in displays[0]["text/html"]
     assert transcript.html().count('<div class="nbagent-plan') == 1
     assert REVISED in turn_text(agent.conversation_history), "and so does a turn of the past"
-
-
-async def test_a_terminal_prints_each_version(capsys):
-    agent = agent_of_turns()
-    await shown(agent, TerminalView(Transcript(timings=False)))
-    printed = capsys.readouterr().out
-    assert FIRST in printed
-    assert REVISED in printed
-    assert printed.count("update_plan(") == 0
 
 
 def test_hostile_steps_are_text():

@@ -11,7 +11,6 @@ from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
 from nbagent.errors import RateLimitError
 from nbagent.notebook.display.children import MAX_RUNS
 from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.display.view import TerminalView
 
 
 def search(query: str) -> str:
@@ -94,14 +93,3 @@ async def test_what_a_child_says_is_never_raw_html():
         await agent.chat("Go")
         page = transcript.html().replace("<style>", "", 1)
         assert not re.search("<(script|img|iframe|svg|style>@import)", page), text
-
-
-async def test_a_terminal_lists_its_calls(capsys):
-    inner = answering(call("search", query="deep"), "Deep.", tools=[search])
-    middle = answering(call("ask", question="So?"), "Yes.", tools=[inner.as_tool("ask", "Asks.")])
-    agent, _ = asking(middle)
-    agent.observers.append(TerminalView(Transcript()).feed)
-    await agent.chat("Go")
-    assert capsys.readouterr().out.splitlines()[:3] == [
-        '▸ research(question="Heaviest?")', '  ▸ ask(question="So?")', '    ▸ search(query="deep")',
-    ]  # fmt: skip

@@ -28,10 +28,6 @@ def test_what_is_not_removed_is_the_new_code(before, after):
     assert "\n".join(kept) == after
 
 
-def test_a_cell_without_an_id_can_not_be_replaced():
-    assert "data-nbagent-cell" not in code_diff("x", "y", None)["text/html"]
-
-
 def test_code_is_text():
     for text in (payload.text for payload in PAYLOADS):
         page = code_diff(text, f"x = 1\n{text}", text)["text/html"].replace("<style>", "")

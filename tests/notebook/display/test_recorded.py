@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from support.hostile import PAYLOADS
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.context import split_turns
@@ -59,16 +58,6 @@ def test_the_cell_that_asked_is_named_and_a_panel_is_not():
     asked_in = "&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
     assert cell_link(run) == f'<small data-nbagent-asked-in="{asked_in}">cell [5]</small>'
     assert cell_link({"source": "panel", "execution_count": None, "cell_id": None}) == ""
-
-
-async def test_nothing_of_it_is_raw_html():
-    for payload in PAYLOADS:
-        answer = LLMResponse("x", None, "stop", {"thinking": payload.text})
-        agent = Agent(ScriptedProvider([answer], model=payload.text))
-        await agent.chat("x")
-        html = shown(agent, Recorded(agent.trace))
-        assert "Thought" in html
-        assert not re.search("<(script|img|svg|iframe|style|noscript)", html, re.IGNORECASE)
 
 
 async def test_what_agents_did_that_a_tool_asked_stands_below_its_call_as_it_did_live():

@@ -5,48 +5,17 @@ import itertools
 import random
 import re
 import time
-from html.parser import HTMLParser
 
 import pytest
 from support.displays import Displays
 from support.hostile import LONG, PAYLOADS
+from support.shown import check_page, check_visible
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
 from nbagent.core.render.markdown import MAX_ADDRESSES, format_call, markdown_to_html, shortened_with_note
 from nbagent.notebook.display.transcript import MAX_DISPLAYS, Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
-
-LIVE = {
-    "script", "style", "button", "input", "dialog", "video", "audio", "img", "svg", "iframe", "object", "embed", "link",
-    "meta", "form", "base",
-}  # fmt: skip
-
-
-class Audit(HTMLParser):
-    """Collects everything that could run code or load something."""
-
-    def __init__(self):
-        super().__init__()
-        self.bad = []
-
-    def handle_starttag(self, tag, attrs):
-        links = dict(attrs) if tag == "a" else {}
-        if links and (links["target"] != "_blank" or "noopener" not in links["rel"]):
-            self.bad.append("opener")
-        if tag in LIVE:
-            self.bad.append(tag)
-        for name, value in attrs:
-            wrong_link = name in ("href", "src") and not re.match(r"(https?|mailto):", value or "")
-            wrong_style = name == "style" and not re.fullmatch("text-align: ?[a-z]+", value)
-            if name.startswith("on") or wrong_link or wrong_style:
-                self.bad.append((name, value))
-
-
-def audit(html):
-    audit = Audit()
-    audit.feed(html)
-    return audit.bad
 
 
 def shown(provider, *tools, live=True, **options):
@@ -63,31 +32,25 @@ def shown(provider, *tools, live=True, **options):
     return asyncio.run(run()), displays
 
 
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
 @pytest.mark.parametrize("place", range(4))
 def test_hostile_text_is_harmless_everywhere(place):
-    for text in (payload.text for payload in PAYLOADS[place::4]):
-        check_everywhere(text)
-
-
-def check_everywhere(text):
     def echo(x: str) -> str:
         return x
 
-    thinking = {"thinking": text, "usage": Usage()}
-    turns = [
-        LLMResponse(text, [FunctionCall("echo", {"x": text}, "c")], None, thinking),
-        LLMResponse("", [FunctionCall(text, {text: text}, "c2")], None, {}),
-        text,
-    ]
-    _, displays = shown(ScriptedProvider(turns), echo)
-    result = Agent(ScriptedProvider(turns), tools=[echo]).chat_sync("x")._repr_mimebundle_()
-    for bundle in (result, *(bundle for _, bundle in displays.sent)):
-        assert audit(bundle["text/html"].replace("<style>", "", 1)) == []
-        assert not CONTROL.search(bundle["text/html"] + bundle["text/plain"])
-    assert displays.html.count("<style>") == 1
+    for text in (payload.text for payload in PAYLOADS[place::4]):
+        thinking = {"thinking": text, "usage": Usage()}
+        turns = [
+            LLMResponse(text, [FunctionCall("echo", {"x": text}, "c")], None, thinking),
+            LLMResponse("", [FunctionCall(text, {text: text}, "c2")], None, {}),
+            text,
+        ]
+        _, displays = shown(ScriptedProvider(turns), echo)
+        result = Agent(ScriptedProvider(turns), tools=[echo]).chat_sync("x")
+        check_page(result._repr_mimebundle_()["text/html"], style=True)
+        for _, bundle in displays.sent:
+            check_page(re.sub(r' data-nbagent-run="\w+"', "", bundle["text/html"]), style=True)
+            check_visible(bundle["text/plain"])
+        assert displays.html.count("<style>") == 1
 
 
 @pytest.mark.parametrize(
@@ -123,11 +86,7 @@ def test_formulas_are_left_to_the_host():
 
 
 def test_a_link_may_be_defined_after_it_is_used():
-    transcript = Transcript(timings=False)
-    transcript.feed(events.Text("See [there][1].\n\n" + "A paragraph.\n\n" * 200))
-    transcript.parts()
-    transcript.feed(events.Text("[1]: https://example.org"))
-    transcript.feed(events.Done())
+    transcript, _ = grown("See [there][1].\n\n" + "A paragraph.\n\n" * 200 + "[1]: https://example.org", [2_000])
     assert 'href="https://example.org"' in transcript.html()
 
 
@@ -209,7 +168,7 @@ def test_control_characters_do_not_reach_a_terminal(capsys):
 
     asyncio.run(run())
     out = capsys.readouterr().out
-    assert not CONTROL.search(out)
+    check_visible(out)
     assert "safe\nrm -rf hidden␈ ⟨U+202E⟩abc" in out
 
 

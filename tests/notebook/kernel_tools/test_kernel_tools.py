@@ -119,13 +119,3 @@ def test_the_last_cell_with_output_is_read_and_its_plot_is_an_image(kernel):
     assert kernel.ok(f"[part['type'] for part in {content}]").result == "['text', 'text', 'image']"
     image = kernel.ok(f"print({content}[2]['data'])").stdout
     assert base64.b64decode(image).startswith(b"\x89PNG")
-
-
-def test_after_unloading_nothing_is_kept(kernel):
-    kernel.ok("%unload_ext nbagent")
-    try:
-        cell = kernel.ok("display({'text/plain': 'unseen'}, raw=True)\n7")
-        content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
-        assert content.endswith("raw=True)\n7\nReturned:\n7")
-    finally:
-        kernel.ok("%load_ext nbagent")

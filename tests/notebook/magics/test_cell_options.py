@@ -201,15 +201,6 @@ def test_tools_are_chosen_for_a_cell(kernel):
     assert offered == [["size", "name"], ["size"], ["name", "size"], []]
 
 
-def test_the_system_prompt_is_set_and_taken_away(kernel):
-    script(kernel, "'a'", "'b'", "'c'")
-    prompts = []
-    for line in ("""-s "Say 'yes'" """, "", "-s ''"):
-        kernel.ok(f"%%agent {line}\nx")
-        prompts.append(kernel.value("[agent.system_prompt]")[0])
-    assert prompts == ["Say 'yes'", "Say 'yes'", None]
-
-
 def test_iterations_temperature_and_thinking_are_those_of_the_cell(kernel):
     script(kernel, *(["FunctionCall('size', {'n': 2}, 'c')"] * 2), "'over'")
     kernel.ok("%%agent --max-iterations 2 --temperature 0.25 --thinking high\nx")

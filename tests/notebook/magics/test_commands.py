@@ -165,36 +165,6 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
     kernel.ok("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')")
 
 
-COLAB = """
-import sys, types
-from nbagent.providers.catalog import CATALOG
-from nbagent.providers.keys import keys
-for row in CATALOG.values():
-    for name in row.key_vars: os.environ.pop(name, None)
-secrets = {"DASHSCOPE_API_KEY": "sk-from-colab"}
-for name in ("google", "google.colab", "google.colab.userdata"): sys.modules[name] = types.ModuleType(name)
-sys.modules["google.colab.userdata"].get = secrets.__getitem__
-"""
-
-
-def test_loading_the_extension_makes_colabs_secrets_known_to_other_threads(kernel):
-    kernel.ok(COLAB)
-    ask = "await asyncio.to_thread(lambda: nbagent.create_provider('qwen').secrets)"
-    assert kernel.ok(ask).result == "[]"
-    kernel.ok("%reload_ext nbagent")
-    assert kernel.ok(ask).result == "['sk-from-colab']"
-    kernel.ok("for name in list(sys.modules):\n    if name.split('.')[0] == 'google': del sys.modules[name]")
-    kernel.ok("keys._colab_answers.clear()")
-
-
-def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_path):
-    (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
-    kernel.ok(f"before = os.getcwd(); os.chdir({str(tmp_path)!r})")
-    kernel.ok("%reload_ext nbagent")
-    assert "is not UTF-8 text: correct" in kernel.run("%agent model qwen").traceback
-    kernel.ok("os.chdir(before)")
-
-
 @pytest.mark.parametrize(
     ("cell", "sent"),
     [
@@ -228,15 +198,6 @@ def test_the_corrected_cell_is_shown_as_a_diff(kernel):
     kernel.ok("%agent hints on")
     assert "%agent fix" in kernel.run("1 / 0").text
     assert "%agent fix" not in kernel.run("%agent fxi").text
-
-
-def test_a_model_without_function_calling_explains_without_tools(kernel):
-    kernel.ok("class Model(ScriptedProvider):\n  def supports_function_calling(self): return False")
-    kernel.ok("agent.provider = asked = Model(['Like so.'])")
-    kernel.ok("%agent tools add kernel")
-    assert kernel.run("1 / 0").status == "error"
-    assert "Like so." in kernel.ok("%agent fix").text
-    assert kernel.value("'list_variables' in str(asked.requests)") is False
 
 
 def test_without_an_error_there_is_nothing_to_explain(kernel):

@@ -70,11 +70,3 @@ def test_cells_stream_and_queue_and_are_interrupted_while_it_is_on(kernel, tmp_p
     assert kernel.wait(cell).error == "KeyboardInterrupt"
     kernel.ok("agent.provider = ScriptedProvider(['fine'])")
     assert "fine" in kernel.ok("%%agent\nnext").text
-
-
-def test_nesting_applied_by_other_code_stays(kernel):
-    kernel.ok("import nest_asyncio; nest_asyncio.apply()")
-    kernel.ok("%agent nest on")
-    refused = kernel.run("%agent nest off")
-    assert "other code applied nest-asyncio; restart the kernel" in str(refused.messages)
-    assert kernel.ok("asyncio.run(asyncio.sleep(0, 'ran'))").result == "'ran'"

@@ -108,13 +108,3 @@ def test_a_saved_conversation_knows_its_cells(kernel, tmp_path):
     kernel.ok(f"%agent load {tmp_path / 'c.json'}")
     ask(kernel, 2, "edited")
     assert kernel.value(HISTORY)[::2] == ["1", "2 edited", "3", "4", "5"]
-
-
-def test_the_trace_tells_what_was_sent(kernel):
-    run_all(kernel)
-    ask(kernel, 2, "edited")
-    ask(kernel, 6)
-    kernel.ok("runs, calls = agent.trace.runs, agent.trace.calls")
-    sent = "[[m.text for m in agent.trace.request(c).messages][::2] for c in calls['call_id'].iloc[-2:]]"
-    assert kernel.value(sent) == [["1", "2 edited"], ["1", "2 edited", "3", "4", "5", "6"]]
-    assert kernel.value("[list(runs['run_id']).index(b) for b in runs['branch']]") == [0, 0, 0, 0, 0, 5, 6]

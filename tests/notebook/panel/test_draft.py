@@ -138,9 +138,8 @@ def test_a_conversation_with_attachments_is_saved_and_loaded(kernel, tmp_path):
 
 
 def test_text_from_code_reads_no_files(kernel, tmp_path):
-    secret = tmp_path / "notes.txt"
-    secret.write_text("hunter2")
+    (tmp_path / "notes.txt").write_text("hunter2")
     panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")
-    kernel.ok(f"panel.ask('Is @{secret}?')")
+    kernel.ok(f"panel.ask('Is @{tmp_path / 'notes.txt'}?')")
     panel.until_text("answer 1")
-    assert kernel.value("seen") == [f"Is @{secret}?"]
+    assert kernel.value("seen") == [f"Is @{tmp_path / 'notes.txt'}?"]

@@ -64,18 +64,6 @@ def test_without_the_extension_too(kernel):
         kernel.ok("%load_ext nbagent")
 
 
-def test_a_task_in_the_background_belongs_to_the_cell_that_started_it(kernel, tmp_path):
-    gate = tmp_path / "gate"
-    code = f"""
-    async def later():
-        while not os.path.exists({str(gate)!r}): await asyncio.sleep(0.01)
-        await a.chat('x')
-    task = asyncio.create_task(later())"""
-    started = kernel.ok(code, cell_id="starts")
-    kernel.ok(f"open({str(gate)!r}, 'w').close(); await task", cell_id="later")
-    assert kernel.value("ways()") == [("starts", count_of(started))]
-
-
 def test_without_ids_of_cells_the_number_of_the_cell_counts(kernel):
     asked = kernel.ok("await a.chat('x')")
     assert kernel.value("ways()") == [(f"In[{count_of(asked)}]", count_of(asked))]

@@ -72,32 +72,6 @@ def test_a_panel_shows_it_live_and_later(kernel, tmp_path):
     assert not published(kernel, "image/png")
 
 
-WIDGETS = """
-import ipywidgets
-from tqdm.notebook import tqdm as bar
-slider = ipywidgets.IntSlider(7)
-@tool
-def slide() -> str:
-    'Show a slider and a progress bar.'
-    display(slider)
-    for _ in bar(range(3), desc='counting'): pass
-    return 'ok'
-"""
-
-
-@pytest.mark.kernel
-def test_a_panel_shows_widgets_live_and_their_text_later(kernel):
-    kernel.ok(WIDGETS)
-    script(kernel, "FunctionCall('slide', {}, 'c')", "'done'")
-    panel = Panel(kernel)
-    panel.ask("go")
-    panel.until_text("done")
-    assert f'data-nbagent-widget="{kernel.value("slider.model_id")}"' in panel.html()
-    kept = json.loads(kernel.value("agent.trace.rows('tool_calls')[0]['outputs']"))
-    assert [part["text/plain"][:9] for part in kept] == ["IntSlider", "counting:"]
-    Panel(kernel).until_text("IntSlider(value=7)", "counting:")
-
-
 @pytest.mark.kernel
 def test_a_cell_shows_it_as_usual_and_a_panel_beside_it_too(kernel, tmp_path):
     script(kernel, "FunctionCall('work', {}, 'c')", "'done'")

@@ -22,7 +22,6 @@ from nbagent.errors import (
     ProviderConnectionError,
     ServerError,
 )
-from nbagent.notebook.display.transcript import Transcript
 
 PNG = {
     "type": "image",
@@ -89,17 +88,6 @@ def test_questions_are_answered_and_the_trace_is_that_of_the_server():
         assert (listed["conversation_id"], listed["message_count"]) == (result.metadata["conversation_id"], 6)
     assert remote.trace.runs["tags"].tolist()[0] == '["a"]'
     assert remote.trace.request(remote.trace.calls["call_id"].iloc[-1]).messages[0].text == "You help."
-
-
-def test_who_watches_is_told_what_agents_do_there_that_a_tool_asks():
-    analyst = Agent(ScriptedProvider([FunctionCall("double", {"n": 2}), "It is 4."]), tools=[double])
-    turns = [FunctionCall("ask", {"question": "2 * 2?"}), "4."]
-    with served(Agent(ScriptedProvider(turns), tools=[analyst.as_tool("ask", "Knows.")])) as server:
-        remote, transcript = connected(server), Transcript(timings=False)
-        remote.observers.append(transcript.feed)
-        read = [event.type for event in remote.chat_stream("Go")]
-    assert transcript.plain().splitlines()[:4] == ['▸ ask(question="2 * 2?")', "  ▸ double(n=2)", "    4", "  It is 4."]
-    assert "child" not in read
 
 
 def test_what_was_changed_here_begins_another_conversation_there():

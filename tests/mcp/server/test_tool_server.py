@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import AudioContent, CallToolResult, Implementation, TextContent
+from mcp_types import Implementation
 from support.mcp_sessions import MODES, text_of
 
 from nbagent import Agent, FunctionRegistry, RunContext, ScriptedProvider
@@ -16,7 +16,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.mcp.server import tool_server
-from nbagent.mcp.server.tool_server import ToolServer, current_request
+from nbagent.mcp.server.tool_server import ToolServer
 
 
 @pytest.fixture(autouse=True)
@@ -111,22 +111,6 @@ async def test_pictures_are_image_blocks():
     assert results[0].content[0].mime_type == "image/png"
 
 
-async def test_a_tool_may_answer_in_the_protocols_own_terms():
-    audio = AudioContent(data="UklGRg==", mime_type="audio/wav")
-    agent = returning(audio, [TextContent(text="a"), audio], CallToolResult(content=[], structured_content={"x": 1}))
-
-    async def whoami() -> str:
-        return current_request.get().context.session.client_params.client_info.name
-
-    agent.register_function("whoami", "Who asks?", whoami)
-    async with connected(agent) as client:
-        assert (await client.call_tool("tool_0")).content == [audio]
-        assert [block.type for block in (await client.call_tool("tool_1")).content] == ["text", "audio"]
-        assert (await client.call_tool("tool_2")).structured_content == {"x": 1}
-        assert text_of(await client.call_tool("whoami")) == "editor"
-    assert current_request.get() is None
-
-
 async def test_what_fails_is_an_error_that_the_client_can_read():
     def fails() -> str:
         raise ValueError("no such column: t")
@@ -208,13 +192,3 @@ async def test_a_client_that_cancels_stops_the_call(mode):
         await ended.wait()
         assert (await client.list_tools()).tools  # the session goes on
     assert list(agent.trace.tool_calls["error_type"]) == ["interrupted"]
-
-
-async def test_a_clients_name_is_no_trick():
-    agent = returning(1)
-    tricky = Implementation(name="x\x1b[2J" + "y" * 500, version="1")
-    async with Client(ToolServer(agent).server, client_info=tricky) as client:
-        await client.call_tool("tool_0")
-    source = agent.trace.runs["source"].iloc[0]
-    assert source.startswith("mcp-client:x␛[2Jy")
-    assert len(source) < 80

@@ -65,15 +65,6 @@ def test_a_click_below_an_answer_in_a_cell_scores_its_run_and_another_takes_it_b
         assert kernel.value(SCORES) == scores
 
 
-def test_a_page_that_loads_again_gets_the_scores_of_the_runs_that_it_shows(kernel):
-    first, second = (runs_in(kernel.ok(ASK).html)[0] for _ in range(2))
-    until_told(kernel, **{second: None})
-    kernel.ok(f"agent.trace.score('{first}', 'good', 0); agent.trace.score('{first}', 'good', 1, by='exam.py')")
-    kernel.ok("agent.trace.score(agent.trace.calls['call_id'][0], 'good', 1)")  # about the call, not about the answer
-    tell(kernel, shown=[first, second, "another kernel's"])
-    until_told(kernel, **{first: 0.0, second: None})
-
-
 def test_answers_in_a_panel_have_thumbs_whether_it_saw_the_run_or_not(kernel):
     kernel.ok("await agent.chat('Is it?'); None")
     panel = Panel(kernel)

@@ -82,17 +82,6 @@ def test_a_long_text_has_to_be_seen_before_it_is_approved(code):
     assert not buttons["Approve"].disabled
 
 
-def test_names_and_values_can_not_forge_the_question():
-    hidden = "ls \x1b]; rm -rf ~\x07 100 - 200\u200f wi\u200dpe \U000e0041"
-    name = "theme='dark')? [y/N] \x1b[2K\x1b[1A\nx"
-    call = FunctionCall("wipe\x1b[2K", {name: "rm -rf ~", "text": hidden}, "c")
-    for text in (question(call.arguments, call.name)[0], _typed_question(call)):
-        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\U000e0000-\U000e0fff]", text)
-        assert "rm -rf ~" in text
-        assert "\n" not in text.partition("theme=")[2].partition("rm -rf")[0]
-        assert '"theme=' in text
-
-
 @pytest.mark.parametrize(
     ("source", "where"),
     [

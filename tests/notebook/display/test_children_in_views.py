@@ -8,7 +8,6 @@ from support.hostile import PAYLOADS
 from support.small_agent import call
 
 from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
-from nbagent.errors import RateLimitError
 from nbagent.notebook.display.children import MAX_RUNS
 from nbagent.notebook.display.transcript import Transcript
 
@@ -64,12 +63,6 @@ async def test_what_children_spend_counts_in_the_footer():
     assert f"{result.usage.input_tokens:,} in" in transcript.plain()
     assert result.usage.input_tokens >= 180
     assert "scripted · 90 in · 10 out" in transcript.html()
-
-
-async def test_a_child_that_fails():
-    agent, transcript = asking(answering(RateLimitError("too many")))
-    await agent.chat("Go")
-    assert [each.partition("✗")[1:] for each in summaries(transcript.html())][1] == ("✗", " error")
 
 
 async def test_a_tool_of_ones_own_that_asks_many_agents():

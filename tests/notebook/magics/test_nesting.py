@@ -48,25 +48,3 @@ def test_on_and_off(kernel):
         assert kernel.value("asyncio.get_event_loop().run_until_complete(agent.chat('x')).content") == "sync"
         kernel.ok("%agent nest off")
         assert kernel.value(patched) == before
-
-
-def test_cells_stream_and_queue_and_are_interrupted_while_it_is_on(kernel, tmp_path):
-    gate = tmp_path / "gate"
-    kernel.ok("%agent nest on")
-    kernel.ok(f"agent.provider = Gated('one ', 'two', {str(gate)!r})")
-    first = kernel.send("%%agent\ncount")
-    second = kernel.send("print('second')")
-    third = kernel.send("%%time\n%%agent\nagain")
-    kernel.until(first, lambda: "one" in first.text)
-    gate.touch()
-    for cell in (first, second, third):
-        kernel.ok(cell)
-    assert second.stdout == "second\n"
-    assert "one two" in third.text
-    kernel.ok("agent.provider = Gated('so far', 'never')")
-    cell = kernel.send("%%agent\ngo")
-    kernel.until(cell, lambda: "so far" in cell.text)
-    kernel.interrupt()
-    assert kernel.wait(cell).error == "KeyboardInterrupt"
-    kernel.ok("agent.provider = ScriptedProvider(['fine'])")
-    assert "fine" in kernel.ok("%%agent\nnext").text

@@ -98,31 +98,6 @@ def test_a_file_that_is_not_there_gives_the_question_back(kernel):
     assert result(kernel, "[part['type'] for part in seen[0]]") == "['text', 'image', 'text']"
 
 
-def test_attachments_come_back_with_the_question(kernel):
-    kernel.ok("agent = Agent(Gated('begun ', 'never'))")
-    panel = Panel(kernel)
-    panel.ask("one")
-    panel.until_text("begun")
-    attach(panel)
-    tells(panel, {"attach": "notes.txt"}, b"PASSWORD=hunter2")
-    panel.until(lambda: panel.find(tooltip="Remove notes.txt"))
-    panel.ask("two")
-    panel.until_text("two", "plot.png image 1×1 png", "PASSWORD=(hidden)")
-    panel.click("Stop")
-    panel.until(lambda: panel.find(description="Your question", value="two") and panel.find(tooltip="Remove plot.png"))
-    panel.click(next(text for text in below(panel) if text.startswith("notes.txt · 16 characters, secrets hidden")))
-    panel.until(lambda: not panel.find(tooltip="Remove notes.txt"))
-    kernel.ok("agent.provider = ScriptedProvider(answer)")
-    panel.click("Send")
-    panel.until_text("answer 1")
-    again = Panel(kernel)  # shows the past
-    again.click("Edit")
-    again.until(lambda: again.find(description="Your question", value="two") and again.find(tooltip="Remove plot.png"))
-    again.ask("two")
-    again.until_text("answer 2")
-    assert kernel.value("[[part['type'] for part in content] for content in seen]") == [["text", "image", "text"]] * 2
-
-
 def test_a_conversation_with_attachments_is_saved_and_loaded(kernel, tmp_path):
     panel = Panel(kernel)
     attach(panel)

@@ -109,22 +109,6 @@ def test_model_tools_and_prompt(kernel):
     panel.until(lambda: "Unknown provider" not in panel.text and panel.find(description="qwen"))
 
 
-def test_meter_and_trace(kernel):
-    usage = "LLMResponse('hi', None, 'stop', {'usage': nbagent.Usage(1000, 200)})"
-    script(kernel, usage, "'<b>bold</b>'", options=", limits=nbagent.Limits(max_total_tokens=5000)")
-    panel = Panel(kernel)
-    panel.ask("<i>tell</i>")
-    panel.until_text("1,200 tokens")
-    panel.until(lambda: "Last run: 1,200 of 5,000 tokens (24%)" in panel.html())
-    assert 'width:24%"' in panel.html()
-    panel.tab("Trace")
-    panel.until_text("agent.trace.runs", "<i>tell</i>", "Nothing yet.")
-    assert "<i>" not in panel.html()
-    kernel.run("%%agent\nmore")
-    panel.until_text("<b>bold</b>")
-    assert "<b>bold" not in panel.html()
-
-
 def test_streaming_a_long_answer_sends_little(kernel):
     def sent():
         return len(json.dumps([m["content"] for m in kernel.messages() if m["msg_type"].startswith("comm_")]))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.panels import Panel, result, script
+from support.panels import Panel, script
 
 pytestmark = pytest.mark.kernel
 
@@ -48,16 +48,6 @@ def test_a_turn_is_sent_once_and_not_while_it_streams(kernel):
     assert ["word 39" in page for page in updates()[before:] if "word 0" in page] == [True]
 
 
-def test_it_is_not_taken_for_what_a_tool_displays(kernel):
-    kernel.ok("@tool\ndef show() -> str:\n    'Show.'\n    print('a line')\n    return 'done'")
-    script(kernel, "FunctionCall('show', {}, 'c')", "'Shown.'")
-    panel = Panel(kernel)
-    panel.ask("go")
-    saves(panel, "> go", "Shown.")
-    assert "a line" in panel.saved["text/html"]
-    assert "nbagent-saved" not in result(kernel, "agent.trace.tool_calls['outputs'].iloc[0]")
-
-
 def test_of_a_very_long_conversation_the_end_is_saved(kernel):
     kernel.ok("import nbagent.notebook.panel.saved as saved; before, saved.MAX_CHARS = saved.MAX_CHARS, 3000")
     script(kernel, *(f"'answer {n} ' + 'x' * 1000" for n in range(4)))
@@ -78,16 +68,3 @@ def test_where_nobody_watches_each_display_keeps_what_it_showed(kernel):
     assert not [each for each in shown if each["transient"]]
     assert shown[0]["data"]["text/plain"] == "No messages yet."
     assert shown[1]["data"]["text/plain"].startswith("> one?\nyes")
-
-
-def test_a_kept_conversation_says_how_it_goes_on(kernel, tmp_path):
-    script(kernel, "'yes'", "'no'")
-    panel = Panel(kernel)
-    panel.ask("one?")
-    saves(panel, "> one?", "yes")
-    assert "%agent restore" not in panel.saved["text/plain"]
-    kernel.ok(f"%agent keep {tmp_path}/talk.json")
-    saves(panel, "Run %agent restore in a new kernel", "> one?", "yes")
-    panel.until(lambda: "nbagent-kept" in panel.states()[panel.root]["_dom_classes"])
-    kernel.ok("%agent keep off")
-    panel.until(lambda: "%agent restore" not in panel.saved["text/plain"])

@@ -87,20 +87,6 @@ def count() -> str:
         time.sleep(0.01)
         print('.', end='', flush=True)
 """
-#: The same, but an interrupt that arrives anywhere in the loop does not end it.
-LOOPING_ON = """
-@tool
-def count() -> str:
-    is_over = False
-    while not is_over:
-        try:
-            while not is_over:
-                time.sleep(0.01)
-                print('.', end='', flush=True)
-                is_over = os.path.exists({gate!r})
-        except KeyboardInterrupt:
-            pass
-"""
 
 
 @pytest.mark.parametrize("prefix", ["", "%%time\n"], ids=["async cell", "background loop"])
@@ -117,23 +103,6 @@ def test_an_interrupted_sync_tool_stops(kernel, prefix):
     table = kernel.value("agent.trace.tool_calls[['error_type', 'result_text']].values.tolist()")
     assert table == [["interrupted", "No result: the call was interrupted before it finished."]] * 2
     assert kernel.ok("time.sleep(0.1)").stdout == ""
-
-
-def test_code_that_ends_by_itself_is_named_and_prints_in_no_other_cell(kernel, tmp_path):
-    gate = tmp_path / "gate"
-    script(kernel, "FunctionCall('count', {}, 'c1')")
-    kernel.ok(LOOPING_ON.format(gate=str(gate)))
-    cell = kernel.send("%%agent\ngo")
-    kernel.until(cell, lambda: "..." in cell.stdout)
-    kernel.interrupt()
-    assert kernel.wait(cell).error == "KeyboardInterrupt"
-    assert "runs on in its thread, nbagent-tool-" in cell.text
-    before = len(cell.stdout)
-    later = kernel.send("await asyncio.sleep(0.5)")
-    kernel.until(later, lambda: len(cell.stdout) > before)
-    kernel.ok(later)
-    gate.touch()
-    assert later.stdout == ""
 
 
 def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):

@@ -1,4 +1,7 @@
-"""Live tools in a real kernel: each request offers what the cells have defined, redefined, deleted or shadowed."""
+"""Live tools in a real kernel: each request offers what the cells have defined, redefined, deleted or shadowed.
+
+`tests/functions/test_live.py` has the same without a kernel, with other functions and types.
+"""
 
 import json
 import os
@@ -51,13 +54,6 @@ def test_shadowed_by_data_and_back(kernel):
     assert define(kernel, "length = size; del size") == {}
 
 
-def test_a_cell_that_is_edited_leaves_the_old_name_until_it_is_deleted(kernel):
-    kernel.ok("@tool\ndef size(n: int):\n    'Size.'", cell_id="a")
-    kernel.ok("@tool\ndef length(n: int):\n    'Length.'", cell_id="a")
-    assert list(define(kernel)) == ["size", "length"]
-    assert list(define(kernel, "del size")) == ["length"]
-
-
 SHOP = """
 class Shop:
     def price(self, {item}: str) -> str:
@@ -81,62 +77,6 @@ def test_methods_go_by_the_variable_that_holds_their_object(kernel):
     assert define(kernel, "shop = Shop()")["shop_price"] == ["New price.", ["thing"]]
     assert call(kernel, "shop_price", thing="tea") == "New"
     assert "shop_price" not in define(kernel, "shop = None")
-
-
-def test_partials_lambdas_and_callable_objects_go_by_their_variable(kernel):
-    kernel.ok("""
-import functools
-def power(base: int, exp: int) -> int: return base ** exp
-class Adder:
-    def __init__(self, n): self.n = n
-    def __call__(self, a: int) -> int: return a + self.n
-square, twice, adder = functools.partial(power, exp=2), lambda x: 2 * x, Adder(1)
-for name in ('square', 'twice', 'adder'): tool(name=name)(globals()[name])
-""")
-    parameters = {name: parameters for name, (_, parameters) in define(kernel).items()}
-    assert parameters == {"square": ["base"], "twice": ["x"], "adder": ["a"]}
-    kernel.ok("square, twice, adder = functools.partial(power, exp=3), lambda y: 3 * y, Adder(5)")
-    assert [call(kernel, "square", base=3), call(kernel, "twice", y=1), call(kernel, "adder", a=1)] == ["27", "3", "6"]
-    assert define(kernel, "import os\nsquare = functools.partial(os.system, 'true')\nadder = 5\ndel twice") == {}
-
-
-TYPES = """
-from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated, TypedDict
-import pydantic
-@dataclass
-class Point:
-    {0}: int
-class Color(Enum):
-    {0} = "{0}"
-class Order(pydantic.BaseModel):
-    {0}: int
-class Row(TypedDict):
-    {0}: int
-"""
-USES_TYPES = """
-@tool
-def use(point: Point, color: Color, order: Annotated[Order, "An order."], rows: list[Row], more: Point | None = None):
-    'Use them.'
-    return [isinstance(point, Point), isinstance(color, Color), isinstance(order, Order), rows, isinstance(more, Point)]
-"""
-
-
-@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"], ids=["types", "texts"])
-def test_annotations_refer_to_the_current_types_of_their_names(kernel, future):
-    """`from __future__ import annotations` affects all later cells, so the test resets it."""
-    kernel.ok(TYPES.format("old"))
-    kernel.ok(future + USES_TYPES)
-    try:
-        for word in ("old", "new"):
-            kernel.ok(TYPES.format(word))
-            given = {word: 1}
-            result = call(kernel, "use", point=given, color=word, order=given, rows=[given], more=given)
-            assert json.loads(result) == [True, True, True, [given], True]
-            assert json.loads(kernel.ok("schema('use', 'color')").stdout) == {"enum": [word], "type": "string"}
-    finally:
-        kernel.ok("import __future__\nget_ipython().compile.flags &= ~__future__.annotations.compiler_flag")
 
 
 MODULE = """

@@ -8,10 +8,6 @@ from support.kernels import TIMEOUT
 pytestmark = pytest.mark.kernel
 
 DATA = """
-import pandas as pd
-cities = pd.DataFrame({"city": ["Köln", "Bonn"], "people": [1_073_096, 331_885]})
-openai_api_key = "sk-very-secret"
-numbers = [1, 2, 3, 4]
 answer = 42
 def area(width: float, height: float = 1.0) -> float:
     '''Area of a rectangle.'''
@@ -32,11 +28,8 @@ def kernel(shared):
 
 def calls(kernel, name, /, **arguments):
     """What the model reads after a call of the tool, which is approved if it needs approval."""
-    kernel.ok(
-        f"agent.tool_executor.approver = lambda call, definition: True\nresult = await agent.tool_executor.run("
-        f"FunctionCall({name!r}, {arguments!r}))"
-    )
-
+    kernel.ok("agent.tool_executor.approver = lambda call, definition: True")
+    kernel.ok(f"result = await agent.tool_executor.run(FunctionCall({name!r}, {arguments!r}))")
     return kernel.ok("print(result.content)").stdout.rstrip("\n")
 
 

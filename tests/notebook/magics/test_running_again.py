@@ -9,8 +9,6 @@ pytestmark = pytest.mark.kernel
 HELPERS = """
 def tell(messages, functions):
     said = [m.text.split()[0] for m in messages if m.role == 'user']
-    if 'fail' in messages[-1].text:
-        raise RuntimeError('no')
     return f"A{said[-1]} after {' '.join(said[:-1])}".rstrip()
 
 def new_agent(**options):
@@ -25,10 +23,8 @@ def kernel(shared):
     return shared
 
 
-def ask(kernel, number, question="", options="", fails=False):
-    cell = kernel.run(f"%%agent {options}\n{number} {question}", cell_id=f"cell-{number}")
-    assert cell.status == ("error" if fails else "ok"), cell.traceback
-    return cell
+def ask(kernel, number, question="", options=""):
+    return kernel.ok(f"%%agent {options}\n{number} {question}", cell_id=f"cell-{number}")
 
 
 def run_all(kernel):
@@ -68,15 +64,6 @@ def test_keep_appends_and_new_begins_again(kernel):
     assert kernel.value(HISTORY)[::2] == ["3"]
 
 
-def test_a_run_that_fails_changes_nothing(kernel):
-    once = run_all(kernel)
-    ask(kernel, 2, "fail", fails=True)
-    ask(kernel, 5, "fail", fails=True)
-    assert kernel.value(HISTORY) == once
-    ask(kernel, 2, "again")
-    assert kernel.value(HISTORY)[::2] == ["1", "2 again", "3", "4", "5"]
-
-
 def test_questions_of_panels_and_code_stay_where_they_are(kernel):
     panel = Panel(kernel)
     ask(kernel, 1)
@@ -100,11 +87,3 @@ def test_an_interrupted_cell_keeps_its_place(kernel, tmp_path):
     kernel.interrupt()
     assert kernel.wait(cell).status == "error"
     assert kernel.value(HISTORY) == ["1 again", "begun ", "2", "A2 after 1"]
-
-
-def test_a_saved_conversation_knows_its_cells(kernel, tmp_path):
-    run_all(kernel)
-    kernel.ok(f"agent.save({str(tmp_path / 'c.json')!r}); agent = new_agent()")
-    kernel.ok(f"%agent load {tmp_path / 'c.json'}")
-    ask(kernel, 2, "edited")
-    assert kernel.value(HISTORY)[::2] == ["1", "2 edited", "3", "4", "5"]

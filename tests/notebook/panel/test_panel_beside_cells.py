@@ -109,3 +109,16 @@ def test_retry_keeps_the_draft_and_tells_of_a_failure(kernel):
     assert panel.find(description="Your question", value="a draft")
     panel.click("Retry")
     panel.until(lambda: "c" in panel.text and "RuntimeError" not in panel.text and panel.text.count("one") == 1)
+
+
+def test_stop_gives_questions_back_that_were_not_sent(kernel):
+    kernel.ok("agent = Agent(Gated('begun ', 'never'))")
+    panel = Panel(kernel)
+    panel.ask("first")
+    panel.until_text("begun")
+    panel.ask("second")
+    panel.ask("third")
+    panel.until(lambda: panel.text.count("Waiting for the question before it.") == 2)
+    panel.click("Stop")
+    panel.until(lambda: panel.find(description="Your question", value="second\n\nthird"))
+    assert history(kernel) == "[('user', 'first'), ('assistant', 'begun ')]"

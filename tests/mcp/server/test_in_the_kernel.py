@@ -8,7 +8,7 @@ import socket
 import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_types import Implementation, ToolListChangedNotification
+from mcp_types import Implementation
 from support.kernels import Kernel
 from support.mcp_sessions import MODES, configured, session, text_of
 
@@ -83,45 +83,16 @@ def test_calls_are_rows_and_print_into_no_cell(kernel, cell):
     assert not any("printed by a tool" in json.dumps(message["content"]) for message in cell.messages)
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-async def test_a_redefinition_is_news(kernel, server, mode):
-    news = asyncio.Queue()
-
-    async def on_message(message):
-        if isinstance(message, ToolListChangedNotification):
-            news.put_nowait(message)
-
-    async with session(server, mode, message_handler=on_message) as client:
+async def test_a_redefinition_is_news(kernel, server):
+    async with session(server) as client:
         first = (await client.list_tools()).tools[0]
-        code = f'def answer(style: str = "{mode}") -> int:\n    "In the style {mode}."\n    return state + 1'
-        if mode == "legacy":
-            await _once_heard(kernel, client, news)
-            kernel.ok(code)
-            await news.get()
-        else:
-            async with client.listen(tools_list_changed=True) as changes:
-                kernel.ok(code)
-                await anext(aiter(changes))
+        async with client.listen(tools_list_changed=True) as changes:
+            kernel.ok('def answer(style: str = "new") -> int:\n    "In another style."\n    return state + 1')
+            await anext(aiter(changes))
         changed = (await client.list_tools(cache_mode="bypass")).tools[0]
-        assert changed.name == first.name
-        assert changed.description == f"In the style {mode}."
+        assert (changed.name, changed.description) == (first.name, "In another style.")
         assert "style" in changed.input_schema["properties"]
         assert text_of(await client.call_tool("answer")) == "43"
-
-
-async def _once_heard(kernel, client, news):
-    """A client before 2026-07-28 opens its stream for news in the background: change things until it hears of one."""
-    number = 0
-    while news.empty():
-        number += 1
-        kernel.ok(f"@tool(name='extra')\ndef extra(): '{number}'")
-        try:
-            await asyncio.wait_for(news.get(), 0.2)
-        except TimeoutError:
-            continue
-        break
-    kernel.ok("del extra")
-    await news.get()
 
 
 async def test_while_a_cell_computes(kernel, server, tmp_path):

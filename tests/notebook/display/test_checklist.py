@@ -7,9 +7,7 @@ from support.hostile import PAYLOADS
 from support.panels import Panel
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.core import events
 from nbagent.notebook.display.checklist import checklist_html
-from nbagent.notebook.display.tool_call import tool_call_html
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
 from nbagent.notebook.panel.entry import turn_text
@@ -94,14 +92,3 @@ def test_a_plan_in_the_panel_waits_for_a_click(shared):
     assert shared.value("agent.trace.tool_calls['approval'].tolist()") == ["approved", "auto"]
     shared.ok("plan = agent.plan; plan.loc[2, 'status'] = 'dropped'; agent.plan = plan")
     assert shared.value("agent.plan['status'].tolist()") == ["done", "dropped"]
-
-
-def test_a_call_that_waits_is_called_a_plan_unless_that_would_hide_something():
-    def title(arguments):
-        called = events.ToolCall("", "update_plan", arguments, {"tool_call_id": "1"})
-        page = tool_call_html(called, None, edited=None, state="waiting", timings=False)
-        return page.partition("<summary>")[2].partition("</summary>")[0]
-
-    steps = [{"step": "Load"}, {"step": "Plot"}]
-    assert ">Plan of 2 steps<" in title({"steps": steps})
-    assert "<code>update_plan(steps=" in title({"steps": [*steps, {"step": "Send", "to": "all"}]})

@@ -24,9 +24,9 @@ def asked(*citations, text=TEXT):
     return Agent(ScriptedProvider(LLMResponse(text, None, "stop", about)), tools=["web_search"])
 
 
-async def shown(agent, **options):
+async def shown(agent):
     displays = Displays()
-    view = CellView(Transcript(timings=False, **options), displays)
+    view = CellView(Transcript(timings=False), displays)
     async for event in agent.chat_stream("Which?"):
         view.feed(event)
     view.close()
@@ -62,12 +62,6 @@ async def test_titles_and_quotations_are_escaped():
     assert "<script" not in page
     assert "\u202e" not in page
     assert re.findall('<a href="([^"]*)"[^>]*>\\[1\\]', page) == ["https://a.org/%3E)%3Cb%3E%22%27%60%24%7C%5Bx%5D(y)"]
-
-
-async def test_code_gets_no_marks():
-    displays = await shown(asked(source(TEXT.index("puts") + 4)))
-    assert "puts 1" in displays.text
-    assert "[1] Ruby" in displays.text
 
 
 async def test_a_long_answer_keeps_its_marks_wherever_it_is_cut():

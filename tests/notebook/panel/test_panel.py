@@ -63,10 +63,12 @@ def test_a_panel_made_later_shows_what_was_asked_for_and_what_ran(kernel):
     script(kernel, "call", "'done'")
     panel = Panel(kernel)
     panel.ask("wipe it")
+    panel.until_text("wipe asks to run")
     panel.click("Edit")
     panel.set({"value": json.dumps({"table": "rivers", "rows": 1})}, description="Arguments, as JSON")
     panel.click("Approve")
     panel.until_text("done")
+    assert result(kernel, "wiped") == "[('rivers', 1)]"
     for shown in (panel, Panel(kernel)):
         shown.until_text('wipe(table="rivers", rows=1) edited', 'asked for by the model{"table": "cities", "rows": 3}')
 

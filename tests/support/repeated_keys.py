@@ -1,38 +1,30 @@
 """A key, and good answers of a hostile server that repeat it in every place."""
 
-import base64
 import json
 
 from support.loopback import said, sse
 from support.secret_forms import forms
 
 KEY = 'sk-proj-MARKER/0123+456789"&<abcdef'
-SPELLINGS = {
-    **forms(KEY),
-    "Base64": base64.b64encode(KEY.encode()).decode(),
-    "Base64 of a login": base64.b64encode(f"me:{KEY}".encode()).decode(),
-    "Base64 for URLs": base64.urlsafe_b64encode(f"a{KEY}".encode()).decode(),
-}
+SPELLINGS = forms(KEY)
+
+
+def chunk(**delta):
+    return said("", None) | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
 
 
 def called(arguments, name="f", call_id="c1"):
     """A chunk with a tool call, or a piece of its arguments."""
     function = {"name": name, "arguments": arguments}
-    call = {"index": 0, "id": call_id, "type": "function", "function": function}
-    return said("", "tool_calls") | {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
-
-
-def thought(text):
-    return said("", None) | {"choices": [{"index": 0, "delta": {"reasoning_content": text}, "finish_reason": None}]}
+    return chunk(tool_calls=[{"index": 0, "id": call_id, "type": "function", "function": function}])
 
 
 #: Where an answer may hold a text.
 PLACES = {
     "text": lambda text: sse(said(f"It is {text}.")),
     "pieces of text": lambda text: sse(*[said(char, None) for char in f"It is {text}."], said("")),
-    "thinking": lambda text: sse(*[thought(char) for char in text], said("")),
+    "thinking": lambda text: sse(*[chunk(reasoning_content=char) for char in text], said("")),
     "model": lambda text: sse(said("Good.", model=text)),
-    "id": lambda text: sse(said("Good.", id=text)),
     "finish": lambda text: sse(said("Good.", finish=text)),
     "argument": lambda text: sse(called(json.dumps({"a": [{text: text}]})), said("", "tool_calls")),
     "pieces of an argument": lambda text: sse(*map(called, json.dumps({"a": text})), said("", "tool_calls")),
@@ -44,7 +36,6 @@ PLACES = {
 #: Errors that repeat it: the answer's status and body.
 ERRORS = {
     "refused key": lambda text: (401, json.dumps({"error": {"message": f"Wrong key {text}", "code": text}}).encode()),
-    "refused request": lambda text: (400, json.dumps({"error": {"message": text, "type": text}}).encode()),
     "page": lambda text: (502, f"<html>{text}</html>".encode()),
     "error in a stream": lambda text: (200, sse(said("It", None), {"error": {"message": text, "code": text}})),
 }

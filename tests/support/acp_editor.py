@@ -15,7 +15,6 @@ class Editor(acp.Client):
         self.forget()
 
     def forget(self):
-        """Begin again."""
         self.updates, self.asked, self.answers = [], [], []
         self.told, self.is_asked = asyncio.Event(), asyncio.Event()
 

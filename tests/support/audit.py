@@ -36,7 +36,6 @@ def verdict(report: str, trouble: str = "") -> tuple[bool, str]:
 
 
 def main(pip_audit: str, packages: str) -> int:
-    """Audit the packages in a folder."""
     command = [pip_audit, "--path", packages, "--skip-editable", "--progress-spinner", "off", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     failed, text = verdict(done.stdout, done.stderr)

@@ -125,7 +125,6 @@ class BatchServer(Loopback):
         return {"data": [self.object(each) for each in reversed(self.batches.values())], "has_more": False}
 
     def look(self, batch):
-        """The batch at the next poll."""
         batch.polls += 1
         self.polled.set()
         if batch.state == "cancelling":

@@ -10,6 +10,7 @@ A format of your own is a subclass of `dialects.base.Dialect`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -58,21 +59,17 @@ def user(text: str) -> LLMMessage:
 
 
 def answered(response: LLMResponse) -> LLMMessage:
-    """The message that an answer becomes."""
     calls = response.function_calls
     return LLMMessage("assistant", response.content, tool_calls=calls, provider_extras=response.raw_response)
 
 
 def results(response: LLMResponse, text: str = "found nothing") -> list[LLMMessage]:
-    """One result for each call."""
     calls = response.function_calls or []
     return [LLMMessage("tool", text, name=call.name, tool_call_id=call.id) for call in calls]
 
 
 @dataclass
 class Talk:
-    """One provider in conversation with its server."""
-
     provider: LLMProvider
     server: VendorServer | None = None
     items: list[Event | LLMResponse] = field(default_factory=list)
@@ -81,11 +78,15 @@ class Talk:
         self, messages: str | Sequence[LLMMessage] = "Hi", functions: Any = None, **options: Any
     ) -> LLMResponse:
         """The answer; what was streamed before it is in `items`."""
-        conversation = [user(messages)] if isinstance(messages, str) else list(messages)
+        conversation = [user(messages)] if isinstance(messages, str) else messages
         async with aclosing(streamed(self.provider, conversation, functions, **options)) as stream:
             self.items = [item async for item in stream]
-        assert isinstance(self.items[-1], LLMResponse)
         return self.items[-1]
+
+    async def call_tools(self, **options: Any) -> tuple[LLMResponse, LLMResponse]:
+        """An answer with calls, and the one to their results."""
+        first = await self.ask("Look", TOOLS, **options)
+        return first, await self.ask([user("Look"), answered(first), *results(first)], TOOLS, **options)
 
     def agent(self, *tools: Callable[..., Any]) -> Agent:
         return Agent(self.provider, tools=tools)
@@ -93,12 +94,10 @@ class Talk:
     @property
     def asked(self) -> Any:
         """The last request that the server accepted."""
-        assert self.server
         return self.server.asked[-1]
 
     @property
     def text(self) -> str:
-        """The shown text that counts: a retry takes back what came before it."""
         return self._shown(Text)
 
     @property
@@ -108,11 +107,10 @@ class Talk:
     @property
     def arguments(self) -> dict[int, str]:
         """Arguments as they were shown, by the call's index among those of the answer."""
-        pieces: dict[int, str] = {}
+        pieces: defaultdict[int, str] = defaultdict(str)
         for item in self.items:
             if isinstance(item, ToolCallDelta):
-                index = item.metadata["index"]
-                pieces[index] = pieces.get(index, "") + item.content
+                pieces[item.metadata["index"]] += item.content
         return pieces
 
     @property
@@ -120,13 +118,9 @@ class Talk:
         return [item for item in self.items if isinstance(item, Retry)]
 
     def _shown(self, kind: type[Event]) -> str:
-        pieces: list[str] = []
-        for item in self.items:
-            if isinstance(item, Retry):
-                pieces = []
-            elif isinstance(item, kind):
-                pieces.append(item.content)
-        return "".join(pieces)
+        """What counts of the shown pieces: a retry takes back what came before it."""
+        last = self.items[self.items.index(self.retries[-1]) :] if self.retries else self.items
+        return "".join(item.content for item in last if isinstance(item, kind))
 
 
 @dataclass(frozen=True)
@@ -165,31 +159,23 @@ class ScriptedCase(Case):
 
     @asynccontextmanager
     async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
-        assert not callable(script)
         yield Talk(ScriptedProvider([_turn(step) for step in script]))
 
 
-def _turn(reply: Any) -> LLMResponse:
-    """A scripted reply as a turn of `ScriptedProvider`."""
-    calls = [FunctionCall(call.name, {}, call.id) for call in reply.calls]
+def _turn(reply: Reply) -> LLMResponse:
     counts = reply.counts
     usage = Usage(counts.input, counts.output, counts.cached, counts.written, counts.reasoning)
-    thinking = "".join(item.text for item in reply.thoughts)
-    metadata = {
-        "usage": usage,
-        "usage_raw": usage.to_dict(),
-        "finish_reason_raw": reply.finish,
-        **({"thinking": thinking} if thinking else {}),
-    }
+    metadata = {"usage": usage, "usage_raw": usage.to_dict(), "finish_reason_raw": reply.finish}
+    if reply.thoughts:
+        metadata["thinking"] = "".join(item.text for item in reply.thoughts)
+    calls = [FunctionCall(call.name, {}, call.id) for call in reply.calls]
     return LLMResponse(reply.text, calls or None, reply.finish, metadata)
 
 
 def catalog_cases() -> list[Case]:
     """One for each vendor of the catalog, and for each way to reach it if there are several."""
-    cases = []
-    for row in CATALOG.values():
-        named = [name for name in DIALECTS if name.split()[0] == row.name] or [row.name]
-        cases += [_case(name) for name in named]
+    ways = [[name for name in DIALECTS if name.split()[0] == vendor] or [vendor] for vendor in CATALOG]
+    cases = [_case(name) for names in ways for name in names]
     return [replace(case, streaming=streaming) for case in cases for streaming in (True, False)]
 
 
@@ -200,19 +186,14 @@ def _case(name: str) -> Case:
     fixed = {"api": way} if vendor == "openai" else {}
 
     def connect(url: str, **options: Any) -> LLMProvider:
-        if vendor == "local":
-            return _at(url, **options)
-        return create_provider(vendor, base_url=url, **{**fixed, **options})
+        if vendor != "local":
+            return create_provider(vendor, base_url=url, **{**fixed, **options})
+        provider = create_provider("local", **options)
+
+        async def prepare() -> None:
+            provider.base_url = url  # another server than its own
+
+        provider.prepare = prepare
+        return provider
 
     return Case(name, dialect_of(name), connect)
-
-
-def _at(url: str, **options: Any) -> LLMProvider:
-    """The embedded model's provider, with another server than its own."""
-    provider = create_provider("local", **options)
-
-    async def prepare() -> None:
-        provider.base_url = url  # type: ignore[attr-defined]
-
-    provider.prepare = prepare  # type: ignore[attr-defined]
-    return provider

@@ -14,7 +14,6 @@ async def check_history_of_every_other_vendor(case: Case) -> None:
     """A conversation may go on with another vendor: calls and results are kept, foreign thinking is left out."""
     turn = replace(RICH, parts=(RICH.parts[0], said("My turn."), call("find", '{"path": "/mine"}', id="call_mine")))
     async with case.talk(turn, reply(thought("Over.", signature="b3Zlcg=="), "Done."), reply("Bye.")) as talk:
-        assert talk.server
         for vendor, history in (await histories(case)).items():
             talk.server.script = [turn, reply("Done."), reply("Bye.")]
             talk.server.issued.clear()
@@ -23,11 +22,8 @@ async def check_history_of_every_other_vendor(case: Case) -> None:
                 response = await talk.ask(repair(conversation), TOOLS)
                 conversation += [answered(response), *(results(response) or [user(following)])]
             sent = talk.asked.raw.decode()
-            assert all(text in sent for text in (f"{vendor} looks", f"{vendor} found", f"{vendor} ends", "/mine")), (
-                vendor
-            )
-            assert "foreign thought" not in sent, vendor
-            assert "Zm9yZWlnbg" not in sent, vendor
+            kept = (f"{vendor} looks", f"{vendor} found", f"{vendor} ends", "/mine", "foreign thought", "Zm9yZWlnbg")
+            assert [text in sent for text in kept] == [True] * 4 + [False] * 2, vendor
 
 
 _HISTORIES: dict[str, list[LLMMessage]] = {}
@@ -68,13 +64,8 @@ async def _history(case: Case) -> list[LLMMessage]:
 
 async def check_odd_histories(case: Case) -> None:
     """Odd conversations of users and other tools are repaired: empty turns, two questions, orphans, no question."""
-    asked = LLMMessage.from_dict(
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "x.1", "function": {"name": "find it", "arguments": "{cut"}}],
-        }
-    )
+    made = {"id": "x.1", "function": {"name": "find it", "arguments": "{cut"}}
+    asked = LLMMessage.from_dict({"role": "assistant", "content": None, "tool_calls": [made]})
     orphan = LLMMessage("tool", "", tool_call_id="nobody")
     odd = [
         [LLMMessage("assistant", "How can I help?"), user("Hi")],

@@ -18,10 +18,8 @@ class Displays:
 
     @property
     def html(self) -> str:
-        """The HTML of all displays."""
         return "".join(bundle["text/html"] for bundle in self.shown)
 
     @property
     def text(self) -> str:
-        """The plain text of all displays."""
         return "\n".join(filter(None, (bundle["text/plain"] for bundle in self.shown)))

@@ -16,7 +16,6 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served_documentation():
-    """The address, on loopback."""
     assert (BUILT / "index.html").is_file(), "`make docs` builds the pages"
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(BUILT))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -42,7 +42,6 @@ class Step:
 
 
 def steps(page: str) -> Iterator[Step]:
-    """The cells of a page in their order."""
     found: list[Step] = []
     last: Step | None = None
     skipped = False
@@ -67,7 +66,6 @@ def steps(page: str) -> Iterator[Step]:
 
 
 def commands(page: str) -> Iterator[str]:
-    """The command lines of `nbagent` in a page."""
     for part in _PARTS.finditer(page):
         if part["language"] == "bash":
             lines = part["block"].replace("\\\n", " ").splitlines()
@@ -85,5 +83,4 @@ def _stripped(text: str) -> str:
 
 
 def pages(root: Path) -> list[Path]:
-    """All pages of the documentation, and the README."""
     return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]

@@ -71,7 +71,6 @@ def same_each_time(text: str) -> str:
 
 
 def places_in(value: Any, path: tuple[Any, ...] = ()):
-    """The paths to all values inside a JSON value."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:

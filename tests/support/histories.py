@@ -1,22 +1,17 @@
 """Recorded requests of every format as neutral messages, with the assistant's turns in them as answers."""
 
 import json
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from support.recordings import CODECS
 
 
-@dataclass
 class Answered:
-    """What the assistant said in one turn, as the recorded request repeats it."""
+    """What the assistant said in one turn, as the recorded request repeats it: the bodies of one or more answers."""
 
-    responses: list[LLMResponse]
-    calls: list = field(init=False)
-    text: str = field(init=False)
-
-    def __post_init__(self):
+    def __init__(self, api: str, bodies: list[dict]):
+        self.responses = [CODECS[api].decode_body(body) for body in bodies]
         self.calls = [call for response in self.responses for call in response.function_calls or []]
         self.text = "".join(response.content for response in self.responses)
 
@@ -28,8 +23,7 @@ class Answered:
         return self.text.strip() == message.text.strip()
 
     def messages(self) -> list[LLMMessage]:
-        """The turn as it was repeated."""
-        return [as_message(response) for response in self.responses]
+        return list(map(as_message, self.responses))
 
 
 def as_message(response: LLMResponse) -> LLMMessage:
@@ -40,45 +34,39 @@ def as_message(response: LLMResponse) -> LLMMessage:
 
 
 def read_request(record) -> list[LLMMessage | Answered]:
-    """A recorded request's conversation."""
-    return _READERS[record["api"]](record["request"])
+    readers = {"anthropic.messages": _messages, "gemini.generateContent": _gemini, "openai.responses": _responses}
+    return list(readers.get(record["api"], _chat)(record["request"]))
 
 
-def _chat(request) -> list:
-    found = []
+def _text(content) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
+
+
+def _chat(request):
     for mine, group in groupby(request["messages"], lambda message: message["role"] == "assistant"):
         if mine:
             bodies = [{"choices": [{"message": message, "finish_reason": "stop"}]} for message in group]
-            found.append(Answered([CODECS["openai.chat"].decode_body(body) for body in bodies]))
+            yield Answered("openai.chat", bodies)
             continue
         for message in group:
             content = message.get("content") or ""
-            if message["role"] == "tool" and not isinstance(content, str):
-                content = "".join(part["text"] for part in content)
-            found.append(LLMMessage(message["role"], content, tool_call_id=message.get("tool_call_id")))
-    return found
+            content = _text(content) if message["role"] == "tool" else content
+            yield LLMMessage(message["role"], content, tool_call_id=message.get("tool_call_id"))
 
 
-def _messages(request) -> list:
-    found = []
+def _messages(request):
     for message in request["messages"]:
         blocks = message["content"]
-        if isinstance(blocks, str):
-            blocks = [{"type": "text", "text": blocks}]
+        blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks
         if message["role"] == "assistant":
-            body = {"content": blocks, "stop_reason": "end_turn"}
-            found.append(Answered([CODECS["anthropic.messages"].decode_body(body)]))
+            yield Answered("anthropic.messages", [{"content": blocks, "stop_reason": "end_turn"}])
             continue
-        others = []
-        for block in blocks:
-            if block["type"] == "tool_result":
-                content = block.get("content") or ""
-                failed = bool(block.get("is_error"))
-                found.append(LLMMessage("tool", content, tool_call_id=block["tool_use_id"], is_error=failed))
-            else:
-                others.append(block)
-        found += [LLMMessage("user", others)] if others else []
-    return found
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        for block in results:
+            content, failed = block.get("content") or "", bool(block.get("is_error"))
+            yield LLMMessage("tool", content, tool_call_id=block["tool_use_id"], is_error=failed)
+        if others := [block for block in blocks if block not in results]:
+            yield LLMMessage("user", others)
 
 
 #: Some of the recording clients write Gemini's names in snake case.
@@ -89,8 +77,7 @@ _CAMEL = {
 }
 
 
-def _gemini(request) -> list:
-    found = []
+def _gemini(request):
     for content in request["contents"]:
         parts = [
             {_CAMEL.get(key, key): value for key, value in part.items() if value is not None}
@@ -98,41 +85,35 @@ def _gemini(request) -> list:
         ]
         if content.get("role") == "model":
             body = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
-            found.append(Answered([CODECS["gemini.generateContent"].decode_body(body)]))
+            yield Answered("gemini.generateContent", [body])
             continue
-        others = []
-        for part in parts:
-            if response := part.get("functionResponse"):
-                text = json.dumps(response["response"])
-                found.append(LLMMessage("tool", text, response["name"], tool_call_id=response.get("id")))
-            else:
-                others.append({"type": "text", "text": part["text"]} if "text" in part else part)
-        found += [LLMMessage("user", others)] if others else []
-    return found
+        for result in (part["functionResponse"] for part in parts if "functionResponse" in part):
+            text = json.dumps(result["response"])
+            yield LLMMessage("tool", text, result["name"], tool_call_id=result.get("id"))
+        if others := [part for part in parts if "functionResponse" not in part]:
+            texts = [{"type": "text", "text": part["text"]} if "text" in part else part for part in others]
+            yield LLMMessage("user", texts)
 
 
 def _speaker(item) -> str:
-    if item.get("type") in ("function_call_output", "tool_search_output"):
+    kind = item.get("type", "message")
+    if kind in ("function_call_output", "tool_search_output"):
         return "tool"
-    return item.get("role", "user") if item.get("type", "message") == "message" else "assistant"
+    return item.get("role", "user") if kind == "message" else "assistant"
 
 
-def _responses(request) -> list:
+def _responses(request):
     given = request["input"]
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    found = []
     for who, group in groupby(items, _speaker):
         if who == "assistant":
             output = [_as_output(item) for item in group]
-            body = {"output": output, "status": "completed"}
-            found.append(Answered([CODECS["openai.responses"].decode_body(body)]))
+            yield Answered("openai.responses", [{"output": output, "status": "completed"}])
             continue
         for item in group:
             if item.get("type") != "tool_search_output":
                 content = item.get("output", item.get("content"))
-                content = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-                found.append(LLMMessage(who, content, tool_call_id=item.get("call_id")))
-    return found
+                yield LLMMessage(who, _text(content), tool_call_id=item.get("call_id"))
 
 
 def _as_output(item) -> dict:
@@ -142,12 +123,3 @@ def _as_output(item) -> dict:
     content = item["content"]
     parts = [{"type": "output_text", "text": content, "annotations": []}] if isinstance(content, str) else content
     return {**item, "type": "message", "content": parts}
-
-
-_READERS = {
-    "openai.chat": _chat,
-    "ollama.chat": _chat,
-    "anthropic.messages": _messages,
-    "gemini.generateContent": _gemini,
-    "openai.responses": _responses,
-}

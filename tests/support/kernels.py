@@ -61,7 +61,6 @@ call = FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c')
 
 
 def python() -> str:
-    """The Python of the kernels that are tested."""
     return os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
 
 
@@ -105,32 +104,23 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The text/plain of everything below the cell."""
         return "\n".join(filter(None, (bundle.get("text/plain") for bundle in self.shown)))
 
     @property
     def html(self) -> str:
         return "".join(bundle.get("text/html", "") for bundle in self.shown)
 
-    @property
-    def stdout(self) -> str:
-        return "".join(c["text"] for c in self.of("stream") if c["name"] == "stdout")
+    def _stream(self, name: str) -> str:
+        return "".join(c["text"] for c in self.of("stream") if c["name"] == name)
+
+    stdout = property(lambda self: self._stream("stdout"))
+    stderr = property(lambda self: self._stream("stderr"))
+    status = property(lambda self: self.reply["content"]["status"])
+    error = property(lambda self: self.reply["content"]["ename"])
 
     @property
     def result(self) -> str:
         return "".join(c["data"]["text/plain"] for c in self.of("execute_result"))
-
-    @property
-    def stderr(self) -> str:
-        return "".join(c["text"] for c in self.of("stream") if c["name"] == "stderr")
-
-    @property
-    def status(self) -> str:
-        return self.reply["content"]["status"]
-
-    @property
-    def error(self) -> str:
-        return self.reply["content"]["ename"]
 
     @property
     def traceback(self) -> str:
@@ -172,8 +162,7 @@ class Kernel:
 
     def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
         """Queue a cell, with this id in its notebook, and return at once."""
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
-        content |= {"allow_stdin": allow_stdin, "stop_on_error": False}
+        content = {"code": code, "store_history": True, "allow_stdin": allow_stdin, "stop_on_error": False}
         metadata = {"cellId": cell_id} if cell_id else {}
         message = self.client.session.msg("execute_request", content, metadata=metadata)
         self.client.shell_channel.send(message)
@@ -181,7 +170,6 @@ class Kernel:
         return cell
 
     def run(self, code: str, **options: Any) -> Cell:
-        """Send a cell and wait until it ends."""
         return self.wait(self.send(code, **options))
 
     def ok(self, code: str | Cell, **options: Any) -> Cell:
@@ -196,15 +184,13 @@ class Kernel:
 
     def widget(self, cell: Cell, **state: object) -> str:
         """Wait until the cell has created a widget with this state, and return the id of its comm."""
-        found: list[str] = []
 
-        def is_there() -> bool:
+        def found() -> list[str]:
             opened = [content for content in cell.of("comm_open") if content["target_name"] == "jupyter.widget"]
-            found[:] = [c["comm_id"] for c in opened if state.items() <= c["data"]["state"].items()]
-            return bool(found)
+            return [c["comm_id"] for c in opened if state.items() <= c["data"]["state"].items()]
 
-        self.until(cell, is_there)
-        return found[-1]
+        self.until(cell, found)
+        return found()[-1]
 
     def widgets(self) -> dict[str, dict]:
         """The states of all widgets by comm, as a front end builds them from the messages."""
@@ -251,7 +237,8 @@ class Kernel:
 
     def wait(self, cell: Cell) -> Cell:
         """Wait until the cell has ended: it has its reply, and the kernel is idle."""
-        return self.until(cell, lambda: cell.reply is not None and "idle" in self._states(cell))
+        idle = {"execution_state": "idle"}
+        return self.until(cell, lambda: cell.reply is not None and idle in cell.of("status"))
 
     def until(self, cell: Cell, condition) -> Cell:
         """Collect messages until the condition holds."""
@@ -262,9 +249,6 @@ class Kernel:
                 raise TimeoutError(f"after {waited} s: {cell.messages[-3:]}")
             self._collect()
         return cell
-
-    def _states(self, cell: Cell) -> list[str]:
-        return [c["execution_state"] for c in cell.of("status")]
 
     def _collect(self) -> None:
         """Wait a moment for a message, and read all that have come."""

@@ -21,6 +21,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expec
 TOKEN = "tests-only"
 #: The longest that any step may take; generous, for busy machines.
 PATIENCE_S = 90
+LIGHT = "JupyterLab Light"
 expect.set_options(timeout=PATIENCE_S * 1000)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -199,7 +200,7 @@ class Lab:
         self,
         name: str,
         cells: list[str],
-        theme: str = "JupyterLab Light",
+        theme: str = LIGHT,
         blocked: str = "",
         prepare: Any = None,
         fresh: bool = False,
@@ -211,26 +212,25 @@ class Lab:
         self._new(name, cells, fresh or bool(blocked) or prepare is not None)
         return self.show(name, theme, blocked, prepare)
 
-    def show(self, name: str, theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None) -> Page:
+    def show(self, name: str, theme: str = LIGHT, blocked: str = "", prepare: Any = None) -> Page:
         """The page with a notebook that is already in the folder, in place of the one before, with the same options."""
         is_shared = not blocked and prepare is None
         page = self._page if is_shared else None
-        if page is None:
+        if page is not None:
+            page.evaluate(REPLACE, name)
+        else:
             page = self._context.new_page()
             if blocked:
                 page.route(blocked, lambda route: route.abort())
             if prepare is not None:
                 prepare(page)
             page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
-        else:
-            page.evaluate(REPLACE, name)
-        if is_shared:
-            self._page = page
+            self._page = page if is_shared else self._page
         self.wait_for_kernel(page)
         self.theme(page, theme)
         return page
 
-    def open_in(self, host: str, name: str, cells: list[str], theme: str = "JupyterLab Light", **more: Any) -> Page:
+    def open_in(self, host: str, name: str, cells: list[str], theme: str = LIGHT, **more: Any) -> Page:
         """The same in `"JupyterLab 4"`, or in `"Notebook 7"`, which has a page of its own: `close_others` closes it."""
         if host != "Notebook 7":
             return self.open(name, cells, theme, **more)
@@ -240,23 +240,16 @@ class Lab:
         return page
 
     def run(
-        self,
-        name: str,
-        cells: list[str],
-        theme: str = "JupyterLab Light",
-        host: str = "JupyterLab 4",
-        fresh: bool = False,
+        self, name: str, cells: list[str], theme: str = LIGHT, host: str = "JupyterLab 4", fresh: bool = False
     ) -> Page:
-        """Open a new notebook and begin to run all of its cells."""
         page = self.open_in(host, name, cells, theme, fresh=fresh)
         self.command(page, "notebook:run-all-cells")
         return page
 
     def _new(self, name: str, cells: list[str], fresh: bool = False) -> None:
         """Write a notebook and give it a kernel: the shared one, unless that still works or the name is used again."""
-        with httpx2.Client(
-            base_url=self.url, headers={"Authorization": f"token {TOKEN}"}, timeout=PATIENCE_S
-        ) as server:
+        headers = {"Authorization": f"token {TOKEN}"}
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=PATIENCE_S) as server:
             for session in server.get("api/sessions").json():
                 if session["path"] == name:  # as when a test is repeated
                     server.delete(f"api/sessions/{session['id']}")
@@ -267,16 +260,14 @@ class Lab:
                 self._page.evaluate(CLOSE)
             running = [kernel for kernel in server.get("api/kernels").json() if kernel["id"] == self._kernel]
             if not running or running[0]["execution_state"] == "busy":
-                self._kernel = (
-                    server.post("api/kernels", json={"name": "python3", "path": ""}).raise_for_status().json()["id"]
-                )
+                started = server.post("api/kernels", json={"name": "python3", "path": ""}).raise_for_status()
+                self._kernel = started.json()["id"]
             self._empty()
             kernel = {"id": self._kernel, "name": "python3"}
             session = {"path": name, "name": name, "type": "notebook", "kernel": kernel}
             server.post("api/sessions", json=session).raise_for_status()
 
     def _empty(self) -> None:
-        """Empty the shared kernel."""
         client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self._kernel}.json"))
         client.load_connection_file()
         client.start_channels()
@@ -289,33 +280,27 @@ class Lab:
 
     @staticmethod
     def run_cell(page: Page, index: int) -> Locator:
-        """Begin to run a cell, and return it."""
         execute = "window.jupyterapp.commands.execute('notebook:run-cell')"
         page.evaluate(f"i => {{ window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {execute} }}", index)
         return page.locator(".jp-Cell").nth(index)
 
     @classmethod
     def run_new_cell(cls, page: Page, code: str) -> Locator:
-        """Add a cell at the end, begin to run it, and return it."""
         end = page.evaluate(ADD, code)
         return cls.run_cell(page, end)
 
     @staticmethod
     def theme(page: Page, theme: str) -> None:
-        """Show the page in this theme."""
         if page.locator("body").get_attribute("data-jp-theme-name") != theme:
             page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
             page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
 
     @staticmethod
     def wait_for_kernel(page: Page) -> None:
-        """Until the page's notebook is there and can be run."""
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
-        page.wait_for_function(
-            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
-        )
+        session = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session"
+        page.wait_for_function(f"{session}?.kernel?.status == 'idle'")
 
     @staticmethod
     def command(page: Page, name: str) -> None:
-        """Run one of Lab's commands without waiting for its end."""
         page.evaluate("name => { window.jupyterapp.commands.execute(name) }", name)

@@ -40,32 +40,31 @@ class Request:
 
 
 def sse(*events, done=True) -> bytes:
-    """Chat-completions events as a stream."""
     lines = [f"data: {json.dumps(event)}\n\n" for event in events]
     return "".join([*lines, "data: [DONE]\n\n" if done else ""]).encode()
 
 
 def said(text, finish="stop", **more) -> dict:
-    """A chat-completions chunk with text."""
-    return {
-        "id": "c1",
-        "model": "m1",
-        "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}],
-    } | more
+    choices = [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]
+    return {"id": "c1", "model": "m1", "choices": choices} | more
+
+
+def named(*events) -> bytes:
+    """Events as a stream in which each is named by its type."""
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
 
 
 def claude_said(text) -> bytes:
     """A whole Messages stream with one text."""
     start = {"id": "msg_1", "role": "assistant", "model": "m1", "content": [], "usage": {"input_tokens": 1}}
-    events = [
+    return named(
         {"type": "message_start", "message": start},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
         {"type": "message_stop"},
-    ]
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+    )
 
 
 def responses_said(text) -> bytes:
@@ -96,42 +95,36 @@ class Loopback:
         self._came = asyncio.Event()
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
-        self.url = f"http{'s' if self._tls else ''}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        self._tasks = set()
+        self._served = served_by(self._serve, self._tls)
+        self.url = f"http{'s' if self._tls else ''}://{await self._served.__aenter__()}"
         return self
 
     async def __aexit__(self, *_):
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._served.__aexit__(None, None, None)
 
     async def has_requests(self, count):
-        """Wait for so many."""
         while len(self.requests) < count:
             self._came.clear()
             await self._came.wait()
 
     def answer_to(self, request: Request) -> Answer:
-        """The next of `answers`."""
         return self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
 
     async def _serve(self, reader, writer):
         self.connections += 1
         self.open += 1
-        self._tasks.add(asyncio.current_task())
-        with contextlib.suppress(asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
+        try:
             while await self._answer(reader, writer):
                 pass
-        self.open -= 1
-        writer.close()
+        finally:
+            self.open -= 1
 
     async def _answer(self, reader, writer) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in head[1:] if line)}
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in lines if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        self.requests.append(Request(head[0].split()[1], headers, body, head[0].split()[0]))
+        method, path, _ = first.split()
+        self.requests.append(Request(path, headers, body, method))
         self._came.set()
         answer = self.answer_to(self.requests[-1])
         try:

@@ -30,12 +30,10 @@ class RowServer(Loopback):
 
 
 def agent_for(url: str) -> Agent:
-    """An agent whose model is behind a server."""
     return Agent(create_provider("open_source", model="m1", base_url=f"{url}/v1"))
 
 
 def questions(count: int) -> pd.Series:
-    """So many, each another."""
     return pd.Series([f"row {number}" for number in range(count)], name="question")
 
 

@@ -24,5 +24,4 @@ def conformance(*arguments: str) -> list[str]:
 
 
 def with_node() -> dict[str, str]:
-    """The environment for programs that call `node` by its name."""
     return os.environ | {"PATH": f"{HERE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

@@ -147,6 +147,12 @@ def test_input_required_result_elicitation() -> object:
     return f"Hello, {(given['user_name'].content or {}).get('name')}!"
 
 @tool
+async def test_streaming_elicitation() -> object:
+    "Reports progress, and asks a name."
+    await current_request.get().context.session.report_progress(1, 2)
+    return asks(None, "user_name", "What is your name?", "name")
+
+@tool
 def test_input_required_result_multi_round() -> object:
     "Asks in two rounds, and keeps what it knows with the client."
     given, state = answers()

@@ -4,6 +4,7 @@ It speaks both revisions; a legacy one speaks only those with a handshake. Its t
 """
 
 import asyncio
+import base64
 import contextlib
 import logging
 import os
@@ -19,10 +20,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, ToolAnnotations
 from pydantic import BaseModel
+from starlette.responses import PlainTextResponse
 
-GIF = (
-    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
-)
+GIF = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=")
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 
 
@@ -119,16 +119,13 @@ def app(legacy: bool):
     async def without_discovery(scope, receive, send):
         if scope["type"] != "http":
             return await inner(scope, receive, send)
-        message = await receive()
-        if b"server/discover" in message.get("body", b""):
-            await send({"type": "http.response.start", "status": 404, "headers": []})
-            return await send({"type": "http.response.body", "body": b""})
-        waiting = [message]
+        waiting = [await receive()]
 
         async def again():
             return waiting.pop() if waiting else await receive()
 
-        return await inner(scope, again, send)
+        is_modern = b"server/discover" in waiting[0].get("body", b"")
+        return await (PlainTextResponse("", 404) if is_modern else inner)(scope, again, send)
 
     return without_discovery if legacy else inner
 

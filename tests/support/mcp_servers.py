@@ -22,7 +22,6 @@ def on_stdio(*words, **options):
 
 @contextmanager
 def serving(application):
-    """The address of an ASGI application on loopback."""
     server = uvicorn.Server(
         uvicorn.Config(application, port=0, log_level="critical", ws="none", timeout_graceful_shutdown=1)
     )

@@ -45,28 +45,24 @@ def _known(value, path=""):
 
 
 async def events_of(turns, tools=(), question="Hello", **options):
-    """The events of one run, to its end."""
     provider = turns if not isinstance(turns, list) else ScriptedProvider(turns)
     stream = Agent(provider, tools=list(tools)).chat_stream(question, raise_errors=False, **options)
     return [event async for event in stream]
 
 
 def chunks_of(events, **options):
-    """The chunks of a streamed chat completion."""
     answer = ChatAnswer("nbagent", **options)
     chunks = [chunk for event in events for chunk in answer.feed(event)]
     return [checked_chunk(chunk) for chunk in chunks]
 
 
 def completion_of(events):
-    """The whole chat completion."""
     answer = ChatAnswer("nbagent", is_streamed=False)
     assert [chunk for event in events for chunk in answer.feed(event)] == []
     return checked_completion(answer.whole())
 
 
 def response_events_of(events, echo=None, **options):
-    """The events of a streamed response."""
     answer = ResponseAnswer("nbagent", echo or {}, "conv_1", **options)
     made = [each for event in events for each in answer.feed(event)]
     checked_response(answer.whole())

@@ -9,8 +9,7 @@ class Panel:
 
     def __init__(self, kernel, code="nbagent.ChatPanel(agent)"):
         self.kernel = kernel
-        self.cell = kernel.run(code)
-        assert self.cell.status == "ok", self.cell.traceback
+        self.cell = kernel.ok(code)
         widget, saved = self.cell.of("display_data")[-2:]
         self.root = widget["data"]["application/vnd.jupyter.widget-view+json"]["model_id"]
         #: What readers without a kernel see, as it was first.
@@ -19,10 +18,9 @@ class Panel:
 
     @property
     def saved(self):
-        """What readers without a kernel see now."""
         updates = [m["content"] for m in self.kernel.messages() if m["msg_type"] == "update_display_data"]
         mine = [content["data"] for content in updates if content["transient"]["display_id"] == self._saved_id]
-        return (mine or [self.bundle])[-1]
+        return [self.bundle, *mine][-1]
 
     def states(self):
         return self.kernel.widgets()
@@ -31,14 +29,14 @@ class Panel:
         """`(comm_id, state)` of every displayed widget of the panel, top down."""
         states = self.states()
 
-        def walk(comm_id):
+        def walk(name):
+            comm_id = name.removeprefix("IPY_MODEL_")
             state = states.get(comm_id, {})
             layout = states.get(str(state.get("layout", "")).removeprefix("IPY_MODEL_"), {})
-            if layout.get("display") == "none":
-                return
-            yield comm_id, state
-            for child in state.get("children", ()):
-                yield from walk(child.removeprefix("IPY_MODEL_"))
+            if layout.get("display") != "none":
+                yield comm_id, state
+                for child in state.get("children", ()):
+                    yield from walk(child)
 
         return list(walk(self.root))
 
@@ -60,7 +58,10 @@ class Panel:
         self.until(lambda: all(text in self.text for text in texts))
 
     def click(self, button):
-        self.kernel.tell(self.usable(description=button), method="custom", content={"event": "click"})
+        self._click(self.usable(description=button))
+
+    def _click(self, comm):
+        self.kernel.tell(comm, method="custom", content={"event": "click"})
 
     def set(self, value, **wanted):
         self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
@@ -78,23 +79,21 @@ class Panel:
         self.click("Send")
 
     def with_class(self, name):
-        """The displayed widget with this CSS class."""
         return next((comm for comm, state in self.tree() if name in state.get("_dom_classes", ())), None)
 
     @property
     def models(self):
-        """The names in the open model picker."""
         rows = self.with_class("nbagent-picker-rows")
         return [row.split("\t")[0] for row in self.states()[rows]["_options_labels"]] if rows else []
 
     def open_models(self):
-        self.kernel.tell(self.with_class("nbagent-model"), method="custom", content={"event": "click"})
+        self._click(self.with_class("nbagent-model"))
         self.until(lambda: len(self.models) > 10)
 
     def click_model(self, index):
         rows = self.with_class("nbagent-picker-rows")
         self.kernel.tell(rows, method="update", state={"index": index}, buffer_paths=[])
-        self.kernel.tell(rows, method="custom", content={"event": "click"})
+        self._click(rows)
 
     def choose_model(self, spec):
         """Open the picker, search for the model, and click on the first row."""
@@ -104,13 +103,11 @@ class Panel:
         self.click_model(0)
 
     def tab(self, name):
-        index = ["Chat", "Trace", "Setup"].index(name)
-        self.set({"index": index}, _model_name="ToggleButtonsModel")
+        self.set({"index": ["Chat", "Trace", "Setup"].index(name)}, _model_name="ToggleButtonsModel")
 
 
 def script(kernel, *turns, options=""):
-    code = f"agent = Agent(ScriptedProvider([{', '.join(turns)}], model='m'), tools=nbagent.live{options})"
-    assert kernel.run(code).status == "ok"
+    kernel.ok(f"agent = Agent(ScriptedProvider([{', '.join(turns)}], model='m'), tools=nbagent.live{options})")
 
 
 def result(kernel, expression):

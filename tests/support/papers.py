@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 
 def pdf(*pages: str) -> bytes:
-    """A PDF with a line of text on each page."""
     file = io.BytesIO()
     with plt.rc_context({"pdf.fonttype": 42}), PdfPages(file) as made:
         for text in pages:

@@ -11,7 +11,7 @@ import asyncio
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -84,35 +84,29 @@ class Vendors:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.servers = {case.name: _Vendor(case, self) for case in RULES}
-        for server in self.servers.values():
-            self._there(server.__aenter__())
+        self._there(server.__aenter__() for server in self.servers.values())
 
-    def _there(self, coroutine: Any) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(300)
+    def _there(self, coroutines: Iterable[Any]) -> None:
+        for each in coroutines:
+            asyncio.run_coroutine_threadsafe(each, self._loop).result(300)
 
     def close(self) -> None:
-        """End the servers and their thread."""
-        for server in self.servers.values():
-            self._there(server.__aexit__())
+        self._there(server.__aexit__() for server in self.servers.values())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(300)
         self._loop.close()
 
     def provider(self, case: Case, **options: Any) -> LLMProvider:
-        """A provider that is connected with its vendor's server."""
         url = self.servers[case.name].base_url
         return case.connect(url, api_key=KEY, streaming=case.streaming, **options)
 
     def start_anew(self) -> None:
         """Forget what was said: another conversation begins."""
         self.first = self.asked
-        self.plans.clear()
-        self.finals.clear()
-        for server in self.servers.values():
-            server.issued.clear()
-            server.requests.clear()
-            server.refusals.clear()
-            server.asked.clear()
+        servers = self.servers.values()
+        kept = [each for server in servers for each in (server.issued, server.requests, server.refusals, server.asked)]
+        for each in (self.plans, self.finals, *kept):
+            each.clear()
 
     def question(self, plan: Sequence[Step] = ()) -> tuple[int, str]:
         """A new question, to be answered so: its number and its text."""
@@ -128,7 +122,6 @@ class Vendors:
 
     @property
     def refusals(self) -> dict[str, list[str]]:
-        """What vendors refused, by vendor."""
         return {name: server.refusals for name, server in self.servers.items() if server.refusals}
 
     def step(self, case: Case, asked: Asked) -> Reply | Failure:
@@ -137,19 +130,16 @@ class Vendors:
         if summary.PROMPT in asked.system:
             return reply(f"Summary {self._serial}.")
         number = number_of(asked.raw)
-        plan = self.plans.get(number)
-        answer = (
-            fitted(plan.popleft(), case.dialect, self._serial, asked.stream)
-            if plan
-            else reply(f"Answer {self._serial} to {number}.")
-        )
+        answer = reply(f"Answer {self._serial} to {number}.")
+        if plan := self.plans.get(number):
+            answer = fitted(plan.popleft(), case.dialect, self._serial, asked.stream)
         if isinstance(answer, Reply) and not answer.calls:
             self.finals[number] = answer.text
         return answer
 
     def refused_by(self, case: Case, provider: LLMProvider, messages: Sequence[LLMMessage], functions: Any) -> str:
         """Why this vendor would refuse the conversation; empty where it would not."""
-        codec: Any = provider.codec  # type: ignore[attr-defined]
+        codec = provider.codec
         body = codec.encode_request(messages, ResolvedOptions(functions), provider.model_name)
         path = case.dialect.base_path + codec.path(provider.model_name, True)
         request = Request(path, {"content-type": "application/json", "anthropic-version": "2023-06-01"}, body)
@@ -182,10 +172,8 @@ def number_of(body: bytes) -> float:
 
 def fitted(step: Step, dialect: Dialect, serial: int, stream: bool) -> Reply | Failure:
     """A step as this vendor may answer it: what vendors never do is left out."""
-    if step.trouble in ("overloaded", "rate_limit"):
-        return Failure(step.trouble, _SHORT_WAIT)
-    if step.trouble == "context":
-        return Failure(step.trouble)
+    if step.trouble in ("overloaded", "rate_limit", "context"):
+        return Failure(step.trouble, () if step.trouble == "context" else _SHORT_WAIT)
     calls = [_call(wish, dialect, f"{serial}x{n}") for n, wish in enumerate(step.calls)]
     if step.cut and isinstance(dialect, GeminiDialect) and not stream:
         calls = []  # a call comes whole there, or not at all
@@ -195,7 +183,7 @@ def fitted(step: Step, dialect: Dialect, serial: int, stream: bool) -> Reply | F
         parts.insert(0, thought("Thought ", f"{serial}.", signature=f"c2ln{serial:08}"))
     finish = {"finish": "length"} if step.cut else {}
     if step.cut and calls and not isinstance(dialect, GeminiDialect):
-        calls[-1] = Call(calls[-1].name, ('{"a": ',), calls[-1].id)
+        calls[-1] = call(calls[-1].name, '{"a": ', id=calls[-1].id)
     return reply(*parts, *calls, fault=step.trouble, counts=Counts(step.tokens, 8), **finish)
 
 

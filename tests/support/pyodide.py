@@ -40,7 +40,6 @@ CDN, INDEX, FILES = "cdn.jsdelivr.net", "pypi.org", "files.pythonhosted.org"
 
 
 def built_wheel(folder: Path) -> Path:
-    """The wheel of nbagent as it is now."""
     options = ["-q", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "-w", folder, ROOT], check=True, timeout=600)
     (wheel,) = folder.glob("nbagent-*.whl")
@@ -87,7 +86,6 @@ class Mirror:
         return [f"--host-resolver-rules={', '.join(rules)}", "--ignore-certificate-errors"]
 
     def answer(self, host: str, path: str) -> tuple[str, bytes] | None:
-        """The type and the content of what is at an address, if it is there."""
         name = path.rstrip("/").rpartition("/")[2]
         if host == INDEX:
             listed = {

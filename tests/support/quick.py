@@ -41,7 +41,6 @@ def layer_of(tests: Path) -> str:
 
 
 def selected(*tests: Path) -> list[str]:
-    """The paths themselves, then the vouching files of the layers below."""
     below = {layer for path in tests for layer in BELOW.get(layer_of(path), VOUCHING)}
     files = [TESTS / file for layer in VOUCHING if layer in below for file in VOUCHING[layer]]
     others = [file for file in files if not any(file.is_relative_to(path.resolve()) for path in tests)]

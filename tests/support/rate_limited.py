@@ -28,36 +28,26 @@ class RateLimited(Loopback):
         if now >= self._begun + self.window_s and not must_refuse:
             self._begun, self._counted = now, 0
         reset = max(0.0, self._begun + self.window_s - now)
-        is_claude = request.path.endswith("/messages")
         if self._counted >= self.limit:
             self.refused += 1
             error = {"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}}
             again = {"retry-after-ms": str(1000 * reset + 1)} if self.waits else {}
-            return Answer(
-                json.dumps(error).encode(),
-                self.status,
-                {"content-type": "application/json", **self._headers(reset), **again},
-            )
+            headers = {"content-type": "application/json", **self._headers(reset), **again}
+            return Answer(json.dumps(error).encode(), self.status, headers)
         self._counted += 1
         question = request.json["messages"][-1]["content"]
         text = question if isinstance(question, str) else question[0]["text"]
         self.answered[text] += 1
-        body = claude_said(text) if is_claude else sse(said(text))
+        body = claude_said(text) if request.path.endswith("/messages") else sse(said(text))
         return Answer(body, headers=self._headers(reset))
 
     def _headers(self, reset):
-        left, reset = str(self.limit - self._counted), reset + 0.001  # rounded up
+        reset += 0.001  # rounded up
+        at = (datetime.now(UTC) + timedelta(seconds=reset)).isoformat().replace("+00:00", "Z")
+        facts = {"limit": str(self.limit), "remaining": str(self.limit - self._counted)}
         if self.told == "openai":
-            return {
-                "x-ratelimit-limit-requests": str(self.limit),
-                "x-ratelimit-remaining-requests": left,
-                "x-ratelimit-reset-requests": f"{1000 * reset:.0f}ms",
-            }
+            told = facts | {"reset": f"{1000 * reset:.0f}ms"}
+            return {f"x-ratelimit-{name}-requests": value for name, value in told.items()}
         if self.told == "anthropic":
-            at = datetime.now(UTC) + timedelta(seconds=reset)
-            return {
-                "anthropic-ratelimit-requests-limit": str(self.limit),
-                "anthropic-ratelimit-requests-remaining": left,
-                "anthropic-ratelimit-requests-reset": at.isoformat().replace("+00:00", "Z"),
-            }
+            return {f"anthropic-ratelimit-requests-{name}": value for name, value in (facts | {"reset": at}).items()}
         return {}

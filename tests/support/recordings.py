@@ -9,9 +9,9 @@ import importlib.util
 import json
 import os
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -47,34 +47,29 @@ _THINK = re.compile(r"\s*<think>\n?(.*?)(?:</think>\s*|$)|((?:(?!<think>).)*?)</
 
 @cache
 def load(name):
-    """The lines of a file of the folder."""
     with open(FOLDER / name, encoding="utf-8", newline="\n") as lines:
         return [json.loads(line) for line in lines]
 
 
 @cache
 def expectations():
-    """What is expected of each record, by its id."""
     return {item["id"]: item for item in load("dev_expected.jsonl")}
 
 
 def failed(record) -> bool:
-    """Whether an error was recorded."""
     return bool(expectations()[record["id"]]["error"])
 
 
 def records(api):
-    """The records of one API, each with what is expected of it."""
     found = [(record, expectations()[record["id"]]) for record in load("dev.jsonl") if record["api"] == api]
     assert len(found) > LEAST[api]
     return found
 
 
-@dataclass
-class Said:
+class Said(NamedTuple):
     """An answer as the vendor's official SDK reads it, counted as OpenTelemetry does; None for what was not reported.
 
-    Input includes cache reads and writes, output includes thinking.
+    Input includes cache reads and writes, output includes thinking. Arguments that were cut off are a text.
     """
 
     input: int | None
@@ -84,26 +79,23 @@ class Said:
     reasoning: int
     text: str
     thinking: str
-    calls: list[tuple[str, object]]  # name, arguments as an object, or as text if they were cut off
+    calls: list[tuple[str, object]]
 
 
 def said(record) -> Said:
-    """What is expected of a record, as an agent's trace counts it."""
     item = expectations()[record["id"]]
     usage = item["usage"] or {}
+    counts = [usage.get("input_total"), usage.get("output_total")]
+    counts += [usage.get(name) or 0 for name in ("cached", "cache_write", "reasoning")]
     calls = [
         (call["name"], call.get("raw_arguments") if call["arguments"] is None else call["arguments"])
         for call in item["tool_calls"]
     ]
-    return Said(
-        usage.get("input_total"), usage.get("output_total"), usage.get("cached") or 0, usage.get("cache_write") or 0,
-        usage.get("reasoning") or 0, item["text"] or item["refusal"] or "", item["thinking"] or "", calls,
-    )  # fmt: skip
+    return Said(*counts, item["text"] or item["refusal"] or "", item["thinking"] or "", calls)
 
 
 @cache
 def replay_library():
-    """The folder's replay server."""
     spec = importlib.util.spec_from_file_location("replay_server", FOLDER / "serve.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -128,25 +120,17 @@ def vendor_of(record) -> str:
 def make_provider(record, url, streaming, max_retries=0):
     """A provider for what was recorded, at the replay server."""
     vendor = vendor_of(record)
-    path = {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
-    api = {"openai.responses": "responses", "openai.chat": "chat"}[record["api"]] if vendor == "openai" else None
-    options = {"api": api} if api else {}
-    return create_provider(
-        vendor,
-        api_key="no-real-key",
-        model="gpt-5" if api == "responses" else "m1",
-        base_url=url + path,
-        streaming=streaming,
-        max_retries=max_retries,
-        **options,
-    )
-
-
-# what is expected of one record
+    url += {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
+    options = {"model": "m1"}
+    if vendor == "openai":
+        options = {"openai.responses": {"model": "gpt-5", "api": "responses"}}.get(
+            record["api"], {"api": "chat"} | options
+        )
+    fixed = {"api_key": "no-real-key", "streaming": streaming, "max_retries": max_retries}
+    return create_provider(vendor, base_url=url, **fixed, **options)
 
 
 def judge(record, expected, got: LLMResponse | ProviderError) -> list[str]:
-    """What is unexpected in an answer, or in the error that came in its place."""
     if isinstance(got, IncompleteStreamError):
         return [] if _cut_off(record, expected) else [f"raised {got!r}"]
     if isinstance(got, ProviderError):
@@ -167,7 +151,6 @@ def _cut_off(record, expected) -> bool:
 
 
 def _said(expected, got) -> dict:
-    """Text, thinking, calls and the reason for the end."""
     text, thinking = expected["text"], expected["thinking"] or ""
     if tag := _THINK.match(text):  # the SDKs leave tagged thinking in the text
         text, thinking = text[tag.end() :], tag[1] if tag[2] is None else tag[2].strip()
@@ -196,14 +179,15 @@ def _said(expected, got) -> dict:
 
 
 def _counted(expected, got) -> dict:
-    counts, usage = expected["usage"] or {}, got.usage
-    return {
-        "input": (counts.get("input_total") or 0, usage.input_tokens),
-        "output": (counts.get("output_total") or 0, usage.output_tokens),
-        "cached": (counts.get("cached") or 0, usage.cache_read_tokens),
-        "cache_write": (counts.get("cache_write") or 0, usage.cache_write_tokens),
-        "reasoning": (counts.get("reasoning") or 0, usage.reasoning_tokens),
+    usage = got.usage
+    counts = {
+        "input_total": usage.input_tokens,
+        "output_total": usage.output_tokens,
+        "cached": usage.cache_read_tokens,
+        "cache_write": usage.cache_write_tokens,
+        "reasoning": usage.reasoning_tokens,
     }
+    return {name: ((expected["usage"] or {}).get(name) or 0, count) for name, count in counts.items()}
 
 
 def _kept(record, expected, native) -> dict:
@@ -224,7 +208,6 @@ def _kept(record, expected, native) -> dict:
 
 
 def opaque(native) -> list[str]:
-    """The encrypted values that are kept to be sent back, in order."""
     kinds = ("thinking", "redacted_thinking", "reasoning")
     sealed = [block for block in native.get("blocks") or native.get("items") or [] if block["type"] in kinds]
     sealed += native.get("reasoning_details") or []

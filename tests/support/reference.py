@@ -23,13 +23,14 @@ from nbagent.errors import NbagentError
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.providers.catalog import CATALOG, NAMES
-from nbagent.providers.vendor import Vendor
 from nbagent.trace.columns import COUNT, DESCRIBED, FLAG, JSON, REAL, SHARED, TEXT, TIME, Column
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 _PART = re.compile(r"(<!-- made by make reference: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _TYPES = {TEXT: "text", COUNT: "integer", REAL: "number", FLAG: "flag", TIME: "time", JSON: "object"}
 _WHEN = {"always": "yes", "unthinking": "while not thinking", "never": "no"}
+#: The vendors that are asked over HTTP.
+_VENDORS = [CATALOG[name] for name in NAMES if name not in ("local", "replay", "scripted")]
 
 
 def _table(heads: str, rows: Iterable[Iterable[str]]) -> str:
@@ -45,16 +46,11 @@ def _listed(values: Iterable[str]) -> str:
     return ", ".join(f"`{value}`" for value in values)
 
 
-# -- events and errors -------------------------------------------------------------------------------------------------
-
-
 def events_table() -> str:
-    """The events of a run, with the fields that each adds."""
-    rows = (
-        (f"`{kind.type}`", f"`{kind.__name__}`", _prose(kind.__doc__),
-         _listed(name for name in kind.__dataclass_fields__ if name not in Event.__dataclass_fields__))
-        for kind in get_args(AnyEvent)
-    )  # fmt: skip
+    rows = []
+    for kind in get_args(AnyEvent):
+        fields = [name for name in kind.__dataclass_fields__ if name not in Event.__dataclass_fields__]
+        rows.append((f"`{kind.type}`", f"`{kind.__name__}`", _prose(kind.__doc__), _listed(fields)))
     return _table("| `type` | class | what it says | more fields |", rows)
 
 
@@ -65,132 +61,97 @@ def errors_tree() -> str:
 
 
 def errors_table() -> str:
-    """Each error: what it means, and what its message advises."""
-    found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, NbagentError)]
-    rows = (
-        (f"`{kind.__name__}`", _prose(kind.__doc__), "yes" if getattr(kind, "retryable", False) else "",
-         "yes" if getattr(kind, "elsewhere", False) else "")
-        for kind in found
-    )  # fmt: skip
+    rows = []
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, NbagentError):
+            flags = ["yes" if getattr(kind, name, False) else "" for name in ("retryable", "elsewhere")]
+            rows.append((f"`{kind.__name__}`", _prose(kind.__doc__), *flags))
     return _table("| error | meaning | sent again | next model asked |", rows)
-
-
-# -- cells and commands ------------------------------------------------------------------------------------------------
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for action in parser._actions:
-        if action.dest == "help" or isinstance(action, argparse._SubParsersAction):
-            continue
-        value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
-        names = ", ".join(f"`{name}{value}`" for name in action.option_strings)
-        yield names or f"`{action.metavar or action.dest}`", _prose(action.help)
+        if action.dest != "help" and not isinstance(action, argparse._SubParsersAction):
+            value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
+            names = ", ".join(f"`{name}{value}`" for name in action.option_strings)
+            yield names or f"`{action.metavar or action.dest}`", _prose(action.help)
 
 
 def cell_options() -> str:
-    """The options of `%%agent`."""
     return _table("| option | meaning |", _arguments(AgentMagics.agent.parser))
 
 
 def line_commands() -> str:
-    """The commands of `%agent`."""
     rows = ((f"`{f'%agent {name} {command.usage}'.strip()}`", command.help) for name, command in COMMANDS.items())
     return _table("| command | what it does |", rows)
 
 
 def command_line() -> str:
-    """The subcommands of `nbagent`, with their arguments."""
     (commands,) = (each for each in cli._parser()._actions if isinstance(each, argparse._SubParsersAction))
     parts = []
     for name, parser in commands.choices.items():
-        parts += [
-            f"## `nbagent {name}`",
-            _prose(parser.description),
-            _table("| argument | meaning |", _arguments(parser)),
-        ]
+        table = _table("| argument | meaning |", _arguments(parser))
+        parts += [f"## `nbagent {name}`", _prose(parser.description), table]
     return "\n\n".join(parts)
-
-
-# -- vendors -----------------------------------------------------------------------------------------------------------
-
-
-def _vendors() -> Iterator[Vendor]:
-    """Those that are asked over HTTP."""
-    return (CATALOG[name] for name in NAMES if name not in ("local", "replay", "scripted"))
 
 
 def vendors_table() -> str:
     """The vendors, and where their keys and addresses come from."""
-    rows = (
-        (f"`{each.name}`", each.title or each.name, f"`{each.model}`", _listed(each.key_vars),
-         _listed(each.base_url_vars))
-        for each in _vendors()
-    )  # fmt: skip
+    rows = []
+    for each in _VENDORS:
+        variables = _listed(each.key_vars), _listed(each.base_url_vars)
+        rows.append((f"`{each.name}`", each.title or each.name, f"`{each.model}`", *variables))
     return _table("| name | what it is | default model | key | another address |", rows)
 
 
 def thinking_table() -> str:
     """What `thinking`, `temperature` and a forced `tool_choice` can be for each vendor's default model."""
     rows = []
-    for vendor in _vendors():
+    for vendor in _VENDORS:
         profile = vendor.profile(vendor.model)
         default = {True: "thinks", False: "does not", None: "not known"}[profile.thinks_by_default]
         off = "no" if profile.thinking_off is None else "yes"
         forced = _WHEN[profile.forced_tools] if "required" in vendor.tool_choices else "no"
         if forced == "no" and "named" in vendor.tool_choices:
             forced = f"a tool's name: {_WHEN[profile.forced_tools]}"
-        rows.append(
-            (f"`{vendor.name}:{vendor.model}`", default, _listed(profile.levels) or "on, off", off,
-             _WHEN[profile.temperature], forced)
-        )  # fmt: skip
-    heads = (
-        "| model | unless asked | levels of `thinking` | can be switched off | `temperature` | forced `tool_choice` |"
-    )
-    return _table(heads, rows)
+        levels = _listed(profile.levels) or "on, off"
+        rows.append((f"`{vendor.name}:{vendor.model}`", default, levels, off, _WHEN[profile.temperature], forced))
+    heads = "model | unless asked | levels of `thinking` | can be switched off | `temperature` | forced `tool_choice`"
+    return _table(f"| {heads} |", rows)
 
 
 def abilities_table() -> str:
     """What requests to each vendor can hold."""
+    outputs = {"schema": "JSON Schema", "object": "JSON object", "": "by the prompt"}
     rows = []
-    for vendor in _vendors():
+    for vendor in _VENDORS:
         least = vendor.compaction.least_tokens if vendor.compaction else None
         summarises = "" if least is None else f"from {least:,} tokens" if least else "yes"
-        rows.append(
-            (f"`{vendor.name}`", "some models" if vendor.no_images else "yes", "yes" if vendor.pdfs else "as text",
-             {"schema": "JSON Schema", "object": "JSON object", "": "by the prompt"}[vendor.json_output],
-             _listed(vendor.cache_ttls), summarises)
-        )  # fmt: skip
-    heads = "| name | images | PDFs | answers held to | `cache` | summarises long conversations |"
-    return _table(heads, rows)
+        images, pdfs = "some models" if vendor.no_images else "yes", "yes" if vendor.pdfs else "as text"
+        output = outputs[vendor.json_output]
+        rows.append((f"`{vendor.name}`", images, pdfs, output, _listed(vendor.cache_ttls), summarises))
+    return _table("| name | images | PDFs | answers held to | `cache` | summarises long conversations |", rows)
 
 
 def vendor_tools_table() -> str:
     """Who runs which tool itself, and with which options."""
     rows = []
-    for name in sorted({name for vendor in _vendors() for name in vendor.tools}):
-        for vendor in _vendors():
-            forms = vendor.tools.get(name, ())
-            options = dict.fromkeys(option for form in forms for option in form.options)
-            prices = sorted({form.price for form in forms if form.price})
-            if forms:
-                costs = ", ".join(f"${price:g}" for price in prices)
+    for name in sorted({name for vendor in _VENDORS for name in vendor.tools}):
+        for vendor in _VENDORS:
+            if forms := vendor.tools.get(name, ()):
+                options = dict.fromkeys(option for form in forms for option in form.options)
+                costs = ", ".join(f"${price:g}" for price in sorted({form.price for form in forms if form.price}))
                 rows.append((f"`{name}`", f"`{vendor.name}`", _listed(options), costs))
     return _table("| tool | vendor | options | a call costs |", rows)
-
-
-# -- the trace ---------------------------------------------------------------------------------------------------------
 
 
 def columns_table(columns: Mapping[str, Column]) -> str:
     """Columns of the trace, with their types and what they are. Categories list their values."""
     rows = []
     for name, (dtype, text) in columns.items():
-        kind, parts = "category", [text]
-        if isinstance(dtype, pd.CategoricalDtype):
-            parts = [_listed(dtype.categories), text]
-        else:
-            kind = _TYPES[dtype]
-        rows.append((f"`{name}`", kind, "; ".join(filter(None, parts))))
+        is_category = isinstance(dtype, pd.CategoricalDtype)
+        parts = [_listed(dtype.categories), text] if is_category else [text]
+        rows.append((f"`{name}`", "category" if is_category else _TYPES[dtype], "; ".join(filter(None, parts))))
     return _table("| column | type | what it is |", rows)
 
 
@@ -211,25 +172,17 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def current(page: str) -> str:
-    """The text of a page, with its tables made anew."""
-    return _PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[4]}", page)
-
-
 def main(check: bool) -> str:
     """Write the pages that are not current, or only name them. Returns what is wrong."""
     pages = {path: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
-    placed = {name for page in pages.values() for _, name, *_ in _PART.findall(page)}
-    wrong = [
-        f"{name} has no place in docs/reference: `<!-- made by make reference: {name} -->`"
-        for name in PARTS.keys() - placed
-    ]
+    missing = PARTS.keys() - {name for page in pages.values() for _, name, *_ in _PART.findall(page)}
+    wrong = [f"docs/reference has no place for `<!-- made by make reference: {name} -->`" for name in missing]
     for path, page in pages.items():
-        if (made := current(page)) != page:
-            if check:
-                wrong.append(f"docs/reference/{path.name} is not what the code says: run `make reference`")
-            else:
-                path.write_text(made, "utf-8")
+        made = _PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[4]}", page)
+        if not check:
+            path.write_text(made, "utf-8")
+        elif made != page:
+            wrong.append(f"docs/reference/{path.name} is not what the code says: run `make reference`")
     return "\n".join(wrong)
 
 

@@ -22,21 +22,13 @@ BIN = Path(sys.executable).parent
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
-def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run a command; where it fails, end with what it said."""
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)
+def run(*command: object, **options: object) -> str:
+    """What a command prints; where it fails, end with what it said."""
+    words = [str(part) for part in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
     if done.returncode:
-        sys.exit(f"{' '.join(str(part) for part in command)}\n{done.stdout}{done.stderr}")
-    return done
-
-
-def built() -> tuple[Path, Path]:
-    """The wheel and the source distribution, made now."""
-    for old in DIST.glob("nbagent-*"):
-        old.unlink()
-    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", DIST, PROJECT)
-    (wheel,), (source,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
-    return wheel, source
+        sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
 
 
 def check_tests_in(source: Path, python: Path) -> str:
@@ -46,7 +38,7 @@ def check_tests_in(source: Path, python: Path) -> str:
         (unpacked,) = Path(folder).iterdir()
         environment = os.environ | {"PYTHONPATH": str(unpacked)}
         found = run(python, "-m", "pytest", "-q", "--collect-only", "tests", cwd=unpacked, env=environment)
-    return found.stdout.strip().splitlines()[-1]
+    return found.splitlines()[-1]
 
 
 def interpreter(version: str) -> str | None:
@@ -75,7 +67,10 @@ def check_extra(python: str, wheel: Path, extra: str) -> None:
 def main(test_python: str) -> None:
     """Check everything; `test_python` is an interpreter that has what the tests need."""
     sys.stdout.reconfigure(line_buffering=True)
-    wheel, source = built()
+    for old in DIST.glob("nbagent-*"):
+        old.unlink()
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", DIST, PROJECT)
+    (wheel,), (source,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
     print(f"Built {wheel.name} and {source.name}")
     run(BIN / "check-wheel-contents", wheel)
     run(BIN / "twine", "check", "--strict", wheel, source)
@@ -83,15 +78,15 @@ def main(test_python: str) -> None:
     run(BIN / "zizmor", "--offline", "--quiet", PROJECT / ".github")
     print("Workflows: no findings (zizmor)")
     (every,) = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["all"]
-    extras = [*every.removeprefix("nbagent[").removesuffix("]").split(","), "all"]
+    extras = ["", *every.removeprefix("nbagent[").removesuffix("]").split(","), "all"]
     for version in PYTHONS:
         python = interpreter(version)
         if python is None:
             print(f"Python {version}: NOT TRIED, since this machine has none")
             continue
-        for extra in ["", *extras]:
+        for extra in extras:
             check_extra(python, wheel, extra)
-        print(f"Python {version}: installed and tried without extras, and with each of {', '.join(extras)}")
+        print(f"Python {version}: installed and tried without extras, and with each of {', '.join(extras[1:])}")
 
 
 if __name__ == "__main__":

@@ -23,8 +23,6 @@ TOKEN, OTHER_TOKEN = "a-token-of-the-tests", "another-token-of-the-tests"
 
 @dataclass
 class Served:
-    """A running server."""
-
     url: str
     app: Any
     loop: asyncio.AbstractEventLoop
@@ -35,20 +33,17 @@ class Served:
         return self.app.state.host
 
     def client(self, token: str | None = TOKEN, **options: Any) -> httpx.Client:
-        """A client that sends the token; it is closed with the server."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         client = httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
         self.clients.append(client)
         return client
 
     def run(self, coroutine: Any) -> Any:
-        """Run a coroutine on the server's event loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
 
 
 @contextmanager
 def served(agent: Agent, store: Any = None, **settings: Any) -> Iterator[Served]:
-    """A server for this agent, which ends with the block."""
     options = {"tokens": [TOKEN, OTHER_TOKEN], **settings}
     app = create_app(agent, ServerSettings(**options), store)
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=10)
@@ -89,6 +84,5 @@ def leave(url: str, path: str, data: Any, asked: threading.Event, **headers: str
 
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:
-    """The events of an answer as server-sent events."""
     found = [block.splitlines() for block in response.text.split("\n\n") if block.strip()]
     return [json.loads(line[len("data: ") :]) for lines in found for line in lines if line.startswith("data: ")]

@@ -77,7 +77,6 @@ async def all_of(steps):
 
 
 async def take_turn(run):
-    """The events of one turn, as the loop takes it."""
     with Turn(run) as turn:
         return [event for step in (turn.summarise, turn.ask_model, turn.run_tools) for event in await all_of(step())]
 
@@ -87,6 +86,5 @@ def types(events):
 
 
 def only(events, kind):
-    """The one event of this type."""
     (found,) = (event for event in events if event.type == kind)
     return found

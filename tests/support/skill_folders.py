@@ -30,5 +30,4 @@ def write_skill(folder: Path, name: str, description: str = "Does it.", body: st
 
 
 def write_executable(folder: Path, name: str = "average", entry: str = ENTRY, more: str = "") -> Path:
-    """A skill with a Python entry."""
     return write_skill(folder, name, skill_dot_yaml=f'id: {name}\nentry: "skill.py:run"\n{more}\n', skill_dot_py=entry)

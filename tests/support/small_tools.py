@@ -35,7 +35,6 @@ def user(text):
 
 
 def after(call, content, is_error=False, request="What is the mean body_mass_g by species?"):
-    """A conversation that ends with a tool's result."""
     asked = LLMMessage("assistant", "", tool_calls=[call])
     return [user(request), asked, LLMMessage("tool", content, name=call.name, tool_call_id=call.id, is_error=is_error)]
 

@@ -18,6 +18,8 @@ import nbagent
 from nbagent import Agent, ScriptedProvider
 from nbagent.core.messages import FunctionCall
 
+NOBODY = "http://127.0.0.1:9"
+
 
 def scripted_agent() -> Agent:
     """An agent whose model asks for one tool call, and then answers."""
@@ -29,20 +31,27 @@ def scripted_agent() -> Agent:
     return Agent(ScriptedProvider([FunctionCall("double", {"number": 21}), "It is 42."]), tools=[double])
 
 
-def try_plain() -> None:
-    """What needs no extra: the agent, its trace, the command, and a cell."""
+def asked() -> Agent:
     agent = scripted_agent()
-    result = agent.chat_sync("Twice 21?")
-    assert result.content == "It is 42.", result
-    assert agent.trace.tool_calls.result_text.tolist() == ["42"]
-    command = [str(Path(sys.executable).with_name("nbagent")), "--help"]
-    assert "Agents at home in Jupyter" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert agent.chat_sync("Twice 21?").content == "It is 42."
+    return agent
 
+
+def shell_with_nbagent():
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance()
-    shell.user_ns["agent"] = scripted_agent()
     shell.run_line_magic("load_ext", "nbagent")
+    return shell
+
+
+def try_plain() -> None:
+    """What needs no extra: the agent, its trace, the command, and a cell."""
+    assert asked().trace.tool_calls.result_text.tolist() == ["42"]
+    command = [str(Path(sys.executable).with_name("nbagent")), "--help"]
+    assert "Agents at home in Jupyter" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shell = shell_with_nbagent()
+    shell.user_ns["agent"] = scripted_agent()
     shell.run_cell("%%agent\nTwice 21?").raise_error()
     assert shell.user_ns["_agent"].content == "It is 42."
 
@@ -53,35 +62,26 @@ def try_local() -> None:
 
 def try_plot() -> None:
     os.environ.setdefault("MPLBACKEND", "agg")
-    agent = scripted_agent()
-    agent.chat_sync("Twice 21?")
-    assert agent.trace.timeline().patches
+    assert asked().trace.timeline().patches
 
 
 def try_parquet() -> None:
-    agent = scripted_agent()
-    agent.chat_sync("Twice 21?")
     with tempfile.TemporaryDirectory() as folder:
-        agent.trace.save(f"{folder}/run.parquet")
+        asked().trace.save(f"{folder}/run.parquet")
         assert len(nbagent.Trace.load(f"{folder}/run.parquet").tool_calls) == 1
 
 
 def try_explore() -> None:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    agent = scripted_agent()
-    agent.chat_sync("Twice 21?")
-    InteractiveShell.instance().run_line_magic("load_ext", "nbagent")
-    assert agent.trace.explore() is not None
+    shell_with_nbagent()
+    assert asked().trace.explore() is not None
 
 
 def try_otel() -> None:
-    agent = scripted_agent()
-    agent.trace.to_otel("http://127.0.0.1:9").stop()
+    scripted_agent().trace.to_otel(NOBODY).stop()
 
 
 def try_mcp() -> None:
-    nbagent.MCPServer("http://127.0.0.1:9/mcp")
+    nbagent.MCPServer(f"{NOBODY}/mcp")
 
 
 def try_rss() -> None:
@@ -89,9 +89,9 @@ def try_rss() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder, "sources.txt")
-        sources.write_text("http://127.0.0.1:9/feed\n", "utf-8")
+        sources.write_text(f"{NOBODY}/feed\n", "utf-8")
         os.environ["NBAGENT_RSS_SOURCES"] = str(sources)
-        assert "error" in tools.fetch_rss_news()  # nobody is there
+        assert "error" in tools.fetch_rss_news()
 
 
 def try_server() -> None:
@@ -118,7 +118,6 @@ def try_acp() -> None:
 
 
 def said_yes(messages: object, functions: object) -> str:
-    """What a scripted model answers to each row."""
     return "yes"
 
 
@@ -127,8 +126,8 @@ def try_dask() -> None:
     from distributed import Client
 
     with Client(processes=False, dashboard_address=None) as client:
-        agent = Agent(ScriptedProvider(said_yes))
-        assert agent.map_sync(pd.Series(["a", "b"]), engine=client).answer.tolist() == ["yes", "yes"]
+        answers = Agent(ScriptedProvider(said_yes)).map_sync(pd.Series(["a", "b"]), engine=client)
+        assert answers.answer.tolist() == ["yes", "yes"]
 
 
 #: What each extra brings.
@@ -151,13 +150,9 @@ def read_message(extra: str) -> None:
 def main(extra: str = "") -> None:
     """Try what the extra brings. Without one, try what needs none, and read what each feature says of its extra."""
     warnings.simplefilter("ignore")
-    if extra == "all":
-        for feature in FEATURES.values():
-            feature()
-    elif extra:
-        FEATURES[extra]()
-    else:
-        FEATURES["plain"]()
+    for name in FEATURES if extra == "all" else [extra or "plain"]:
+        FEATURES[name]()
+    if not extra:
         for name in sorted(FEATURES.keys() - {"plain", "dask"}):  # without Dask, there is no client to pass
             read_message(name)
 

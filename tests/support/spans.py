@@ -8,8 +8,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 
 class Collected:
-    """What the exporters of the SDK received."""
-
     def __init__(self):
         self._spans, self._metrics = InMemorySpanExporter(), InMemoryMetricReader()
         self.tracers, self.meters = TracerProvider(shutdown_on_exit=False), MeterProvider([self._metrics])

@@ -35,7 +35,6 @@ async def add_turn(store: ConversationStore, conversation_id: str, question: str
 
 
 async def take_turns(store: ConversationStore, conversation_id: str, name: str, count: str) -> None:
-    """So many turns, one after the other, of one conversation."""
     for number in range(int(count)):
         await add_turn(store, conversation_id, f"{name}-{number}")
     print("done", flush=True)

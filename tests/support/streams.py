@@ -39,7 +39,6 @@ _MADE = re.compile(r'"(gemini_)?call_[0-9a-f]{24}"')
 
 
 def codec_of(name: str) -> Codec:
-    """The codec that reads a stream."""
     kind, vendor, *_ = [*name.split("_"), ""]
     codec, usual = FORMATS[kind]
     return codec(CATALOG[vendor if vendor in CATALOG else usual])
@@ -91,12 +90,10 @@ def _data(codec: Codec, response: LLMResponse, shown: list[Event]) -> dict[str, 
 
 
 def path_of(name: str) -> Path:
-    """Where the expected outcome of a stream is."""
     return SAMPLES / f"{name}.json"
 
 
 def expected(name: str) -> dict[str, Any]:
-    """What a stream is to decode to."""
     assert path_of(name).exists(), f"there is no {name}.json: run `{COMMAND}`, and read what it writes"
     return json.loads(path_of(name).read_text("utf-8"))
 

@@ -2,7 +2,7 @@
 
 import json
 
-from support.loopback import sse
+from support.loopback import named, sse
 
 RUBY = {"url": "https://www.ruby-lang.org/en/downloads/", "title": "Download Ruby"}
 NEWS = {"url": "https://example.org/news?a=1&b=(2)", "title": 'Ruby "4.0.6" <b>'}
@@ -29,22 +29,14 @@ BLOCKS = [
 
 def claude_stream(*blocks, reason="end_turn", searches=1, **told) -> bytes:
     """A Messages stream of these blocks, each in the pieces in which the API sends it; the end tells more."""
-    start = {
-        "id": "msg_1",
-        "role": "assistant",
-        "model": "claude-sonnet-5",
-        "content": [],
-        "usage": {"input_tokens": 9},
-    }
-    events = [{"type": "message_start", "message": start}]
-    for index, block in enumerate(blocks):
-        events += _block_events(index, block)
+    about = {"id": "msg_1", "role": "assistant", "model": "claude-sonnet-5", "content": []}
     usage = {"output_tokens": 5, "server_tool_use": {"web_search_requests": searches}}
-    events += [
+    return named(
+        {"type": "message_start", "message": {**about, "usage": {"input_tokens": 9}}},
+        *(event for index, block in enumerate(blocks) for event in _block_events(index, block)),
         {"type": "message_delta", "delta": {"stop_reason": reason, **told}, "usage": usage},
         {"type": "message_stop"},
-    ]
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+    )
 
 
 def _block_events(index, block):
@@ -66,33 +58,17 @@ def _block_events(index, block):
     ]
 
 
+_CITED = {"type": "url_citation", "start_index": 6, "end_index": 16, **RUBY}
+_ANSWER = {"type": "output_text", "text": "It is Ruby 4.0.6.", "logprobs": [], "annotations": [_CITED]}
+_ACTION = {"type": "search", "query": "stable ruby", "sources": [{"type": "url", "url": RUBY["url"]}]}
 ITEMS = [
     {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAAABoydMo"},
-    {
-        "id": "ws_1",
-        "type": "web_search_call",
-        "status": "completed",
-        "action": {"type": "search", "query": "stable ruby", "sources": [{"type": "url", "url": RUBY["url"]}]},
-    },
-    {
-        "id": "msg_1",
-        "type": "message",
-        "status": "completed",
-        "role": "assistant",
-        "content": [
-            {
-                "type": "output_text",
-                "text": "It is Ruby 4.0.6.",
-                "logprobs": [],
-                "annotations": [{"type": "url_citation", "start_index": 6, "end_index": 16, **RUBY}],
-            }
-        ],
-    },
+    {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": _ACTION},
+    {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [_ANSWER]},
 ]
 
 
 def responses_stream(*items) -> bytes:
-    """A stream of the Responses API with these output items."""
     events = []
     for index, item in enumerate(items):
         begun = {key: item[key] for key in ("id", "type") if key in item}
@@ -105,14 +81,19 @@ def responses_stream(*items) -> bytes:
     return sse(*events, {"type": "response.completed", "response": {**whole, "usage": usage}}, done=False)
 
 
-GROUNDED = {
-    "webSearchQueries": ["stable ruby"],
-    "groundingChunks": [{"web": {"uri": RUBY["url"], "title": RUBY["title"]}}],
-    "groundingSupports": [
-        # bytes: "é" is two
-        {"segment": {"startIndex": 8, "endIndex": 18, "text": "Ruby 4.0.6"}, "groundingChunkIndices": [0]}
-    ],
-}
+#: Bytes: "é" is two.
+_SEGMENT = {"startIndex": 8, "endIndex": 18, "text": "Ruby 4.0.6"}
+
+
+def _grounded(*pages):
+    return {
+        "webSearchQueries": ["stable ruby"],
+        "groundingChunks": [{"web": {"uri": each["url"], "title": each["title"]}} for each in pages],
+        "groundingSupports": [{"segment": _SEGMENT, "groundingChunkIndices": list(range(len(pages)))}],
+    }
+
+
+GROUNDED = _grounded(RUBY)
 
 
 def gemini_stream(*parts, **candidate) -> bytes:
@@ -129,24 +110,13 @@ RAN = {"code": "print('<b>42</b>')\nplot()", "printed": "<b>42</b>\n"}
 
 def openai_worked(drawn: str, made: str) -> bytes:
     """OpenAI searches, runs code that draws an image, and makes another one (both in Base64); the answer cites."""
-    code = {
-        "id": "ci_1",
-        "type": "code_interpreter_call",
-        "status": "completed",
-        "container_id": "cntr_1",
-        "code": RAN["code"],
-        "outputs": [
-            {"type": "logs", "logs": RAN["printed"]},
-            {"type": "image", "url": f"data:image/png;base64,{drawn}"},
-        ],
-    }
-    image = {"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": made}
-    image["revised_prompt"] = "A <i>Gentoo</i> that codes"
-    (said,) = ITEMS[2]["content"]
-    news = {"type": "url_citation", "start_index": 0, "end_index": 17, **NEWS}
-    evil = {"type": "url_citation", "start_index": 0, "end_index": 17, **EVIL}
-    cites = {**ITEMS[2], "content": [{**said, "annotations": [*said["annotations"], news, evil]}]}
-    return responses_stream(ITEMS[0], ITEMS[1], code, image, cites)
+    outputs = [{"type": "logs", "logs": RAN["printed"]}, {"type": "image", "url": f"data:image/png;base64,{drawn}"}]
+    code = {"id": "ci_1", "type": "code_interpreter_call", "container_id": "cntr_1", "code": RAN["code"]}
+    image = {"id": "ig_1", "type": "image_generation_call", "revised_prompt": "A <i>Gentoo</i> that codes"}
+    more = [{"type": "url_citation", "start_index": 0, "end_index": 17, **page} for page in (NEWS, EVIL)]
+    cites = {**ITEMS[2], "content": [{**_ANSWER, "annotations": [_CITED, *more]}]}
+    done = {"status": "completed"}
+    return responses_stream(*ITEMS[:2], {**code, **done, "outputs": outputs}, {**image, **done, "result": made}, cites)
 
 
 def gemini_worked(drawn: str) -> bytes:
@@ -157,8 +127,5 @@ def gemini_worked(drawn: str) -> bytes:
         {"inlineData": {"mimeType": "image/png", "data": drawn}},
         {"text": "Né: it Ruby 4.0.6 is."},
     ]
-    found = [{"web": {"uri": each["url"], "title": each["title"]}} for each in (RUBY, NEWS, EVIL)]
-    support = {**GROUNDED["groundingSupports"][0], "groundingChunkIndices": [0, 1, 2]}
-    told = {**GROUNDED, "groundingChunks": found, "groundingSupports": [support]}
-    told["searchEntryPoint"] = {"renderedContent": "<style>body { display: none }</style><b>stable ruby</b>"}
-    return gemini_stream(*parts, groundingMetadata=told)
+    entry = {"renderedContent": "<style>body { display: none }</style><b>stable ruby</b>"}
+    return gemini_stream(*parts, groundingMetadata={**_grounded(RUBY, NEWS, EVIL), "searchEntryPoint": entry})

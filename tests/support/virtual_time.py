@@ -30,6 +30,5 @@ class _Selector(selectors.DefaultSelector):
 
 
 def run_virtually(coroutine):
-    """The result of a coroutine, whose waits take no time."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(coroutine)

@@ -1,15 +1,24 @@
-"""The Messages API as Claude and MiniMax answer it; `anthropic_messages_rules` holds what they refuse."""
+"""The Messages API as Claude and MiniMax answer it, and what they refuse, in their own words where these are known."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from support.dialects.anthropic_messages_rules import check_conversation, check_head
-from support.dialects.base import Asked, Dialect, bearer, parsed, require
+from support.dialects.base import (
+    Asked,
+    Dialect,
+    answered_once,
+    bearer,
+    check_function,
+    is_known,
+    known_fields,
+    parsed,
+    require,
+)
 from support.dialects.script import Call, Reply, Said
 from support.loopback import Request
 
@@ -21,8 +30,8 @@ TEXTS = {
     "overloaded": "Overloaded",
     "context": "prompt is too long: 210000 tokens > 200000 maximum",
 }
-_TYPES = {"invalid": "invalid_request_error", "key": "authentication_error", "missing": "not_found_error"}
-_TYPES |= {"rate_limit": "rate_limit_error", "overloaded": "overloaded_error", "context": "invalid_request_error"}
+_TYPES = {"key": "authentication_error", "missing": "not_found_error"}
+_TYPES |= {"rate_limit": "rate_limit_error", "overloaded": "overloaded_error"}
 _MARK = re.compile(rb',"cache_control":\{[^}]*\}')
 
 
@@ -32,25 +41,14 @@ class MessagesDialect(Dialect):
 
     #: Thinking has a signature, and is refused without it.
     signed: bool = True
-    #: Prefixes of models that refuse a temperature; whether 0 is none.
     cool: tuple[str, ...] = ("claude-opus-5", "claude-sonnet-5", "claude-opus-4-7", "claude-opus-4-8", "claude-fable")
-    zero_refused: bool = False
+    least_temperature: float = 0.0
     id_pattern: str = "[a-zA-Z0-9_-]+"
     texts: Mapping[str, str] = field(default_factory=lambda: TEXTS)
     words: Mapping[str, str] = field(default_factory=lambda: WORDS)
 
     extra: ClassVar[tuple[str, Any]] = ("metadata", {"user_id": "u1"})
     counts_written: ClassVar[bool] = True
-
-    @property
-    def takes_temperature(self) -> bool:  # type: ignore[override]
-        return not self.cool
-
-    @property
-    def least_temperature(self) -> float:  # type: ignore[override]
-        return 0.01 if self.zero_refused else 0.0
-
-    # ------------------------------------------------------------------ the answer
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """Each block with its start, its pieces and its stop; token counts come at the start and in between."""
@@ -67,7 +65,7 @@ class MessagesDialect(Dialect):
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
         """The token counts so far, then the final ones; all are totals."""
-        delta = {"stop_reason": self._word(reply), "stop_sequence": None}
+        delta = {"stop_reason": reply.word or self.words[reply.finish], "stop_sequence": None}
         return [
             {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2}},
             {"type": "message_delta", "delta": delta, "usage": self._usage(reply, reply.counts.output)},
@@ -75,29 +73,22 @@ class MessagesDialect(Dialect):
         ]
 
     def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
-        """One body with all blocks."""
-        ending = {"stop_reason": self._word(reply), "usage": self._usage(reply, reply.counts.output)}
-        return {**self._message(asked), "content": [self._block_of(part) for part in reply.parts], **ending}
+        word, usage = reply.word or self.words[reply.finish], self._usage(reply, reply.counts.output)
+        content = [self._block_of(part) for part in reply.parts]
+        return {**self._message(asked), "content": content, "stop_reason": word, "usage": usage}
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
-        """The blocks, all of which have to come back."""
         return [block for block in self.whole(reply, asked)["content"] if block.get("text") != ""]
 
-    def error_event(self) -> Any:
-        return self.error_body("overloaded", self.texts["overloaded"])
-
     def noise(self) -> list[Any]:
-        """Pings, an event and a delta of new kinds."""
         return [{"type": "ping"}, {"type": "content_block_dream", "index": 0, "dream": "sheep"}]
 
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
-        return {"type": "error", "error": {"type": _TYPES[kind], "message": message}, "request_id": "req_1"}
+        error = {"type": _TYPES.get(kind, "invalid_request_error"), "message": message}
+        return {"type": "error", "error": error, "request_id": "req_1"}
 
     def status(self, kind: str) -> int:
         return 529 if kind == "overloaded" else super().status(kind)
-
-    def _word(self, reply: Reply) -> str:
-        return reply.word or self.words[reply.finish]
 
     def _message(self, asked: Asked) -> dict[str, Any]:
         return {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.model, "stop_sequence": None}
@@ -110,16 +101,15 @@ class MessagesDialect(Dialect):
             signature = {"signature": part.signature} if self.signed else {}
             return {"type": "thinking", "thinking": part.text, **signature}
         try:
-            arguments = json.loads(part.arguments or "{}")
+            arguments = json.loads(part.text or "{}")
         except ValueError:
             arguments = {}
         return {"type": "tool_use", **({"id": part.id} if part.id else {}), "name": part.name, "input": arguments}
 
     def _opened(self, part: Any) -> dict[str, Any]:
-        empty = {"text": {"text": ""}, "thinking": {"thinking": ""}, "tool_use": {"input": {}}}
         block = self._block_of(part)
-        signature = {"signature": ""} if "signature" in block else {}
-        return block | empty[block["type"]] | signature
+        empty = {"text": "", "thinking": "", "input": {}, "signature": ""}
+        return block | {name: value for name, value in empty.items() if name in block}
 
     def _deltas(self, part: Any) -> list[dict[str, Any]]:
         if isinstance(part, Said):
@@ -140,36 +130,139 @@ class MessagesDialect(Dialect):
             "output_tokens_details": {"thinking_tokens": counts.reasoning},
         }
 
-    # ------------------------------------------------------------------ the request
-
     def key(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("x-api-key") or bearer(headers)
 
     def read(self, request: Request) -> Asked:
-        """The system prompt is a field of its own."""
         require(request.path == "/v1/messages", "Not Found", "missing")
         require("anthropic-version" in request.headers, "anthropic-version: header is required")
-        body = parsed(request)
-        turns = body.get("messages")
-        require(isinstance(turns, list) and turns, "messages: at least one message is required")
-        blocks = [block for turn in turns if isinstance(turn["content"], list) for block in turn["content"]]
+        body = parsed(request, "messages")
+        blocks = [block for turn in body["messages"] if isinstance(turn["content"], list) for block in turn["content"]]
         inner = [block["content"] for block in blocks if isinstance(block.get("content"), list)]
         pictures = [block for block in sum(inner, blocks) if block.get("type") == "image"]
         return Asked(
             raw=request.body,
             body=body,
             stream=body.get("stream") is True,
-            model=str(body.get("model", "")),
-            turns=turns,
+            model=body["model"],
+            turns=body["messages"],
             system="".join(block["text"] for block in body.get("system", ())),
-            limit=body.get("max_tokens"),
+            limit=body["max_tokens"],
             temperature=body.get("temperature"),
             images=[block["source"]["data"] for block in pictures],
         )
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
-        check_head(self, asked)
-        check_conversation(self, asked.turns, issued)
+        _check_head(self, asked)
+        _check_conversation(self, asked.turns, issued)
 
     def without_marks(self, raw: bytes) -> bytes:
         return _MARK.sub(b"", raw)
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+_FIELDS = (
+    *str.split("model messages max_tokens system tools tool_choice temperature top_p top_k stop_sequences stream"),
+    *str.split("metadata thinking output_config service_tier context_management container mcp_servers"),
+)
+_BLOCK_FIELDS = {
+    "text": "type text citations cache_control",
+    "image": "type source cache_control",
+    "document": "type source title cache_control",
+    "tool_use": "type id name input caller cache_control",
+    "tool_result": "type tool_use_id content is_error cache_control",
+    "thinking": "type thinking signature",
+    "redacted_thinking": "type data",
+}
+_BY_ROLE = {"user": "text image document tool_result", "assistant": "text tool_use thinking redacted_thinking"}
+_NAME = r"[a-zA-Z0-9_-]{1,128}"
+_EXTRA = "{}: Extra inputs are not permitted"
+#: What a block of a kind has to be.
+_BLOCKS = {
+    "text": (lambda block, _: block["text"].strip(), "text content blocks must contain non-whitespace text"),
+    "image": (lambda block, _: block["source"].keys() == {"type", "media_type", "data"}, "source: Field required"),
+    "tool_use": (
+        lambda block, vendor: (
+            re.fullmatch(vendor.id_pattern, block["id"])
+            and re.fullmatch(_NAME, block["name"])
+            and isinstance(block["input"], dict)
+        ),
+        "id or name: String should match pattern, or input: Input should be a valid dictionary",
+    ),
+    "thinking": (lambda block, vendor: block.get("signature") or not vendor.signed, "signature: Field required"),
+}
+
+
+def _check_head(vendor: MessagesDialect, asked: Asked) -> None:
+    body, temperature = asked.body, asked.temperature
+    known_fields(body, _FIELDS, _EXTRA)
+    require(body["max_tokens"] > 0, "max_tokens: Field required")
+    require(vendor.takes(asked), "`temperature` is deprecated for this model.")
+    least = vendor.least_temperature
+    require(temperature is None or least <= temperature <= 1, "invalid params, temperature is out of range (2013)")
+    for block in body.get("system", ()):
+        require(block["type"] == "text" and block["text"].strip(), "system: text content blocks must be non-empty")
+    tools = body.get("tools", ())
+    require(tools or "tools" not in body, "tools: at least one tool is required")
+    for n, tool in enumerate(tools):
+        if tool.get("type") == "memory_20250818":
+            known_fields(tool, {"type", "name", "cache_control"}, f"tools.{n}.{_EXTRA}")
+            continue
+        known_fields(tool, {"name", "description", "input_schema", "cache_control"}, f"tools.{n}.custom.{_EXTRA}")
+        check_function(tool, "input_schema", _NAME, f"tools.{n}.custom")
+    require(len({tool["name"] for tool in tools}) == len(tools), "tools: Tool names must be unique.")
+    marks = list(_marks([tools, body.get("system", []), body["messages"]]))
+    require(len(marks) <= 4, f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}.")
+    lives = [mark.get("ttl", "5m") for mark in marks]
+    require(lives == sorted(lives), "a ttl='1h' cache_control block must not come after a ttl='5m' block")
+    require(all(mark["type"] == "ephemeral" for mark in marks), "cache_control.type must be ephemeral")
+
+
+def _marks(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield from [value["cache_control"]] if "cache_control" in value else []
+        value = value.get("content")
+    for item in value if isinstance(value, list | tuple) else ():
+        yield from _marks(item)
+
+
+def _check_conversation(vendor: MessagesDialect, messages: Sequence[dict[str, Any]], issued: Sequence[Any]) -> None:
+    """The two sides alternate, results follow their calls at once, thinking is unmodified."""
+    require(messages[-1]["role"] == "user", "This model does not support assistant message prefill.")
+    called: list[str] = []
+    seen: list[str] = []
+    for n, message in enumerate(messages):
+        known_fields(message, {"role", "content"}, f"messages.{n}.{_EXTRA}")
+        expected, blocks = ("user", "assistant")[n % 2], message["content"]
+        require(message["role"] == expected, f'messages: roles must alternate between "user" and "assistant" ({n})')
+        require(isinstance(blocks, list) and blocks, f"messages.{n}: all messages must have non-empty content")
+        for m, block in enumerate(blocks):
+            _check_block(vendor, block, expected, f"messages.{n}.content.{m}")
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        first = blocks[: len(results)]
+        require(all(block["type"] == "tool_result" for block in first), f"messages.{n}: tool_result blocks come first")
+        answered_once(called, results, f"messages.{n}: `tool_use` ids were found without `tool_result` blocks")
+        called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        seen += called
+        require(len(set(seen)) == len(seen), f"messages.{n}: `tool_use` ids must be unique")
+        if expected == "assistant":
+            bare = [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
+            known = is_known(bare, issued, _outline, lambda block: "thinking" in block["type"])
+            require(known, f"messages.{n}: `thinking` blocks in the latest assistant message cannot be modified.")
+
+
+def _check_block(vendor: MessagesDialect, block: Mapping[str, Any], role: str, where: str) -> None:
+    kind = block["type"]
+    require(kind in _BY_ROLE[role].split(), f"{where}: Input tag {kind!r} is not expected here")
+    known_fields(block, _BLOCK_FIELDS[kind].split(), f"{where}.{kind}.{_EXTRA}")
+    is_right, text = _BLOCKS.get(kind, (lambda *_: True, ""))
+    require(is_right(block, vendor), f"{where}.{kind}.{text}")
+    if kind == "tool_result" and not isinstance(block.get("content", ""), str):
+        for part in block["content"]:
+            _check_block(vendor, part, "user", f"{where}.content")
+
+
+def _outline(blocks: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The text and calls by which an answer is recognized."""
+    return [block.get("text") or block.get("id") for block in blocks if block["type"] in ("text", "tool_use")]

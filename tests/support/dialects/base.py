@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,15 +17,12 @@ STATUS = {"invalid": 400, "key": 401, "missing": 404, "rate_limit": 429, "overlo
 
 
 class RefusedError(Exception):
-    """The vendor refuses the request."""
-
     def __init__(self, message: str, kind: str = "invalid"):
         super().__init__(message)
         self.kind = kind
 
 
 def require(condition: Any, message: str, kind: str = "invalid") -> None:
-    """Refuse unless the condition holds."""
     if not condition:
         raise RefusedError(message, kind)
 
@@ -47,89 +44,59 @@ class Asked:
     images: list[str] = field(default_factory=list)
 
 
-class Dialect(ABC):
-    """One format as one vendor speaks it. It keeps no state: the caller passes what was `issued`."""
+class Dialect:
+    """One format as one vendor speaks it. It keeps no state: the caller passes what was `issued`.
+
+    A format also says the stream's events before its end (`beginning`) and those that mark it (`ending`), the same
+    answer as one body (`whole`), events to be ignored (`noise`), the body of an HTTP error (`error_body`), the `key` in
+    a request's headers, and how it is parsed (`read`) and judged (`check`): both raise `RefusedError`.
+    """
 
     #: After the server's address: what a user gives as `base_url`.
     base_path: ClassVar[str] = ""
-    #: The field of a body that holds the conversation.
-    conversation: ClassVar[str] = "messages"
-    #: Neutral finish reason -> the vendor's word.
+    #: Neutral finish reason -> the vendor's word; and one that means nothing to anybody.
     words: Mapping[str, str]
-    #: A word that means nothing to anybody.
     new_word: ClassVar[str] = "gave_up_the_ghost"
     #: Whether thinking is shown at all, and whether it has to come back.
     thinks: bool = True
     wants_thinking_back: bool = True
-    #: Which of these the vendor counts.
+    #: Whether tokens that were written into a cache are counted.
     counts_written: bool = False
     #: Ids of calls may be of any form, and come again in the next answer; functions may be made up.
     careless: bool = False
-    takes_temperature: bool = True
+    #: Prefixes of models that refuse a temperature; the least one.
+    cool: tuple[str, ...] = ()
+    least_temperature: float = 0.0
     #: The row's own model takes images.
     sees: bool = True
-    least_temperature: float = 0.0
     #: A further field of the body as a user gives it, and where it has to be.
     extra: ClassVar[tuple[str, Any]] = ("top_p", 0.9)
     #: What the vendor says, by kind of failure.
     texts: Mapping[str, str]
 
-    # ------------------------------------------------------------------ the answer
+    @property
+    def takes_temperature(self) -> bool:
+        return not self.cool
 
-    @abstractmethod
-    def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The stream's events, without those that mark its end."""
-
-    @abstractmethod
-    def ending(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The events that mark the end, with usage."""
-
-    @abstractmethod
-    def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
-        """The same answer as one JSON body."""
-
-    @abstractmethod
-    def error_event(self) -> Any:
-        """An error in the middle of a stream."""
-
-    @abstractmethod
-    def noise(self) -> list[Any]:
-        """Events that nbagent must ignore."""
-
-    @abstractmethod
-    def error_body(self, kind: str, message: str) -> dict[str, Any]:
-        """The body of an HTTP error."""
+    def takes(self, asked: Asked) -> bool:
+        return asked.temperature is None or not asked.model.startswith(self.cool or ("\0",))
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
         """The parts of an answer that have to come back, in the form in which they have to."""
         return self.whole(reply, asked)
 
+    def error_event(self) -> Any:
+        """An error in the middle of a stream."""
+        return self.error_body("overloaded", self.texts["overloaded"])
+
     def status(self, kind: str) -> int:
-        """The HTTP status of a failure."""
         return STATUS[kind]
-
-    # ------------------------------------------------------------------ the request
-
-    @abstractmethod
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        """The key that a request brought."""
-
-    @abstractmethod
-    def read(self, request: Request) -> Asked:
-        """The request, parsed. Raises `RefusedError` for another path or an unreadable body."""
-
-    @abstractmethod
-    def check(self, asked: Asked, issued: Sequence[Any]) -> None:
-        """Raise `RefusedError` if the vendor would refuse the request. `issued` is what this server said before."""
 
     def without_marks(self, raw: bytes) -> bytes:
         """A body without the fields that do not matter for the vendor's cache."""
         return raw
 
-    # ------------------------------------------------------------------ bytes
-
     def answer(self, reply: Reply, asked: Asked) -> Answer:
-        """The HTTP answer."""
         if asked.stream:
             end = "stall" if reply.fault == "stall" else "close"
             return Answer(self._stream(reply, asked), end=end, step=reply.step)
@@ -141,7 +108,6 @@ class Dialect(ABC):
         return Answer(body[: len(body) // 2] if reply.fault == "end" else body, headers=JSON, step=reply.step)
 
     def failure(self, failure: Failure, message: str = "") -> Answer:
-        """The HTTP error."""
         body = self.error_body(failure.kind, message or self.texts[failure.kind])
         return Answer(encoded(body), self.status(failure.kind), {**JSON, **dict(failure.headers)})
 
@@ -169,19 +135,15 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def parsed(request: Request) -> dict[str, Any]:
-    """A JSON object as body."""
+def parsed(request: Request, turns: str) -> dict[str, Any]:
+    """A body with a conversation in the field `turns`."""
     require("application/json" in request.headers.get("content-type", ""), "Content-Type must be application/json")
-    try:
-        body = json.loads(request.body)
-    except ValueError:
-        raise RefusedError("We could not parse the JSON body of your request.") from None
-    require(isinstance(body, dict), "the body is not an object")
+    body = json.loads(request.body)
+    require(isinstance(body[turns], list) and body[turns], f"{turns} is a required property")
     return body
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """The key in the Authorization header."""
     kind, _, key = headers.get("authorization", "").partition(" ")
     return key if kind == "Bearer" else None
 
@@ -192,11 +154,12 @@ def known_fields(body: Mapping[str, Any], known: Iterable[str] | None, text: str
         require(known is None or name in known, text.replace("{}", name))
 
 
-def schema_is_plain(schema: Any, what: str) -> None:
-    """The parameters of a function are a JSON Schema of an object."""
-    require(isinstance(schema, dict), f"{what}: schema is missing")
-    require(schema.get("type") == "object", f'{what}: schema must be of "type": "object", got {schema.get("type")!r}')
-    require(isinstance(schema.get("properties", {}), dict), f"{what}: properties must be an object")
+def check_function(function: Mapping[str, Any], schema: str, name: str, where: str) -> None:
+    """A function has a name that matches a pattern, a description, and a JSON Schema of an object."""
+    require(re.fullmatch(name, function["name"]), f"{where}.name: string does not match pattern")
+    require(isinstance(function.get("description", ""), str), f"{where}.description is not a string")
+    require(function[schema]["type"] == "object", f'{where}: schema must be of "type": "object"')
+    require(isinstance(function[schema].get("properties", {}), dict), f"{where}: properties must be an object")
 
 
 def answered_once(called: Sequence[str], results: Sequence[str], what: str) -> None:
@@ -207,13 +170,16 @@ def answered_once(called: Sequence[str], results: Sequence[str], what: str) -> N
         require(call_id in called, f"{what}: result of {call_id!r}, which nobody called")
 
 
-def without_whole(blocks: Sequence[Any], issued: Sequence[Any]) -> list[Any]:
-    """The rest of one side's words, after removing the answers that are repeated unchanged.
+def is_known(mine: Any, issued: Sequence[Any], outline: Any, is_foreign: Any) -> bool:
+    """Whether an answer that is repeated is as it was issued.
 
-    Answers follow each other where the user said nothing in between; they are one message then.
+    `outline` is what an answer is recognized by. Answers follow each other where the user said nothing in between; they
+    are one message then. What is left without those that are unchanged must not be foreign.
     """
-    rest = list(blocks)
-    for mine in filter(None, issued):
-        while (at := next((n for n in range(len(rest)) if rest[n : n + len(mine)] == mine), None)) is not None:
-            rest[at : at + len(mine)] = []
-    return rest
+    if (same := next((item for item in issued if outline(item) == outline(mine)), None)) is not None:
+        return same == mine
+    rest = list(mine)
+    for each in filter(None, issued):
+        while (at := next((n for n in range(len(rest)) if rest[n : n + len(each)] == each), None)) is not None:
+            rest[at : at + len(each)] = []
+    return not any(map(is_foreign, rest))

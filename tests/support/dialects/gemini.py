@@ -1,4 +1,4 @@
-"""Gemini's own API as it answers; `gemini_rules` holds what it refuses."""
+"""Gemini's own API as it answers, and what it refuses, in its own words where these are known."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from support.dialects.base import STATUS, Asked, Dialect, parsed, require
-from support.dialects.gemini_rules import check_conversation, check_head
+from support.dialects.base import STATUS, Asked, Dialect, is_known, known_fields, parsed, require
 from support.dialects.script import Call, Counts, Reply, Said, Thought
 from support.loopback import Request
 
@@ -26,26 +25,16 @@ _PATH = re.compile(r"/v1beta/models/([^/:]+):(streamGenerateContent\?alt=sse|gen
 
 @dataclass(frozen=True)
 class GeminiDialect(Dialect):
-    """generateContent."""
-
     texts: Mapping[str, str] = field(default_factory=lambda: TEXTS)
     words: Mapping[str, str] = field(default_factory=lambda: WORDS)
 
     base_path: ClassVar[str] = "/v1beta"
-    conversation: ClassVar[str] = "contents"
     extra: ClassVar[tuple[str, Any]] = ("labels", {"team": "a"})
-
-    # ------------------------------------------------------------------ the answer
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """One chunk for each piece, and counts in each; a call comes whole, unless the limit cuts it."""
-        chunks = []
-        for part in reply.parts:
-            if isinstance(part, Call):
-                chunks += self._call_parts(part, reply)
-            else:
-                chunks += self._text_parts(part)
-        return [self._chunk([part], asked, Counts(reply.counts.input, 1)) for part in chunks]
+        pieces = [piece for part in reply.parts for piece in self._pieces(part, reply)]
+        return [self._chunk([piece], asked, Counts(reply.counts.input, 1)) for piece in pieces]
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
         """The finish reason, in a chunk with an empty text, and the last counts."""
@@ -54,13 +43,11 @@ class GeminiDialect(Dialect):
         return [last]
 
     def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
-        """One body with all parts."""
         body = self._chunk(self.issued(reply, asked, thoughts=True), asked, reply.counts)
         body["candidates"][0]["finishReason"] = self._word(reply)
         return body
 
     def issued(self, reply: Reply, asked: Asked, thoughts: bool = False) -> Any:
-        """The parts, each with its signature. The thinking that is shown need not come back."""
         parts = []
         for part in reply.parts:
             if isinstance(part, Said):
@@ -71,11 +58,7 @@ class GeminiDialect(Dialect):
                 parts.append({"text": part.text, "thought": True})
         return [*parts, {"text": "", **signature}] if (signature := self._last_signature(reply)) else parts
 
-    def error_event(self) -> Any:
-        return self.error_body("overloaded", self.texts["overloaded"])
-
     def noise(self) -> list[Any]:
-        """Chunks without candidates, another candidate's text, an unknown field."""
         other = {"index": 1, "content": {"role": "model", "parts": [{"text": "not mine"}]}}
         return [{"usageMetadata": {}}, {"candidates": [other]}, {"dreams": [{"of": "sheep"}]}]
 
@@ -105,7 +88,7 @@ class GeminiDialect(Dialect):
     def _signed(self, call: Call, reply: Reply) -> dict[str, Any]:
         """A whole call; of several, only the first has the signature of the thinking before them."""
         known = {"id": call.id} if call.id else {}
-        part = {"functionCall": {**known, "name": call.name, "args": json.loads(call.arguments or "{}")}}
+        part = {"functionCall": {**known, "name": call.name, "args": json.loads(call.text or "{}")}}
         first = {"thoughtSignature": reply.thoughts[0].signature if reply.thoughts else "b3RoZXI="}
         return part | (first if call is reply.calls[0] else {})
 
@@ -113,29 +96,24 @@ class GeminiDialect(Dialect):
         """An answer without calls has its signature at its end."""
         return {"thoughtSignature": reply.thoughts[0].signature} if reply.thoughts and not reply.calls else {}
 
-    def _call_parts(self, call: Call, reply: Reply) -> list[dict[str, Any]]:
+    def _pieces(self, part: Any, reply: Reply) -> list[dict[str, Any]]:
+        if not isinstance(part, Call):
+            mark = {"thought": True} if isinstance(part, Thought) else {}
+            return [{"text": piece, **mark} for piece in part.pieces]
         if reply.finish != "length":
-            return [self._signed(call, reply)]
+            return [self._signed(part, reply)]
         value = {"jsonPath": "$.path", "stringValue": "/", "willContinue": True}
-        opening = {"functionCall": {"name": call.name, "willContinue": True}, "thoughtSignature": "b3RoZXI="}
+        opening = {"functionCall": {"name": part.name, "willContinue": True}, "thoughtSignature": "b3RoZXI="}
         return [opening, {"functionCall": {"partialArgs": [value], "willContinue": True}}]
-
-    def _text_parts(self, part: Said | Thought) -> list[dict[str, Any]]:
-        mark = {"thought": True} if isinstance(part, Thought) else {}
-        return [{"text": piece, **mark} for piece in part.pieces]
-
-    # ------------------------------------------------------------------ the request
 
     def key(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("x-goog-api-key")
 
     def read(self, request: Request) -> Asked:
-        """The path names the model and says whether to stream."""
         found = _PATH.fullmatch(request.path)
         require(found, "Not Found", "missing")
-        body = parsed(request)
-        turns = body.get("contents")
-        require(isinstance(turns, list) and turns, "* GenerateContentRequest.contents: contents is not specified")
+        body = parsed(request, "contents")
+        turns = body["contents"]
         parts = [part for turn in turns for part in turn["parts"]]
         config = body.get("generationConfig", {})
         return Asked(
@@ -151,5 +129,92 @@ class GeminiDialect(Dialect):
         )
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
-        check_head(json.loads(asked.raw))
-        check_conversation(asked.turns, issued)
+        _check_head(json.loads(asked.raw))
+        _check_conversation(asked.turns, issued)
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+_UNKNOWN = 'Invalid JSON payload received. Unknown name "{}": Cannot find field.'
+_FIELDS = str.split("contents systemInstruction generationConfig tools toolConfig safetySettings cachedContent labels")
+_CONFIG = (
+    *str.split("temperature topP topK maxOutputTokens stopSequences candidateCount seed responseMimeType"),
+    *str.split("responseSchema responseJsonSchema thinkingConfig presencePenalty frequencyPenalty"),
+)
+_SCHEMA = (
+    *str.split("type format title description nullable enum maxItems minItems properties required minProperties"),
+    *str.split(
+        "maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum maximum"
+    ),
+)
+_DATA = {"text", "functionCall", "functionResponse", "inlineData", "executableCode", "codeExecutionResult"}
+_NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
+#: Stand for no signature, and for that of a call that another model made.
+_UNSIGNED = {"", "skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
+
+
+def _check_head(body: Mapping[str, Any]) -> None:
+    known_fields(body, _FIELDS, _UNKNOWN)
+    known_fields(body.get("generationConfig", {}), _CONFIG, _UNKNOWN)
+    useless = "toolConfig" in body and "tools" not in body
+    require(not useless, "Function calling config is set without function_declarations.")
+    for tool in body.get("tools", ()):
+        known_fields(tool, ("functionDeclarations",), _UNKNOWN)
+        for item in tool["functionDeclarations"]:
+            known_fields(item, ("name", "description", "parameters"), _UNKNOWN)
+            require(re.fullmatch(_NAME, item["name"]), f"Invalid function name {item['name']!r}")
+            if "parameters" in item:
+                require(item["parameters"].get("properties"), "should be non-empty for OBJECT type")
+                _check_schema(item["parameters"])
+
+
+def _check_schema(schema: Mapping[str, Any]) -> None:
+    known_fields(schema, _SCHEMA, _UNKNOWN)
+    require("anyOf" not in schema or schema.keys() == {"anyOf"}, "anyOf must stand alone")
+    require("enum" not in schema or schema["type"].lower() == "string", "only allowed for STRING type")
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    for item in [*inner, *([schema["items"]] if "items" in schema else [])]:
+        _check_schema(item)
+
+
+def _check_conversation(contents: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
+    """The two sides alternate, each call has a response, each signature is on its part."""
+    require(contents[-1]["role"] == "user", "Please ensure that the last turn is a user turn")
+    called: list[Mapping[str, Any]] = []
+    for n, content in enumerate(contents):
+        known_fields(content, {"role", "parts"}, _UNKNOWN)
+        role, parts = ("user", "model")[n % 2], content["parts"]
+        require(content["role"] == role, "Please ensure that multiturn requests alternate between user and model")
+        require(parts, f"contents[{n}].parts must not be empty")
+        for part in parts:
+            _check_part(part, role, f"contents[{n}].parts")
+        given = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        for name in ("name", "id"):
+            same = [call.get(name) for call in called] == [response.get(name) for response in given]
+            require(same, f"Please ensure that function responses are those of the calls: {name}")
+        calls = [part for part in parts if "functionCall" in part]
+        called = [part["functionCall"] for part in calls]
+        if role == "model":
+            known = is_known(parts, issued, _outline, lambda part: part.get("thoughtSignature", "") not in _UNSIGNED)
+            require(known, "Thought signature is not valid.")
+            signed = not calls or "thoughtSignature" in calls[0]
+            require(signed, f"Function call is missing a thought_signature in functionCall parts, position {n}.")
+
+
+def _check_part(part: Mapping[str, Any], role: str, where: str) -> None:
+    require(len(_DATA & part.keys()) == 1, f"{where}: must have one initialized data field")
+    known_fields(part, {*_DATA, "thought", "thoughtSignature"}, _UNKNOWN)
+    foreign = "functionCall" if role == "user" else "functionResponse"
+    require(foreign not in part, f"{where}: {foreign} parts must not be in a {role} turn")
+    require(part.get("text") != "" or "thoughtSignature" in part, f"{where}: text is empty")
+    if "functionCall" in part:
+        require(re.fullmatch(_NAME, part["functionCall"]["name"]), f"{where}: function name is invalid")
+    if "functionResponse" in part:
+        require(isinstance(part["functionResponse"]["response"], dict), f"{where}: response is not a struct")
+
+
+def _outline(parts: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The text and calls by which an answer is recognized."""
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    text = "".join(part.get("text", "") for part in parts)
+    return [text, *((call.get("id"), call["name"], call.get("args")) for call in calls)]

@@ -1,13 +1,24 @@
-"""Chat completions as the vendors answer them; `openai_chat_rules` holds what they refuse."""
+"""Chat completions as the vendors answer them, and what they refuse, in their own words where these are known."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from support.dialects.base import STATUS, Asked, Dialect, bearer, parsed, require
-from support.dialects.openai_chat_rules import check_conversation, check_head
+from support.dialects.base import (
+    STATUS,
+    Asked,
+    Dialect,
+    answered_once,
+    bearer,
+    check_function,
+    known_fields,
+    parsed,
+    require,
+)
 from support.dialects.script import Call, Counts, Reply, Said, Thought
 from support.loopback import Request
 
@@ -23,7 +34,6 @@ def openai_error(kind: str, message: str) -> dict[str, Any]:
 
 
 def numbered_error(kind: str, message: str) -> dict[str, Any]:
-    """OpenRouter and vLLM: the HTTP status as code."""
     return {"error": {"message": message, "code": STATUS[kind]}}
 
 
@@ -55,7 +65,6 @@ class ChatDialect(Dialect):
     fields: frozenset[str] | None = None
     #: The names of the output limit.
     limits: frozenset[str] = frozenset({"max_tokens"})
-    #: Prefixes of models that refuse a temperature.
     cool: tuple[str, ...] = ()
     longest_id: int = 1000
     #: A message has no further fields than the documented ones, no part is empty, a user has spoken.
@@ -91,12 +100,6 @@ class ChatDialect(Dialect):
     def careless(self) -> bool:  # type: ignore[override]
         return self.fields is None
 
-    @property
-    def takes_temperature(self) -> bool:  # type: ignore[override]
-        return not self.cool
-
-    # ------------------------------------------------------------------ the answer
-
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """The pieces, after one with the role only; token counts so far, if they come in between."""
         pieces: list[dict[str, Any]] = [{"role": "assistant", "content": "", "refusal": None}]
@@ -113,13 +116,11 @@ class ChatDialect(Dialect):
         return [self._chunk(delta, asked) for delta in pieces] + so_far
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The finish reason, the counts, `[DONE]`."""
-        last = self._chunk({}, asked, self._word(reply))
+        last = self._chunk({}, asked, reply.word or self.words[reply.finish])
         counts = [self._usage_chunk(reply.counts, asked)] if self._counted(asked) else []
         return [last, *counts, "[DONE]"]
 
     def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
-        """One body with one message."""
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         for thought in reply.thoughts:
             if self.thinking == "<think>":
@@ -128,7 +129,7 @@ class ChatDialect(Dialect):
                 message |= self._thought_field(thought.text, thought.signature)
         if calls := [{**self._call(call), "index": n} for n, call in enumerate(reply.calls)]:
             message["tool_calls"] = calls
-        choice = {"index": 0, "message": message, "finish_reason": self._word(reply)}
+        choice = {"index": 0, "message": message, "finish_reason": reply.word or self.words[reply.finish]}
         head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": asked.model}
         return {**head, "choices": [choice], "usage": self._usage(reply.counts)}
 
@@ -140,18 +141,11 @@ class ChatDialect(Dialect):
         ids = [call.id for call in reply.calls]
         return {"text": reply.text, "ids": ids, "back": back.get(self.returned) if self.returned else None}
 
-    def error_event(self) -> Any:
-        return self.error_body("overloaded", self.texts["overloaded"])
-
     def noise(self) -> list[Any]:
-        """Chunks without choices, a strange object, a list."""
         return [{"object": "chat.completion.heartbeat"}, {"id": "chatcmpl-1", "choices": [], "news": {"x": 1}}, "[]"]
 
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
         return self.error(kind, message)
-
-    def _word(self, reply: Reply) -> str:
-        return reply.word or self.words[reply.finish]
 
     def _chunk(self, delta: dict[str, Any], asked: Asked, finish: str | None = None) -> dict[str, Any]:
         head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": asked.model}
@@ -159,7 +153,7 @@ class ChatDialect(Dialect):
         return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **usage}
 
     def _call(self, call: Call) -> dict[str, Any]:
-        function = {"name": call.name, "arguments": call.arguments}
+        function = {"name": call.name, "arguments": call.text}
         return {**({"id": call.id} if call.id else {}), "type": "function", "function": function}
 
     def _call_pieces(self, call: Call, index: int) -> list[dict[str, Any]]:
@@ -199,29 +193,23 @@ class ChatDialect(Dialect):
         if self.cached_by == "details":
             written = {self.written_as: counts.written} if self.written_as else {}
             return usage | {"prompt_tokens_details": {"cached_tokens": counts.cached, **written}}
-        return usage | {
-            "prompt_cache_hit_tokens": counts.cached,
-            "prompt_cache_miss_tokens": counts.input - counts.cached,
-        }
-
-    # ------------------------------------------------------------------ the request
+        missed = counts.input - counts.cached
+        return usage | {"prompt_cache_hit_tokens": counts.cached, "prompt_cache_miss_tokens": missed}
 
     def key(self, headers: Mapping[str, str]) -> str | None:
         return bearer(headers)
 
     def read(self, request: Request) -> Asked:
-        """The system prompt may be any message with that role, images stand in users' messages."""
         require(request.path == f"{self.base_path}/chat/completions", f"Invalid URL (POST {request.path})", "missing")
-        body = parsed(request)
-        turns = body.get("messages")
-        require(isinstance(turns, list) and turns, "'messages' is a required property")
+        body = parsed(request, "messages")
+        turns = body["messages"]
         parts = [part for turn in turns if isinstance(turn.get("content"), list) for part in turn["content"]]
         urls = [part["image_url"]["url"] for part in parts if part.get("type") == "image_url"]
         return Asked(
             raw=request.body,
             body=body,
             stream=body.get("stream") is True,
-            model=str(body.get("model", "")),
+            model=body["model"],
             turns=turns,
             system="".join(turn["content"] for turn in turns if turn["role"] == "system"),
             limit=body.get("max_completion_tokens", body.get("max_tokens")),
@@ -230,5 +218,110 @@ class ChatDialect(Dialect):
         )
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
-        check_head(self, asked)
-        check_conversation(self, asked.turns, issued)
+        _check_head(self, asked)
+        _check_conversation(self, asked.turns, issued)
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+OPENAI_FIELDS = frozenset(
+    str.split("model messages stream stream_options tools tool_choice parallel_tool_calls temperature top_p stop seed")
+    + str.split("max_completion_tokens max_tokens reasoning_effort response_format frequency_penalty presence_penalty")
+    + str.split("user metadata store verbosity logprobs top_logprobs service_tier prompt_cache_key logit_bias n")
+)
+ZHIPU_FIELDS = frozenset(
+    str.split("model messages stream tools tool_choice tool_stream temperature top_p do_sample max_tokens stop")
+    + str.split("thinking reasoning_effort response_format request_id user_id")
+)
+_REASONING = {"reasoning", "reasoning_content", "reasoning_details"}
+_MESSAGE_FIELDS = {
+    "system": {"role", "content", "name"},
+    "user": {"role", "content", "name"},
+    "assistant": {"role", "content", "name", "tool_calls", "refusal", *_REASONING},
+    "tool": {"role", "content", "tool_call_id"},
+}
+_NAME = r"[a-zA-Z0-9_-]{1,64}"
+#: The only other field of a part of each type, and whether its value is right.
+_PARTS = {
+    "text": ("text", lambda text: isinstance(text, str)),
+    "image_url": ("image_url", lambda image: image["url"].startswith("data:image/")),
+    "file": ("file", lambda file: file["filename"] and file["file_data"].startswith("data:application/pdf;base64,")),
+}
+
+
+def _check_head(vendor: ChatDialect, asked: Asked) -> None:
+    body = asked.body
+    known_fields(body, vendor.fields, "Unrecognized request argument supplied: {}")
+    require(asked.stream or "stream_options" not in body, "stream_options is only allowed when stream is enabled")
+    for name in {"max_tokens", "max_completion_tokens"} - vendor.limits:
+        require(name not in body, f"Unsupported parameter: '{name}' is not supported with this model.")
+    require(vendor.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
+    tools = body.get("tools", ())
+    require(tools or "tools" not in body, "[] is too short - 'tools'")
+    for n, tool in enumerate(tools):
+        require(tool.keys() == {"type", "function"} and tool["type"] == "function", f"tools[{n}] is not a function")
+        fields = {"name", "description", "parameters"}
+        known_fields(tool["function"], fields, f"tools[{n}].function: strange field {{}}")
+        check_function(tool["function"], "parameters", _NAME, f"tools[{n}].function")
+    names = {tool["function"]["name"] for tool in tools}
+    require(len(names) == len(tools), "tool names must be unique")
+
+
+def _check_conversation(vendor: ChatDialect, messages: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
+    """Each message by itself, each call with its result, and thinking as the vendor wants it back."""
+    require(any(m["role"] == "user" for m in messages) or not vendor.pedantic, "messages 参数非法。请检查文档。")
+    after_tools = any(message["role"] == "tool" for message in messages)
+    waiting = list(enumerate(messages))
+    ids: list[str] = []
+    while waiting:
+        n, message = waiting.pop(0)
+        require(message["role"] != "tool", f"{n}: role 'tool' must be a response to a preceding 'tool_calls'")
+        _check_message(vendor, message, f"messages[{n}]")
+        if message["role"] == "assistant":
+            _check_thinking(vendor, message, issued, after_tools)
+            called = [call["id"] for call in message.get("tool_calls", ())]
+            results = []
+            while called and waiting and waiting[0][1]["role"] == "tool":
+                n, result = waiting.pop(0)
+                _check_message(vendor, result, f"messages[{n}]")
+                results.append(result["tool_call_id"])
+            answered_once(called, results, f"messages[{n}]")
+            ids += called
+    require(len(set(ids)) == len(ids), "messages: tool call ids must be unique")
+
+
+def _check_message(vendor: ChatDialect, message: Mapping[str, Any], where: str) -> None:
+    role, content = message["role"], message["content"]
+    known_fields(message, _MESSAGE_FIELDS[role], f"'{{}}' was unexpected - '{where}'")
+    if isinstance(content, list):
+        require(role == "user" and content, f"{where}.content must be a string, or is empty")
+        for part in content:
+            name, is_right = _PARTS[part["type"]]
+            require(part.keys() == {"type", name} and is_right(part[name]), f"{where}: invalid {name}")
+    else:
+        require(isinstance(content, str), f"{where}.content: invalid type")
+        spoken = content or message.get("tool_calls") or role in ("tool", "system")
+        require(spoken or not vendor.pedantic, f"{where}: content和tool_calls不能同时为空")
+    for n, call in enumerate(message.get("tool_calls", ())):
+        place, function = f"{where}.tool_calls[{n}]", call["function"]
+        known_fields(call, {"id", "type", "function", "extra_content"}, f"{place}: strange field {{}}")
+        require(call["id"] and call["type"] == "function", f"{place}.id is missing, or type")
+        most = f"string too long. Expected a string with maximum length {vendor.longest_id}"
+        require(len(call["id"]) <= vendor.longest_id, f"Invalid '{place}.id': {most}, got {len(call['id'])}.")
+        require(function.keys() == {"name", "arguments"}, f"{place}.function: name and arguments are wanted")
+        require(re.fullmatch(_NAME, function["name"]), f"Invalid '{place}.function.name': string does not match")
+        arguments = json.loads(function["arguments"])
+        require(isinstance(arguments, dict), f"{place}.function.arguments is not a JSON object")
+
+
+def _check_thinking(vendor: ChatDialect, message: Mapping[str, Any], issued: Sequence[Any], after_tools: bool) -> None:
+    """Thinking comes back unmodified in its own field, and no thinking from elsewhere comes."""
+    ids = [call["id"] for call in message.get("tool_calls", ())]
+    back = next((each["back"] for each in issued if (each["text"], each["ids"]) == (message["content"], ids)), None)
+    given = {name: message[name] for name in _REASONING if name in message}
+    if vendor.mandatory:
+        absent = after_tools and vendor.returned not in given
+        require(not absent, f"The `{vendor.returned}` in the thinking mode must be passed back to the API.")
+        given = {name: value for name, value in given.items() if value}
+    wanted = {vendor.returned: back} if back else {}
+    require(given == wanted, f"messages: thinking must come back as it was given: {wanted!r}, got {given!r}")

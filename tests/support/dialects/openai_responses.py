@@ -1,15 +1,15 @@
-"""OpenAI Responses as OpenAI answers; `openai_responses_rules` holds what it refuses."""
+"""OpenAI Responses as OpenAI answers, and what it refuses, in its own words where these are known."""
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from support.dialects.base import Asked, Dialect, bearer, parsed, require
+from support.dialects.base import Asked, Dialect, answered_once, bearer, check_function, known_fields, parsed, require
 from support.dialects.openai_chat import TEXTS, openai_error
-from support.dialects.openai_responses_rules import check_conversation, check_head
 from support.dialects.script import Call, Reply, Said
 from support.loopback import Request
 
@@ -21,20 +21,12 @@ CONTEXT = "Your input exceeds the context window of this model. Please adjust yo
 class ResponsesDialect(Dialect):
     """The Responses API without any state on the server."""
 
-    #: Prefixes of models that refuse a temperature.
     cool: tuple[str, ...] = ("gpt-5", "o1", "o3", "o4")
     texts: Mapping[str, str] = field(default_factory=lambda: TEXTS | {"context": CONTEXT})
     words: Mapping[str, str] = field(default_factory=lambda: WORDS)
 
     base_path: ClassVar[str] = "/v1"
-    conversation: ClassVar[str] = "input"
     counts_written: ClassVar[bool] = True
-
-    @property
-    def takes_temperature(self) -> bool:  # type: ignore[override]
-        return not self.cool
-
-    # ------------------------------------------------------------------ the answer
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """Each item as it is added, its pieces, and its end, where its encrypted content counts."""
@@ -57,7 +49,6 @@ class ResponsesDialect(Dialect):
         return self._response(reply, asked)
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
-        """The items, all of which have to come back, one after the other."""
         return self._items(reply, asked)
 
     def error_event(self) -> Any:
@@ -65,7 +56,6 @@ class ResponsesDialect(Dialect):
         return {"type": "error", **error, "error": error}
 
     def noise(self) -> list[Any]:
-        """Events of new kinds, some about unknown items."""
         return [{"type": "response.rate_limits.updated"}, {"type": "response.dream.delta", "output_index": 99}]
 
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
@@ -103,7 +93,7 @@ class ResponsesDialect(Dialect):
             return {**head, "content": content}
         if isinstance(part, Call):
             status = "incomplete" if reply.finish == "length" else "completed"
-            called = {"name": part.name, "arguments": part.arguments, "status": status}
+            called = {"name": part.name, "arguments": part.text, "status": status}
             return {"id": f"fc_{name}", "type": "function_call", "call_id": part.id, **called}
         summary = [{"type": "summary_text", "text": part.text}]
         return {"id": f"rs_{name}", "type": "reasoning", "summary": summary, "encrypted_content": part.signature}
@@ -121,17 +111,13 @@ class ResponsesDialect(Dialect):
         kind = "response.reasoning_summary_text.delta"
         return [{"type": kind, "summary_index": 0, "delta": piece} for piece in part.pieces]
 
-    # ------------------------------------------------------------------ the request
-
     def key(self, headers: Mapping[str, str]) -> str | None:
         return bearer(headers)
 
     def read(self, request: Request) -> Asked:
-        """The system prompt is an item, images stand in users' messages and in results."""
         require(request.path == "/v1/responses", f"Invalid URL (POST {request.path})", "missing")
-        body = parsed(request)
-        turns = body.get("input")
-        require(isinstance(turns, list) and turns, "Missing required parameter: 'input'.")
+        body = parsed(request, "input")
+        turns = body["input"]
         lists = [value for item in turns for value in (item.get("content"), item.get("output"))]
         parts = [part for value in lists if isinstance(value, list) for part in value]
         urls = [part["image_url"] for part in parts if part["type"] == "input_image"]
@@ -139,7 +125,7 @@ class ResponsesDialect(Dialect):
             raw=request.body,
             body=body,
             stream=body.get("stream") is True,
-            model=str(body.get("model", "")),
+            model=body["model"],
             turns=turns,
             system="".join(item["content"] for item in turns if item.get("role") == "system"),
             limit=body.get("max_output_tokens"),
@@ -148,5 +134,92 @@ class ResponsesDialect(Dialect):
         )
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
-        check_head(self, asked)
-        check_conversation(asked.turns, issued)
+        _check_head(self, asked)
+        _check_conversation(asked.turns, issued)
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+_FIELDS = (
+    *str.split("model input stream store include instructions tools tool_choice parallel_tool_calls temperature top_p"),
+    *str.split("max_output_tokens reasoning text metadata user truncation previous_response_id prompt_cache_key"),
+    *str.split("service_tier safety_identifier top_logprobs background max_tool_calls stream_options"),
+)
+_ITEM_FIELDS = {
+    "message": "type role content id status phase",
+    "function_call": "type call_id name arguments id status",
+    "function_call_output": "type call_id output id status",
+    "reasoning": "type id summary content encrypted_content status",
+}
+_PARTS = {
+    "user": {"input_text", "input_image", "input_file"},
+    "system": {"input_text"},
+    "assistant": {"output_text", "refusal"},
+}
+_NAME = r"[a-zA-Z0-9_-]{1,64}"
+
+
+def _check_head(vendor: ResponsesDialect, asked: Asked) -> None:
+    body = asked.body
+    known_fields(body, _FIELDS, "Unknown parameter: '{}'.")
+    require(body["store"] is False, "nothing may be stored here")
+    require(asked.limit is None or asked.limit >= 16, "Invalid 'max_output_tokens': integer below minimum value.")
+    require(vendor.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
+    for n, tool in enumerate(body.get("tools", ())):
+        fields = {"type", "name", "description", "parameters", "strict"}
+        known_fields(tool, fields, f"Unknown parameter: 'tools[{n}].{{}}'.")
+        require(tool["type"] == "function", f"Invalid value: 'tools[{n}].type'")
+        check_function(tool, "parameters", _NAME, f"tools[{n}]")
+        require(tool["strict"] is False, f"tools[{n}]: strict schemas allow no optional parameters")
+
+
+def _check_conversation(items: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
+    """Each item by itself, each call with its output, reasoning with what followed it."""
+    called: list[str] = []
+    results: list[str] = []
+    ids = [item["id"] for item in items if "id" in item]
+    require(len(set(ids)) == len(ids), "Duplicate item found. Remove duplicate items from your input and try again.")
+    for n, item in enumerate(items):
+        _check_item(item, f"input[{n}]")
+        if item["type"] == "function_call":
+            called.append(item["call_id"])
+        elif item["type"] == "function_call_output":
+            require(item["call_id"] in called, f"No tool call found for function call output {item['call_id']}.")
+            results.append(item["call_id"])
+    require(len(set(called)) == len(called), "input: call ids must be unique")
+    answered_once(called, results, "No tool output found for function call")
+    _check_mine(list(items), issued)
+
+
+def _check_item(item: Mapping[str, Any], where: str) -> None:
+    kind, content = item["type"], item.get("content")
+    known_fields(item, _ITEM_FIELDS[kind].split(), f"Unknown parameter: '{where}.{{}}'.")
+    if kind == "message" and not isinstance(content, str):
+        require(content and {part["type"] for part in content} <= _PARTS[item["role"]], f"Invalid: '{where}.content'.")
+    elif kind == "function_call":
+        require(re.fullmatch(_NAME, item["name"]), f"Invalid '{where}.name': string does not match pattern.")
+        require(isinstance(item["arguments"], str), f"Invalid type for '{where}.arguments'.")
+    if kind.startswith("function_call"):
+        require(0 < len(item["call_id"]) <= 64, f"Invalid '{where}.call_id': expected a string with maximum length 64.")
+
+
+def _check_mine(rest: list[Mapping[str, Any]], issued: Sequence[Any]) -> None:
+    """What this server said comes back item by item; unknown reasoning is refused."""
+    for mine in issued:
+        at = next((n for n, item in enumerate(rest) if _outline(item) and _outline(item) == _outline(mine[-1])), None)
+        thought = any(item["type"] == "reasoning" for item in mine)
+        if at is not None and (thought or "id" in rest[at]):  # else not in this conversation, or rebuilt from its text
+            begin = at + 1 - len(mine)
+            whole = begin >= 0 and rest[begin : at + 1] == mine
+            require(whole, f"Item '{mine[-1]['id']}' was provided without its required 'reasoning' item.")
+            rest[begin : at + 1] = []
+    lonely = any(item["type"] == "reasoning" for item in rest)
+    require(not lonely, "Item of type 'reasoning' was provided without its required following item.")
+
+
+def _outline(item: Mapping[str, Any]) -> Any:
+    """The text or call by which an item is recognized."""
+    if item["type"] == "message" and item["role"] == "assistant":
+        content = item["content"]
+        return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return item.get("call_id") if item["type"] == "function_call" else None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Said:
-    """Text, in the pieces in which it arrives."""
+class Part:
+    """A part of an answer, in the pieces in which it arrives."""
 
     pieces: tuple[str, ...]
 
@@ -17,28 +17,23 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Thought:
+class Said(Part):
+    """Text."""
+
+
+@dataclass(frozen=True)
+class Thought(Part):
     """Thinking, with the signature that some vendors give it."""
 
-    pieces: tuple[str, ...]
     signature: str
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(Part):
     """A tool call. The pieces are those of its arguments as JSON; an empty id means that there is none."""
 
     name: str
-    pieces: tuple[str, ...]
     id: str
-
-    @property
-    def arguments(self) -> str:
-        return "".join(self.pieces)
 
 
 @dataclass(frozen=True)
@@ -50,9 +45,6 @@ class Counts:
     cached: int = 0
     written: int = 0
     reasoning: int = 0
-
-
-Part = Said | Thought | Call
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ def thought(*pieces: str, signature: str = "c2lnbmF0dXJl") -> Thought:
 
 
 def call(name: str, *pieces: str, id: str = "call_1") -> Call:
-    return Call(name, pieces, id)
+    return Call(pieces, name, id)
 
 
 def reply(*parts: Part | str, **more: object) -> Reply:

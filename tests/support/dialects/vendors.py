@@ -11,8 +11,15 @@ from nbagent.providers.catalog import CATALOG
 from support.dialects.anthropic_messages import MessagesDialect
 from support.dialects.base import Dialect
 from support.dialects.gemini import GeminiDialect
-from support.dialects.openai_chat import TEXTS, WORDS, ChatDialect, numbered_error, zhipu_error
-from support.dialects.openai_chat_rules import OPENAI_FIELDS, ZHIPU_FIELDS
+from support.dialects.openai_chat import (
+    OPENAI_FIELDS,
+    TEXTS,
+    WORDS,
+    ZHIPU_FIELDS,
+    ChatDialect,
+    numbered_error,
+    zhipu_error,
+)
 from support.dialects.openai_responses import ResponsesDialect
 
 _BOTH = frozenset({"max_tokens", "max_completion_tokens"})
@@ -33,7 +40,7 @@ DIALECTS: dict[str, Dialect] = {
     "minimax": MessagesDialect(
         signed=False,
         cool=(),
-        zero_refused=True,
+        least_temperature=0.01,
         id_pattern=".+",
         texts={
             "key": "login fail: Please carry the API secret key in the 'X-Api-Key' field of the request header",

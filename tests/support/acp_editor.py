@@ -28,18 +28,15 @@ class Editor(acp.Client):
         answer = self.answers.pop(0)
         if answer == "wait":
             await asyncio.Event().wait()
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=answer)
         if answer == "cancelled":
-            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
-        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=answer))
+            outcome = schema.DeniedOutcome(outcome="cancelled")
+        return schema.RequestPermissionResponse(outcome=outcome)
 
     def text(self, session_id=None):
-        return "".join(
-            update.content.text
-            for told, update in self.updates
-            if isinstance(update, schema.AgentMessageChunk)
-            and update.content.type == "text"
-            and told == (session_id or told)
-        )
+        told = [update for told, update in self.updates if told == (session_id or told)]
+        contents = [update.content for update in told if isinstance(update, schema.AgentMessageChunk)]
+        return "".join(content.text for content in contents if content.type == "text")
 
     def of(self, *kinds):
         return [update for _, update in self.updates if isinstance(update, kinds)]

@@ -24,15 +24,15 @@ def verdict(report: str, trouble: str = "") -> tuple[bool, str]:
     read = [each for each in packages if "vulns" in each]
     if not read:
         return False, f"NOT AUDITED: no advisories could be read for any of the {len(packages)} packages."
-    found = [(each, weakness) for each in read for weakness in each["vulns"] if weakness["id"] not in ACCEPTED]
-    lines = [
+    found = [
         f"{package['name']} {package['version']}: {weakness['id']}, fixed in {weakness['fix_versions'] or '-'}"
-        for package, weakness in found
+        for package in read
+        for weakness in package["vulns"]
+        if weakness["id"] not in ACCEPTED
     ]
-    lines += [f"{name} is accepted: {reason}" for name, reason in ACCEPTED.items()]
-    return bool(found), "\n".join(
-        [*lines, f"Audited {len(read)} of {len(packages)} packages, weaknesses: {len(found)}."]
-    )
+    accepted = [f"{name} is accepted: {reason}" for name, reason in ACCEPTED.items()]
+    sum_up = f"Audited {len(read)} of {len(packages)} packages, weaknesses: {len(found)}."
+    return bool(found), "\n".join([*found, *accepted, sum_up])
 
 
 def main(pip_audit: str, packages: str) -> int:

@@ -17,15 +17,11 @@ class Pieces:
     status_code = 200
 
     def __init__(self, pieces: Iterable[bytes]):
-        self.pieces = pieces
         self.headers = {}
+        self.stream = self._each(pieces)
 
-    @property
-    def stream(self):
-        return self.aiter_bytes()
-
-    async def aiter_bytes(self):
-        for piece in self.pieces:
+    async def _each(self, pieces):
+        for piece in pieces:
             yield piece
 
 

@@ -41,28 +41,26 @@ class Step:
     shows: str | None = None
 
 
-def steps(page: str) -> Iterator[Step]:
+def steps(page: str) -> list[Step]:
     found: list[Step] = []
     last: Step | None = None
     skipped = False
     for part in _PARTS.finditer(page):
         line = page.count("\n", 0, part.start()) + 1
         language, block = part["language"], part["block"] or ""
+        before, last = last, None
         if part["reason"] is not None:
             assert part["reason"].strip(), f"line {line} does not say why"
-            skipped, last = True, None
+            skipped = True
         elif skipped:
             skipped = False
         elif part["hidden"] is not None:
             found.append(Step(part["hidden"], line))
         elif language == "python" or (language == "" and block.startswith("%")):
-            last = Step(block, line)
-            found.append(last)
-        elif language == "text" and last is not None:
-            last.shows, last = block, None
-        else:
-            last = None
-    return iter(found)
+            found.append(last := Step(block, line))
+        elif language == "text" and before is not None:
+            before.shows = block
+    return found
 
 
 def commands(page: str) -> Iterator[str]:
@@ -74,12 +72,8 @@ def commands(page: str) -> Iterator[str]:
 
 def is_shown(expected: str, shown: str) -> bool:
     """Whether the text is as expected, where `…` stands for anything, and space at the ends of lines does not count."""
-    pattern = ".*?".join(re.escape(part) for part in _stripped(expected).split("…"))
-    return re.fullmatch(pattern, _stripped(shown), re.DOTALL) is not None
-
-
-def _stripped(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+    expected, shown = (re.sub(r"[^\S\n]+$", "", text.strip("\n"), flags=re.MULTILINE) for text in (expected, shown))
+    return re.fullmatch(re.escape(expected).replace("…", ".*?"), shown, re.DOTALL) is not None
 
 
 def pages(root: Path) -> list[Path]:

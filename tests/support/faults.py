@@ -42,9 +42,9 @@ class Providers:
         if vendor not in self._made:
             name, api, model, fixed = VENDORS[vendor]
             options = {"api_key": "test", "model": model, "base_url": self._url_of(api), **fixed, **self._options}
-            self._made[vendor] = create_provider(name, max_retries=3, **options)
+            self._made[vendor] = create_provider(name, **options)
         provider = self._made[vendor]
-        provider.streaming = streaming
+        provider.streaming, provider.max_retries = streaming, 3
         return provider
 
     async def aclose(self):

@@ -1,6 +1,6 @@
 """Kernels as forks of one process that has imported what every kernel imports, so that this is paid once.
 
-As a script, this file is that process. It ends with the process that started it: its standard input is closed then.
+As a script, this file is that process. It ends with the process that started it: the connection is closed then.
 """
 
 import atexit
@@ -16,7 +16,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from importlib.metadata import EntryPoint
@@ -77,9 +76,9 @@ class _Fork:
     stdin = stdout = stderr = None
 
     def __init__(self, request: dict) -> None:
-        self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(_address())
-        self._connection.sendall(json.dumps(request).encode() + b"\n")
+        self._connection, there = socket.socketpair()
+        with there:
+            socket.send_fds(_server(), [json.dumps(request).encode()], [there.fileno()])
         with self._connection.makefile() as answer:
             self.pid = int(answer.readline())
 
@@ -100,26 +99,19 @@ class _Fork:
 
 
 @functools.cache
-def _address() -> str:
-    """Where the process that forks listens; it is started at first use."""
-    folder = tempfile.TemporaryDirectory(prefix="forks")
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(f"{folder.name}/socket")
-    listener.listen(100)
-    command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(listener.fileno())]
-    options = {"stdin": subprocess.PIPE, "pass_fds": [listener.fileno()], "start_new_session": True}
+def _server() -> socket.socket:
+    """The connection with the process that forks, which is started at first use. A request is one message."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(there.fileno())]
+    options = {"stdin": subprocess.DEVNULL, "pass_fds": [there.fileno()], "start_new_session": True}
     server = subprocess.Popen(command, env=os.environ | BACKEND, **options)
-    listener.close()
-
-    @atexit.register
-    def end():
-        server.communicate()
-        folder.cleanup()
-
-    return f"{folder.name}/socket"
+    there.close()
+    atexit.register(server.wait)
+    atexit.register(here.close)
+    return here
 
 
-def _serve(listener: socket.socket) -> None:
+def _serve(requests: socket.socket) -> None:
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # with whom kernels end; ipykernel reads it when it is imported
     from ipykernel.kernelapp import launch_new_instance
 
@@ -129,30 +121,27 @@ def _serve(listener: socket.socket) -> None:
     del builtins.get_ipython
     gc.freeze()  # what is here stays: no kernel needs to look at it, and thus to copy it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who ends is forgotten
-    while select.select([listener, sys.stdin], [], [])[0] == [listener]:
-        connection, _ = listener.accept()
+    while (received := socket.recv_fds(requests, 2**20, 1))[0]:
+        request, (connection,), *_ = received
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # numpy's threads survive a fork
             is_kernel = os.fork() == 0
         if is_kernel:
-            listener.close()
-            launch_new_instance(argv=_become(connection))
+            requests.close()
+            launch_new_instance(argv=_become(json.loads(request), connection))
             return
-        connection.close()
+        os.close(connection)
 
 
-def _become(connection: socket.socket) -> list[str]:
+def _become(request: dict, connection: int) -> list[str]:
     """Become the process that was asked for. Returns the arguments of its kernel."""
     os.setsid()
+    os.set_inheritable(connection, False)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    with connection.makefile() as file:
-        request = json.loads(file.readline())
     parent = os.environ["JPY_PARENT_PID"]
     os.environ.clear()
     os.environ.update(request["env"], JPY_PARENT_PID=parent)
     os.chdir(request["cwd"])
-    connection.sendall(b"%d\n" % os.getpid())
-    connection.detach()  # only the system closes it, at the very end
+    os.write(connection, b"%d\n" % os.getpid())  # only the system closes it, at the very end
     return request["argv"]
 
 

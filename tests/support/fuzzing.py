@@ -36,16 +36,12 @@ def fuzz(check: Callable[[Any], None], examples: st.SearchStrategy[Any], known: 
     test = given(examples)(check)
     for each in known:
         test = example(each)(test)
-    test = settings(
-        max_examples=FACTOR * count,
-        deadline=None,
-        derandomize=not SECONDS,
-        database=DirectoryBasedExampleDatabase(KEPT) if SECONDS else None,
-        print_blob=bool(SECONDS),
-        suppress_health_check=list(HealthCheck),
-        # no explanation of failures: it traces each line, and CPython 3.11 then hung in a process with many threads
-        phases=[phase for phase in Phase if phase is not Phase.explain],
-    )(test)
+    # no explanation of failures: it traces each line, and CPython 3.11 then hung in a process with many threads
+    phases = [phase for phase in Phase if phase is not Phase.explain]
+    options = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": phases, "database": None}
+    if SECONDS:
+        options |= {"database": DirectoryBasedExampleDatabase(KEPT), "print_blob": True}
+    test = settings(max_examples=FACTOR * count, derandomize=not SECONDS, **options)(test)
     end = time.monotonic() + SECONDS
     test()
     while time.monotonic() < end:

@@ -95,10 +95,9 @@ class Cell:
         latest: dict = {}
         for message in self.messages:
             content = message["content"]
-            display_id = content.get("transient", {}).get("display_id")
-            if message["msg_type"] == "display_data":
-                latest[display_id or object()] = content["data"]
-            elif message["msg_type"] == "update_display_data" and display_id in latest:  # else of another cell's
+            display_id = content.get("transient", {}).get("display_id") or object()
+            is_update = message["msg_type"] == "update_display_data" and display_id in latest  # else of another cell's
+            if message["msg_type"] == "display_data" or is_update:
                 latest[display_id] = content["data"]
         return list(latest.values())
 
@@ -137,14 +136,13 @@ class Kernel:
         self._sockets = TemporaryDirectory(prefix="kernel")
         where = {"transport": "ipc", "ip": f"{self._sockets.name}/socket"}
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, **where)
-        self._cwd = cwd
-        self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
+        self._start = {"env": {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}, "cwd": cwd}
         self._patience = TIMEOUT
         self._poller = zmq.Poller()
         self.forget()
 
     def __enter__(self) -> Kernel:
-        self._manager.start_kernel(env=self._env, cwd=self._cwd)
+        self._manager.start_kernel(**self._start)
         self.client = self._manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)

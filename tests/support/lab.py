@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ PATIENCE_S = 90
 LIGHT = "JupyterLab Light"
 expect.set_options(timeout=PATIENCE_S * 1000)
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    *str.split("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"),
+    *str.split("--disable-component-update --disable-sync"),
+]
 #: No news, and every cell is in the page, visible or not.
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -93,10 +94,9 @@ class Gated(ScriptedProvider):
 
 def chromium() -> str:
     """The browser's path."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    raise RuntimeError("no Chromium found: apt-get install chromium")
+    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+    assert found, "no Chromium found: apt-get install chromium"
+    return found[0]
 
 
 def ask(panel: Locator, text: str) -> Locator:
@@ -153,10 +153,8 @@ class Lab:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             for file in self._runtime.glob("jpserver-*.json"):
-                try:
+                with suppress(ValueError):  # still being written
                     return str(json.loads(file.read_text())["url"])
-                except (ValueError, KeyError):
-                    continue  # still being written
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
@@ -173,21 +171,18 @@ class Lab:
 
     def close_others(self) -> None:
         """Close all pages but the shared one: a second JupyterLab would write its layout over that of the first."""
-        for context in self._browser.contexts:
-            if context is not self._context:
-                context.close()
-        for page in self._context.pages:
-            if page is not self._page:
-                page.close()
+        for each in (*self._browser.contexts, *self._context.pages):
+            if each not in (self._context, self._page):
+                each.close()
 
     def blank(self) -> Page:
         """An empty page, in a context of its own."""
         return self._new_context().new_page()
 
-    def visit(self, path: str, options: str = "") -> Page:
+    def visit(self, path: str) -> Page:
         """A page of this server, which has loaded what the others have."""
         page = self._context.new_page()
-        page.goto(f"{self.url}{path}?token={TOKEN}{options}")
+        page.goto(f"{self.url}{path}?token={TOKEN}")
         return page
 
     def visit_file(self, path: Path) -> Page:
@@ -196,24 +191,19 @@ class Lab:
         page.goto(path.as_uri(), wait_until="domcontentloaded")
         return page
 
-    def open(
-        self,
-        name: str,
-        cells: list[str],
-        theme: str = LIGHT,
-        blocked: str = "",
-        prepare: Any = None,
-        fresh: bool = False,
-    ) -> Page:
-        """The page with a new notebook of these code cells, in place of the one before; none has run.
+    def open(self, name: str, cells: list[str], theme: str = LIGHT, fresh: bool = False, **how: Any) -> Page:
+        """The page with a new notebook of these code cells, in place of the one before. `how`: see `show`.
+
+        Notebooks with a page of their own are fresh, too.
+        """
+        self._new(name, cells, fresh or bool(how))
+        return self.show(name, theme, **how)
+
+    def show(self, name: str, theme: str = LIGHT, blocked: str = "", prepare: Any = None) -> Page:
+        """The page with a notebook that is already in the folder, in place of the one before.
 
         Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
         """
-        self._new(name, cells, fresh or bool(blocked) or prepare is not None)
-        return self.show(name, theme, blocked, prepare)
-
-    def show(self, name: str, theme: str = LIGHT, blocked: str = "", prepare: Any = None) -> Page:
-        """The page with a notebook that is already in the folder, in place of the one before, with the same options."""
         is_shared = not blocked and prepare is None
         page = self._page if is_shared else None
         if page is not None:
@@ -230,19 +220,18 @@ class Lab:
         self.theme(page, theme)
         return page
 
-    def open_in(self, host: str, name: str, cells: list[str], theme: str = LIGHT, **more: Any) -> Page:
+    def open_in(self, host: str, name: str, cells: list[str], theme: str = LIGHT, fresh: bool = False) -> Page:
         """The same in `"JupyterLab 4"`, or in `"Notebook 7"`, which has a page of its own: `close_others` closes it."""
         if host != "Notebook 7":
-            return self.open(name, cells, theme, **more)
-        self._new(name, cells, **more)
+            return self.open(name, cells, theme, fresh)
+        self._new(name, cells, fresh)
         page = self.visit(f"notebooks/{name}")
         self.wait_for_kernel(page)
         return page
 
-    def run(
-        self, name: str, cells: list[str], theme: str = LIGHT, host: str = "JupyterLab 4", fresh: bool = False
-    ) -> Page:
-        page = self.open_in(host, name, cells, theme, fresh=fresh)
+    def run(self, name: str, cells: list[str], theme: str = LIGHT, host: str = "", fresh: bool = False) -> Page:
+        """Open a new notebook and begin to run all of its cells."""
+        page = self.open_in(host, name, cells, theme, fresh)
         self.command(page, "notebook:run-all-cells")
         return page
 
@@ -271,12 +260,9 @@ class Lab:
         client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self._kernel}.json"))
         client.load_connection_file()
         client.start_channels()
-        try:
-            reply = client.execute(EMPTY, store_history=False, reply=True, timeout=PATIENCE_S)
-            if reply["content"]["status"] != "ok":
-                raise RuntimeError(reply["content"]["evalue"])
-        finally:
-            client.stop_channels()
+        reply = client.execute(EMPTY, store_history=False, reply=True, timeout=PATIENCE_S)["content"]
+        client.stop_channels()
+        assert reply["status"] == "ok", reply
 
     @staticmethod
     def run_cell(page: Page, index: int) -> Locator:
@@ -286,8 +272,7 @@ class Lab:
 
     @classmethod
     def run_new_cell(cls, page: Page, code: str) -> Locator:
-        end = page.evaluate(ADD, code)
-        return cls.run_cell(page, end)
+        return cls.run_cell(page, page.evaluate(ADD, code))
 
     @staticmethod
     def theme(page: Page, theme: str) -> None:

@@ -15,16 +15,14 @@ TOKEN = "hunter2-hunter2"
 
 
 def on_stdio(*words, **options):
-    return MCPServer(
-        sys.executable, PLAYGROUND, *words, **{"name": "play", "env": {"PLAYGROUND_TOKEN": TOKEN}} | options
-    )
+    options = {"name": "play", "env": {"PLAYGROUND_TOKEN": TOKEN}} | options
+    return MCPServer(sys.executable, PLAYGROUND, *words, **options)
 
 
 @contextmanager
 def serving(application):
-    server = uvicorn.Server(
-        uvicorn.Config(application, port=0, log_level="critical", ws="none", timeout_graceful_shutdown=1)
-    )
+    options = {"port": 0, "log_level": "critical", "ws": "none", "timeout_graceful_shutdown": 1}
+    server = uvicorn.Server(uvicorn.Config(application, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

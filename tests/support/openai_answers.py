@@ -9,27 +9,8 @@ from nbagent import Agent, ScriptedProvider
 from nbagent.server.routes.openai.chat_answer import ChatAnswer
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 
-_STREAM_EVENT = TypeAdapter(ResponseStreamEvent)
 #: Fields that clients know and the SDK has no type for.
 KNOWN_EXTRAS = {"reasoning_content"}
-
-
-def checked_completion(data) -> ChatCompletion:
-    return _known(ChatCompletion.model_validate(data, strict=True))
-
-
-def checked_chunk(data) -> ChatCompletionChunk:
-    return _known(ChatCompletionChunk.model_validate(data, strict=True))
-
-
-def checked_response(data) -> Response:
-    return _known(Response.model_validate(data, strict=True))
-
-
-def checked_event(data):
-    event = _known(_STREAM_EVENT.validate_python(data, strict=True))
-    assert event.type == data["type"]
-    return event
 
 
 def _known(value, path=""):
@@ -44,6 +25,18 @@ def _known(value, path=""):
     return value
 
 
+def _checking(kind):
+    adapter = TypeAdapter(kind)
+    return lambda data: _known(adapter.validate_python(data, strict=True))
+
+
+checked_completion = _checking(ChatCompletion)
+checked_chunk = _checking(ChatCompletionChunk)
+checked_response = _checking(Response)
+#: Of a streamed response.
+checked_event = _checking(ResponseStreamEvent)
+
+
 async def events_of(turns, tools=(), question="Hello", **options):
     provider = turns if not isinstance(turns, list) else ScriptedProvider(turns)
     stream = Agent(provider, tools=list(tools)).chat_stream(question, raise_errors=False, **options)
@@ -52,8 +45,7 @@ async def events_of(turns, tools=(), question="Hello", **options):
 
 def chunks_of(events, **options):
     answer = ChatAnswer("nbagent", **options)
-    chunks = [chunk for event in events for chunk in answer.feed(event)]
-    return [checked_chunk(chunk) for chunk in chunks]
+    return [checked_chunk(chunk) for event in events for chunk in answer.feed(event)]
 
 
 def completion_of(events):

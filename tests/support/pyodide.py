@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections import defaultdict
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +27,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / ".pyodide"
 PYODIDE = HERE / "node_modules/pyodide"
+LOCK = PYODIDE / "pyodide-lock.json"
 WHEELS = HERE / "wheels"
 
 #: What only Pyodide's own distribution has, compiled, and what stands in for it: as much as lets nbagent be installed
@@ -88,12 +90,9 @@ class Mirror:
     def answer(self, host: str, path: str) -> tuple[str, bytes] | None:
         name = path.rstrip("/").rpartition("/")[2]
         if host == INDEX:
-            listed = {
-                "meta": {"api-version": "1.1"},
-                "name": name,
-                "files": self._listed.get(canonicalize_name(name), []),
-            }
-            return ("application/vnd.pypi.simple.v1+json", json.dumps(listed).encode()) if listed["files"] else None
+            files = self._listed.get(canonicalize_name(name))
+            listed = {"meta": {"api-version": "1.1"}, "name": name, "files": files}
+            return ("application/vnd.pypi.simple.v1+json", json.dumps(listed).encode()) if files else None
         if name == "pyodide-lock.json":
             return "application/json", json.dumps(self._lock).encode()
         if name in self._wheels:
@@ -106,13 +105,13 @@ class Mirror:
     def _wheels(self) -> dict[str, bytes]:
         """The wheels by name of file: those that are installed, and the stand-ins."""
         wheels = {file.name: file.read_bytes() for file in WHEELS.glob("*.whl")}
-        packages = json.loads((PYODIDE / "pyodide-lock.json").read_text())["packages"]
+        packages = json.loads(LOCK.read_text())["packages"]
         return wheels | dict(stand_in(name, packages[name]["version"], files) for name, files in STAND_INS.items())
 
     @cached_property
     def _lock(self) -> dict[str, Any]:
         """Pyodide's list of its packages, with the installer only: it looks for the others at PyPI."""
-        lock = json.loads((PYODIDE / "pyodide-lock.json").read_text())
+        lock = json.loads(LOCK.read_text())
         (file,) = WHEELS.glob("micropip-*.whl")
         own = {"file_name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
         lock["packages"] = {"micropip": lock["packages"]["micropip"] | own}
@@ -120,11 +119,11 @@ class Mirror:
 
     @cached_property
     def _listed(self) -> dict[str, list[dict[str, Any]]]:
-        listed: dict[str, list[dict[str, Any]]] = {}
+        listed: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         for name, content in self._wheels.items():
-            file = {"filename": name, "url": f"https://{FILES}/{name}", "size": len(content)}
-            file["hashes"] = {"sha256": hashlib.sha256(content).hexdigest()}
-            listed.setdefault(parse_wheel_filename(name)[0], []).append(file)
+            hashes = {"sha256": hashlib.sha256(content).hexdigest()}
+            file = {"filename": name, "url": f"https://{FILES}/{name}", "size": len(content), "hashes": hashes}
+            listed[parse_wheel_filename(name)[0]].append(file)
         return listed
 
 

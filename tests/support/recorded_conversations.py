@@ -6,9 +6,8 @@ from itertools import groupby, pairwise
 
 from nbagent import FunctionRegistry
 from nbagent.core.messages import LLMMessage
-from support import recordings
 from support.histories import Answered, read_request
-from support.recordings import load
+from support.recordings import failed, load
 
 
 def conversations(api):
@@ -31,19 +30,18 @@ def scenes(records) -> list[tuple[LLMMessage, int]]:
     told = [item for item in items if isinstance(item, Answered)]
     results = [item.content for item in items if role(item) == "tool"]
     users = [index for index, item in enumerate(items) if role(item) == "user"]
-    if (
-        len(told) != len(records) - 1
-        or any(recordings.failed(record) for record in records[:-1])
-        or sum(len(item.calls) for item in told) != len(results)
-        or not all(isinstance(part, str) or part["type"] == "text" for content in results for part in content)
-        or any(later - earlier == 1 for earlier, later in pairwise(users))
-        or users[:1] != [0]
-    ):
-        return []
-    parts = [items[start:end] for start, end in pairwise([*users, len(items)])]
-    found = [(part[0], sum(role(item) == "assistant" for item in part)) for part in parts]
-    found[-1] = (found[-1][0], found[-1][1] + 1)  # the last answer is in no request
-    return found
+    holds = [
+        len(told) == len(records) - 1,
+        not any(map(failed, records[:-1])),
+        sum(len(item.calls) for item in told) == len(results),
+        all(isinstance(part, str) or part["type"] == "text" for content in results for part in content),
+        all(later - earlier > 1 for earlier, later in pairwise(users)),
+        users[:1] == [0],
+    ]
+    parts = [items[start:end] for start, end in pairwise([*users, len(items)])] if all(holds) else []
+    answers = [sum(role(item) == "assistant" for item in part) for part in parts]
+    # the last answer is in no request
+    return [(part[0], count + (part is parts[-1])) for part, count in zip(parts, answers, strict=True)]
 
 
 class RecordedTools(FunctionRegistry):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
@@ -73,16 +75,16 @@ def served(agent: Agent, store: Any = None, **settings: Any) -> Iterator[Served]
 
 def leave(url: str, path: str, data: Any, asked: threading.Event, **headers: str) -> None:
     """POST by a socket of our own, and close it once `asked` is set."""
-    host, port = url.removeprefix("http://").split(":")
+    address = urlsplit(url)
     body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()  # as httpx sends it
-    sent = {"Host": f"{host}:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", **headers}
+    sent = {"Host": address.netloc, "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", **headers}
     lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
     head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])
-    with socket.create_connection((host, int(port))) as connection:
+    with socket.create_connection((address.hostname, address.port)) as connection:
         connection.sendall(head.encode() + body)
         assert asked.wait(60)
 
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:
-    found = [block.splitlines() for block in response.text.split("\n\n") if block.strip()]
-    return [json.loads(line[len("data: ") :]) for lines in found for line in lines if line.startswith("data: ")]
+    lines = re.split(r"\r\n|\n|\r", response.text)
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]

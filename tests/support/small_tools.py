@@ -15,16 +15,12 @@ def tool(name, description, required=None, **properties):
     return {"name": name, "description": description, "parameters": parameters}
 
 
-MEAN_BY = tool(
-    "mean_by",
-    "Mean of a numeric column of `penguins` for each value of a group column.",
-    column={"enum": COLUMNS, "type": "string"},
-    group={"enum": ["species", "island", "sex"], "type": "string"},
-)
+GROUPS = {"enum": ["species", "island", "sex"], "type": "string"}
+MEAN = "Mean of a numeric column of `penguins` for each value of a group column."
+MEAN_BY = tool("mean_by", MEAN, column={"enum": COLUMNS, "type": "string"}, group=GROUPS)
 WEATHER = tool("get_weather", "Get the current weather in a city.", city={"type": "string"})
-TIMER = tool(
-    "set_timer", "Set a timer.", ["minutes"], minutes={"type": "integer"}, label={"type": "string", "default": ""}
-)
+LABEL = {"type": "string", "default": ""}
+TIMER = tool("set_timer", "Set a timer.", ["minutes"], minutes={"type": "integer"}, label=LABEL)
 MEDIAN = tool("median", "Median of a list of numbers.", numbers={"type": "array", "items": {"type": "number"}})
 CLOCK = tool("current_time", "The current time of day.")
 TOOLS = [MEAN_BY, WEATHER, TIMER, MEDIAN, CLOCK]

@@ -1,6 +1,7 @@
 """A process that takes turns of conversations, for tests: `with turn_taker("hold", place, "c1") as process: …`."""
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
@@ -42,9 +43,7 @@ async def take_turns(store: ConversationStore, conversation_id: str, name: str, 
 
 async def write(store: ConversationStore, name: str) -> None:
     """Turns without end, of three conversations; prints the number of each that was saved, else "lost"."""
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         try:
             await add_turn(store, f"c{number % 3}", f"{name}-{number}")
             print(number, flush=True)
@@ -80,7 +79,7 @@ def turn_taker(what: str, place: str, *arguments: str, lease_s: float = 30.0) ->
 async def main(what: str, place: str, lease_s: str, *arguments: str) -> None:
     store = open_store(place, lease_s=float(lease_s))
     await store.open()
-    await {"take_turns": take_turns, "write": write, "hold": hold}[what](store, *arguments)
+    await globals()[what](store, *arguments)
     await store.aclose()
 
 

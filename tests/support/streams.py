@@ -9,7 +9,9 @@ import asyncio
 import json
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +69,10 @@ def _data(codec: Codec, response: LLMResponse, shown: list[Event]) -> dict[str, 
         for call in response.function_calls or []
     ]
     assert len({call["id"] for call in calls}) == len(calls), "ids tell calls apart"
-    pieces: dict[tuple[int, Any], str] = {}
+    pieces: defaultdict[tuple[int, Any], str] = defaultdict(str)
     for event in shown:
         if isinstance(event, ToolCallDelta):
-            key = event.metadata["index"], event.tool_name
-            pieces[key] = pieces.get(key, "") + event.content
-    sent = json.loads(b"[" + codec.encode_message(as_message(response)) + b"]")
+            pieces[event.metadata["index"], event.tool_name] += event.content
     metadata = response.metadata or {}
     data = {
         "text": response.content,
@@ -84,7 +84,7 @@ def _data(codec: Codec, response: LLMResponse, shown: list[Event]) -> dict[str, 
         "usage": {key: count for key, count in response.usage.to_dict().items() if count},
         "model": metadata.get("model"),
         "response_id": metadata.get("response_id"),
-        "goes_back": sent,
+        "goes_back": json.loads(b"[" + codec.encode_message(as_message(response)) + b"]"),
     }
     return {key: value for key, value in data.items() if value not in (None, [], {})}
 
@@ -100,12 +100,11 @@ def expected(name: str) -> dict[str, Any]:
 
 def _written(data: dict[str, Any]) -> str:
     """JSON that is easy to read and to compare: a line for each field, and for each item of a list."""
+    as_text = partial(json.dumps, ensure_ascii=False)
     fields = []
     for key, value in data.items():
-        text = json.dumps(value, ensure_ascii=False)
-        if isinstance(value, list):
-            text = "[\n    " + ",\n    ".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n  ]"
-        fields.append(f'  "{key}": {text}')
+        lines = "[\n    " + ",\n    ".join(map(as_text, value)) + "\n  ]"
+        fields.append(f'  "{key}": {lines if isinstance(value, list) else as_text(value)}')
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 

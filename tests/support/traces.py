@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from nbagent import Trace
@@ -23,19 +24,10 @@ def use(trace: Trace, folder: Path) -> None:
     repr(trace)
     trace._repr_html_()
     trace.transcript()._repr_html_()
-    runs = [row["run_id"] for row in trace.rows("runs")][-1:]
-    for run in runs:
+    ways = [trace.curl, lambda: trace.save_har(folder / "t.har"), lambda: trace.export(folder / "t.jsonl")]
+    for run in [row["run_id"] for row in trace.rows("runs")][-1:]:
+        ways += [partial(trace.run, run), partial(trace.diff, run, run)]
+    for way in [*ways, *(partial(trace.request, row["call_id"]) for row in trace.rows("calls"))]:
         with suppress(NbagentError):
-            trace.run(run)
-        with suppress(NbagentError):
-            trace.diff(run, run)
-    for call in [row["call_id"] for row in trace.rows("calls")]:
-        with suppress(NbagentError):
-            trace.request(call)
-    with suppress(NbagentError):
-        trace.curl()
-    with suppress(NbagentError):
-        trace.save_har(folder / "t.har")
-    with suppress(NbagentError):
-        trace.export(folder / "t.jsonl")
+            way()
     Trace.concat([trace, Trace()])

@@ -5,22 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from support.dialects.base import (
-    Asked,
-    Dialect,
-    answered_once,
-    bearer,
-    check_function,
-    is_known,
-    known_fields,
-    parsed,
-    require,
-)
+from support.dialects.base import Asked, Dialect, answered_once, check_function, is_known, known_fields, require
 from support.dialects.script import Call, Reply, Said
-from support.loopback import Request
 
 WORDS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 WORDS["pause"] = "pause_turn"
@@ -35,20 +23,17 @@ _TYPES |= {"rate_limit": "rate_limit_error", "overloaded": "overloaded_error"}
 _MARK = re.compile(rb',"cache_control":\{[^}]*\}')
 
 
-@dataclass(frozen=True)
 class MessagesDialect(Dialect):
     """Anthropic Messages as one vendor speaks it."""
 
     #: Thinking has a signature, and is refused without it.
-    signed: bool = True
-    cool: tuple[str, ...] = ("claude-opus-5", "claude-sonnet-5", "claude-opus-4-7", "claude-opus-4-8", "claude-fable")
-    least_temperature: float = 0.0
-    id_pattern: str = "[a-zA-Z0-9_-]+"
-    texts: Mapping[str, str] = field(default_factory=lambda: TEXTS)
-    words: Mapping[str, str] = field(default_factory=lambda: WORDS)
-
-    extra: ClassVar[tuple[str, Any]] = ("metadata", {"user_id": "u1"})
-    counts_written: ClassVar[bool] = True
+    signed = True
+    cool = ("claude-opus-5", "claude-sonnet-5", "claude-opus-4-7", "claude-opus-4-8", "claude-fable")
+    id_pattern = "[a-zA-Z0-9_-]+"
+    path = "/v1/messages"
+    texts, words = TEXTS, WORDS
+    extra = ("metadata", {"user_id": "u1"})
+    counts_written = True
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """Each block with its start, its pieces and its stop; token counts come at the start and in between."""
@@ -65,7 +50,7 @@ class MessagesDialect(Dialect):
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
         """The token counts so far, then the final ones; all are totals."""
-        delta = {"stop_reason": reply.word or self.words[reply.finish], "stop_sequence": None}
+        delta = {"stop_reason": self.word(reply), "stop_sequence": None}
         return [
             {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2}},
             {"type": "message_delta", "delta": delta, "usage": self._usage(reply, reply.counts.output)},
@@ -73,9 +58,8 @@ class MessagesDialect(Dialect):
         ]
 
     def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
-        word, usage = reply.word or self.words[reply.finish], self._usage(reply, reply.counts.output)
-        content = [self._block_of(part) for part in reply.parts]
-        return {**self._message(asked), "content": content, "stop_reason": word, "usage": usage}
+        content, usage = [self._block_of(part) for part in reply.parts], self._usage(reply, reply.counts.output)
+        return {**self._message(asked), "content": content, "stop_reason": self.word(reply), "usage": usage}
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
         return [block for block in self.whole(reply, asked)["content"] if block.get("text") != ""]
@@ -131,26 +115,18 @@ class MessagesDialect(Dialect):
         }
 
     def key(self, headers: Mapping[str, str]) -> str | None:
-        return headers.get("x-api-key") or bearer(headers)
+        require("anthropic-version" in headers, "anthropic-version: header is required")
+        return headers.get("x-api-key") or super().key(headers)
 
-    def read(self, request: Request) -> Asked:
-        require(request.path == "/v1/messages", "Not Found", "missing")
-        require("anthropic-version" in request.headers, "anthropic-version: header is required")
-        body = parsed(request, "messages")
-        blocks = [block for turn in body["messages"] if isinstance(turn["content"], list) for block in turn["content"]]
+    def details(self, body: dict[str, Any], turns: list[Any]) -> dict[str, Any]:
+        blocks = [block for turn in turns if isinstance(turn["content"], list) for block in turn["content"]]
         inner = [block["content"] for block in blocks if isinstance(block.get("content"), list)]
         pictures = [block for block in sum(inner, blocks) if block.get("type") == "image"]
-        return Asked(
-            raw=request.body,
-            body=body,
-            stream=body.get("stream") is True,
-            model=body["model"],
-            turns=body["messages"],
-            system="".join(block["text"] for block in body.get("system", ())),
-            limit=body["max_tokens"],
-            temperature=body.get("temperature"),
-            images=[block["source"]["data"] for block in pictures],
-        )
+        return {
+            "system": "".join(block["text"] for block in body.get("system", ())),
+            "limit": body["max_tokens"],
+            "images": [block["source"]["data"] for block in pictures],
+        }
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
         _check_head(self, asked)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from support.dialects.script import Failure, Reply
 from support.loopback import Answer, Request
@@ -45,18 +45,20 @@ class Asked:
 
 
 class Dialect:
-    """One format as one vendor speaks it. It keeps no state: the caller passes what was `issued`.
+    """One format as one vendor speaks it; `facts` are those below. It keeps no state: callers pass what was `issued`.
 
     A format also says the stream's events before its end (`beginning`) and those that mark it (`ending`), the same
-    answer as one body (`whole`), events to be ignored (`noise`), the body of an HTTP error (`error_body`), the `key` in
-    a request's headers, and how it is parsed (`read`) and judged (`check`): both raise `RefusedError`.
+    answer as one body (`whole`), events to be ignored (`noise`), the body of an HTTP error (`error_body`), what to read
+    of a request's body (`details`), and how it is judged (`check`, which raises `RefusedError`).
     """
 
-    #: After the server's address: what a user gives as `base_url`.
-    base_path: ClassVar[str] = ""
+    #: After the server's address: what a user gives as `base_url`; the path of requests; the body's conversation.
+    base_path = ""
+    path = ""
+    conversation = "messages"
     #: Neutral finish reason -> the vendor's word; and one that means nothing to anybody.
     words: Mapping[str, str]
-    new_word: ClassVar[str] = "gave_up_the_ghost"
+    new_word = "gave_up_the_ghost"
     #: Whether thinking is shown at all, and whether it has to come back.
     thinks: bool = True
     wants_thinking_back: bool = True
@@ -70,9 +72,13 @@ class Dialect:
     #: The row's own model takes images.
     sees: bool = True
     #: A further field of the body as a user gives it, and where it has to be.
-    extra: ClassVar[tuple[str, Any]] = ("top_p", 0.9)
+    extra: tuple[str, Any] = ("top_p", 0.9)
     #: What the vendor says, by kind of failure.
     texts: Mapping[str, str]
+
+    def __init__(self, **facts: Any):
+        assert all(hasattr(self, name) for name in facts), facts
+        vars(self).update(facts)
 
     @property
     def takes_temperature(self) -> bool:
@@ -80,6 +86,27 @@ class Dialect:
 
     def takes(self, asked: Asked) -> bool:
         return asked.temperature is None or not asked.model.startswith(self.cool or ("\0",))
+
+    def key(self, headers: Mapping[str, str]) -> str | None:
+        """The key that a request brought."""
+        kind, _, key = headers.get("authorization", "").partition(" ")
+        return key if kind == "Bearer" else None
+
+    def read(self, request: Request) -> Asked:
+        """The request, parsed."""
+        require(request.path == self.path, f"Invalid URL (POST {request.path})", "missing")
+        require("application/json" in request.headers.get("content-type", ""), "Content-Type must be application/json")
+        body = json.loads(request.body)
+        turns = body[self.conversation]
+        require(isinstance(turns, list) and turns, f"{self.conversation} is a required property")
+        return self.asked(request, body, turns, body["model"], body.get("stream") is True)
+
+    def asked(self, request: Request, body: dict[str, Any], turns: list[Any], model: str, stream: bool) -> Asked:
+        details = self.details(body, turns)
+        return Asked(request.body, body, stream, model, turns, temperature=body.get("temperature"), **details)
+
+    def word(self, reply: Reply) -> str:
+        return reply.word or self.words[reply.finish]
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
         """The parts of an answer that have to come back, in the form in which they have to."""
@@ -133,19 +160,6 @@ class Dialect:
 
 def encoded(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def parsed(request: Request, turns: str) -> dict[str, Any]:
-    """A body with a conversation in the field `turns`."""
-    require("application/json" in request.headers.get("content-type", ""), "Content-Type must be application/json")
-    body = json.loads(request.body)
-    require(isinstance(body[turns], list) and body[turns], f"{turns} is a required property")
-    return body
-
-
-def bearer(headers: Mapping[str, str]) -> str | None:
-    kind, _, key = headers.get("authorization", "").partition(" ")
-    return key if kind == "Bearer" else None
 
 
 def known_fields(body: Mapping[str, Any], known: Iterable[str] | None, text: str) -> None:

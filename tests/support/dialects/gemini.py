@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from support.dialects.base import STATUS, Asked, Dialect, is_known, known_fields, parsed, require
+from support.dialects.base import STATUS, Asked, Dialect, is_known, known_fields, require
 from support.dialects.script import Call, Counts, Reply, Said, Thought
 from support.loopback import Request
 
@@ -23,13 +22,10 @@ _STATUSES = {"key": "INVALID_ARGUMENT", "rate_limit": "RESOURCE_EXHAUSTED", "ove
 _PATH = re.compile(r"/v1beta/models/([^/:]+):(streamGenerateContent\?alt=sse|generateContent)")
 
 
-@dataclass(frozen=True)
 class GeminiDialect(Dialect):
-    texts: Mapping[str, str] = field(default_factory=lambda: TEXTS)
-    words: Mapping[str, str] = field(default_factory=lambda: WORDS)
-
-    base_path: ClassVar[str] = "/v1beta"
-    extra: ClassVar[tuple[str, Any]] = ("labels", {"team": "a"})
+    base_path, conversation = "/v1beta", "contents"
+    texts, words = TEXTS, WORDS
+    extra = ("labels", {"team": "a"})
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """One chunk for each piece, and counts in each; a call comes whole, unless the limit cuts it."""
@@ -39,12 +35,12 @@ class GeminiDialect(Dialect):
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
         """The finish reason, in a chunk with an empty text, and the last counts."""
         last = self._chunk([{"text": "", **self._last_signature(reply)}], asked, reply.counts)
-        last["candidates"][0]["finishReason"] = self._word(reply)
+        last["candidates"][0]["finishReason"] = self.word(reply)
         return [last]
 
     def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
         body = self._chunk(self.issued(reply, asked, thoughts=True), asked, reply.counts)
-        body["candidates"][0]["finishReason"] = self._word(reply)
+        body["candidates"][0]["finishReason"] = self.word(reply)
         return body
 
     def issued(self, reply: Reply, asked: Asked, thoughts: bool = False) -> Any:
@@ -70,7 +66,7 @@ class GeminiDialect(Dialect):
         """A wrong key is a bad request, like any bad argument."""
         return 400 if kind == "key" else STATUS[kind]
 
-    def _word(self, reply: Reply) -> str:
+    def word(self, reply: Reply) -> str:
         """Gemini has no finish reason for calls."""
         return reply.word or self.words[reply.finish if reply.finish in self.words else "stop"]
 
@@ -110,23 +106,20 @@ class GeminiDialect(Dialect):
         return headers.get("x-goog-api-key")
 
     def read(self, request: Request) -> Asked:
+        """The path names the model and says whether to stream."""
         found = _PATH.fullmatch(request.path)
         require(found, "Not Found", "missing")
-        body = parsed(request, "contents")
-        turns = body["contents"]
+        body = json.loads(request.body)
+        body |= body.get("generationConfig", {})
+        return self.asked(request, body, body["contents"], found[1], found[2].startswith("stream"))
+
+    def details(self, body: dict[str, Any], turns: list[Any]) -> dict[str, Any]:
         parts = [part for turn in turns for part in turn["parts"]]
-        config = body.get("generationConfig", {})
-        return Asked(
-            raw=request.body,
-            body=body | config,
-            stream=found[2].startswith("stream"),
-            model=found[1],
-            turns=turns,
-            system="".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ())),
-            limit=config.get("maxOutputTokens"),
-            temperature=config.get("temperature"),
-            images=[part["inlineData"]["data"] for part in parts if "inlineData" in part],
-        )
+        return {
+            "system": "".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ())),
+            "limit": body.get("maxOutputTokens"),
+            "images": [part["inlineData"]["data"] for part in parts if "inlineData" in part],
+        }
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
         _check_head(json.loads(asked.raw))

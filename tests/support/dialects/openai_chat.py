@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from support.dialects.base import (
-    STATUS,
-    Asked,
-    Dialect,
-    answered_once,
-    bearer,
-    check_function,
-    known_fields,
-    parsed,
-    require,
-)
+from support.dialects.base import STATUS, Asked, Dialect, answered_once, check_function, known_fields, require
 from support.dialects.script import Call, Counts, Reply, Said, Thought
-from support.loopback import Request
 
 WORDS = {"stop": "stop", "tool_calls": "tool_calls", "length": "length", "content_filter": "content_filter"}
 
@@ -33,16 +21,6 @@ def openai_error(kind: str, message: str) -> dict[str, Any]:
     return {"error": error}
 
 
-def numbered_error(kind: str, message: str) -> dict[str, Any]:
-    return {"error": {"message": message, "code": STATUS[kind]}}
-
-
-def zhipu_error(kind: str, message: str) -> dict[str, Any]:
-    """Codes of its own, as strings, and nothing else."""
-    codes = {"invalid": "1214", "key": "1000", "rate_limit": "1302", "overloaded": "1305", "context": "1261"}
-    return {"error": {"code": codes[kind], "message": message}}
-
-
 TEXTS = {
     "key": "Incorrect API key provided",
     "rate_limit": "Rate limit reached for requests",
@@ -51,7 +29,6 @@ TEXTS = {
 }
 
 
-@dataclass(frozen=True)
 class ChatDialect(Dialect):
     """Chat completions as one vendor speaks them."""
 
@@ -65,40 +42,19 @@ class ChatDialect(Dialect):
     fields: frozenset[str] | None = None
     #: The names of the output limit.
     limits: frozenset[str] = frozenset({"max_tokens"})
-    cool: tuple[str, ...] = ()
     longest_id: int = 1000
     #: A message has no further fields than the documented ones, no part is empty, a user has spoken.
     pedantic: bool = False
+    #: The HTTP status is the code of an error, which has no type.
+    numbered: bool = False
     #: Token counts without being asked.
     usage_unasked: bool = False
-    #: How cached tokens are counted: in the details, or as DeepSeek does.
-    cached_by: str = "details"
-    written_as: str = ""
-    #: Further pieces of a call repeat its id as an empty text (Qwen); a call comes in one piece (Ollama).
-    empty_ids: bool = False
-    one_piece: bool = False
-    sees: bool = True
-    error: Callable[[str, str], dict[str, Any]] = openai_error
-    texts: Mapping[str, str] = field(default_factory=lambda: TEXTS)
-    words: Mapping[str, str] = field(default_factory=lambda: WORDS)
+    base_path, path = "/v1", "/v1/chat/completions"
+    texts, words = TEXTS, WORDS
 
-    base_path: ClassVar[str] = "/v1"
-
-    @property
-    def thinks(self) -> bool:  # type: ignore[override]
-        return bool(self.thinking)
-
-    @property
-    def wants_thinking_back(self) -> bool:  # type: ignore[override]
-        return bool(self.returned)
-
-    @property
-    def counts_written(self) -> bool:  # type: ignore[override]
-        return bool(self.written_as)
-
-    @property
-    def careless(self) -> bool:  # type: ignore[override]
-        return self.fields is None
+    thinks = property(lambda self: bool(self.thinking))
+    wants_thinking_back = property(lambda self: bool(self.returned))
+    careless = property(lambda self: self.fields is None)
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """The pieces, after one with the role only; token counts so far, if they come in between."""
@@ -116,7 +72,7 @@ class ChatDialect(Dialect):
         return [self._chunk(delta, asked) for delta in pieces] + so_far
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
-        last = self._chunk({}, asked, reply.word or self.words[reply.finish])
+        last = self._chunk({}, asked, self.word(reply))
         counts = [self._usage_chunk(reply.counts, asked)] if self._counted(asked) else []
         return [last, *counts, "[DONE]"]
 
@@ -129,7 +85,7 @@ class ChatDialect(Dialect):
                 message |= self._thought_field(thought.text, thought.signature)
         if calls := [{**self._call(call), "index": n} for n, call in enumerate(reply.calls)]:
             message["tool_calls"] = calls
-        choice = {"index": 0, "message": message, "finish_reason": reply.word or self.words[reply.finish]}
+        choice = {"index": 0, "message": message, "finish_reason": self.word(reply)}
         head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": asked.model}
         return {**head, "choices": [choice], "usage": self._usage(reply.counts)}
 
@@ -145,7 +101,7 @@ class ChatDialect(Dialect):
         return [{"object": "chat.completion.heartbeat"}, {"id": "chatcmpl-1", "choices": [], "news": {"x": 1}}, "[]"]
 
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
-        return self.error(kind, message)
+        return {"error": {"message": message, "code": STATUS[kind]}} if self.numbered else openai_error(kind, message)
 
     def _chunk(self, delta: dict[str, Any], asked: Asked, finish: str | None = None) -> dict[str, Any]:
         head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": asked.model}
@@ -157,13 +113,9 @@ class ChatDialect(Dialect):
         return {**({"id": call.id} if call.id else {}), "type": "function", "function": function}
 
     def _call_pieces(self, call: Call, index: int) -> list[dict[str, Any]]:
-        if self.one_piece:
-            return [{"content": "", "tool_calls": [{"index": index, **self._call(call)}]}]
         opening = self._call(call) | {"function": {"name": call.name, "arguments": ""}}
-        later = {"index": index, **({"id": "", "type": "function"} if self.empty_ids else {})}
-        deltas = [{"index": index, **opening}]
-        deltas += [{**later, "function": {"arguments": piece}} for piece in call.pieces]
-        return [{"tool_calls": [delta]} for delta in deltas]
+        deltas = [opening, *({"function": {"arguments": piece}} for piece in call.pieces)]
+        return [{"tool_calls": [{"index": index, **delta}]} for delta in deltas]
 
     def _thought_field(self, text: str, signature: str = "") -> dict[str, Any]:
         if self.thinking != "reasoning_details":
@@ -187,35 +139,23 @@ class ChatDialect(Dialect):
         return {**self._chunk({}, asked), "choices": [], "usage": self._usage(counts)}
 
     def _usage(self, counts: Counts) -> dict[str, Any]:
-        total = counts.input + counts.output
-        usage = {"prompt_tokens": counts.input, "completion_tokens": counts.output, "total_tokens": total}
-        usage["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning}
-        if self.cached_by == "details":
-            written = {self.written_as: counts.written} if self.written_as else {}
-            return usage | {"prompt_tokens_details": {"cached_tokens": counts.cached, **written}}
-        missed = counts.input - counts.cached
-        return usage | {"prompt_cache_hit_tokens": counts.cached, "prompt_cache_miss_tokens": missed}
+        written = {"cache_write_tokens": counts.written} if self.counts_written else {}
+        return {
+            "prompt_tokens": counts.input,
+            "completion_tokens": counts.output,
+            "total_tokens": counts.input + counts.output,
+            "prompt_tokens_details": {"cached_tokens": counts.cached, **written},
+            "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
+        }
 
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        return bearer(headers)
-
-    def read(self, request: Request) -> Asked:
-        require(request.path == f"{self.base_path}/chat/completions", f"Invalid URL (POST {request.path})", "missing")
-        body = parsed(request, "messages")
-        turns = body["messages"]
+    def details(self, body: dict[str, Any], turns: list[Any]) -> dict[str, Any]:
         parts = [part for turn in turns if isinstance(turn.get("content"), list) for part in turn["content"]]
         urls = [part["image_url"]["url"] for part in parts if part.get("type") == "image_url"]
-        return Asked(
-            raw=request.body,
-            body=body,
-            stream=body.get("stream") is True,
-            model=body["model"],
-            turns=turns,
-            system="".join(turn["content"] for turn in turns if turn["role"] == "system"),
-            limit=body.get("max_completion_tokens", body.get("max_tokens")),
-            temperature=body.get("temperature"),
-            images=[url.removeprefix("data:image/png;base64,") for url in urls],
-        )
+        return {
+            "system": "".join(turn["content"] for turn in turns if turn["role"] == "system"),
+            "limit": body.get("max_completion_tokens", body.get("max_tokens")),
+            "images": [url.removeprefix("data:image/png;base64,") for url in urls],
+        }
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
         _check_head(self, asked)

@@ -5,32 +5,27 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from support.dialects.base import Asked, Dialect, answered_once, bearer, check_function, known_fields, parsed, require
+from support.dialects.base import Asked, Dialect, answered_once, check_function, known_fields, require
 from support.dialects.openai_chat import TEXTS, openai_error
 from support.dialects.script import Call, Reply, Said
-from support.loopback import Request
 
 WORDS = {"stop": "completed", "length": "max_output_tokens", "content_filter": "content_filter"}
 CONTEXT = "Your input exceeds the context window of this model. Please adjust your input and try again."
 
 
-@dataclass(frozen=True)
 class ResponsesDialect(Dialect):
     """The Responses API without any state on the server."""
 
-    cool: tuple[str, ...] = ("gpt-5", "o1", "o3", "o4")
-    texts: Mapping[str, str] = field(default_factory=lambda: TEXTS | {"context": CONTEXT})
-    words: Mapping[str, str] = field(default_factory=lambda: WORDS)
-
-    base_path: ClassVar[str] = "/v1"
-    counts_written: ClassVar[bool] = True
+    base_path, path, conversation = "/v1", "/v1/responses", "input"
+    cool = ("gpt-5", "o1", "o3", "o4")
+    texts, words = TEXTS | {"context": CONTEXT}, WORDS
+    counts_written = True
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
         """Each item as it is added, its pieces, and its end, where its encrypted content counts."""
-        opening = self._response(reply, asked) | {"output": [], "usage": None, "status": "in_progress"}
+        opening = self.whole(reply, asked) | {"output": [], "usage": None, "status": "in_progress"}
         events = [{"type": kind, "response": opening} for kind in ("response.created", "response.in_progress")]
         for index, (part, item) in enumerate(zip(reply.parts, self._items(reply, asked), strict=True)):
             events.append({"type": "response.output_item.added", "output_index": index, "item": self._opened(item)})
@@ -41,12 +36,9 @@ class ResponsesDialect(Dialect):
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
         """The whole response once more, with reasoning that is encrypted differently."""
-        response = self._response(reply, asked)
+        response = self.whole(reply, asked)
         again = [item | {"encrypted_content": "other"} if "summary" in item else item for item in response["output"]]
         return [{"type": f"response.{response['status']}", "response": response | {"output": again}}]
-
-    def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
-        return self._response(reply, asked)
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
         return self._items(reply, asked)
@@ -61,7 +53,7 @@ class ResponsesDialect(Dialect):
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
         return openai_error(kind, message)
 
-    def _response(self, reply: Reply, asked: Asked) -> dict[str, Any]:
+    def whole(self, reply: Reply, asked: Asked) -> dict[str, Any]:
         word = reply.word or self.words[reply.finish if reply.finish in self.words else "stop"]
         done = word == "completed"
         counts = reply.counts
@@ -111,27 +103,15 @@ class ResponsesDialect(Dialect):
         kind = "response.reasoning_summary_text.delta"
         return [{"type": kind, "summary_index": 0, "delta": piece} for piece in part.pieces]
 
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        return bearer(headers)
-
-    def read(self, request: Request) -> Asked:
-        require(request.path == "/v1/responses", f"Invalid URL (POST {request.path})", "missing")
-        body = parsed(request, "input")
-        turns = body["input"]
+    def details(self, body: dict[str, Any], turns: list[Any]) -> dict[str, Any]:
         lists = [value for item in turns for value in (item.get("content"), item.get("output"))]
         parts = [part for value in lists if isinstance(value, list) for part in value]
         urls = [part["image_url"] for part in parts if part["type"] == "input_image"]
-        return Asked(
-            raw=request.body,
-            body=body,
-            stream=body.get("stream") is True,
-            model=body["model"],
-            turns=turns,
-            system="".join(item["content"] for item in turns if item.get("role") == "system"),
-            limit=body.get("max_output_tokens"),
-            temperature=body.get("temperature"),
-            images=[url.removeprefix("data:image/png;base64,") for url in urls],
-        )
+        return {
+            "system": "".join(item["content"] for item in turns if item.get("role") == "system"),
+            "limit": body.get("max_output_tokens"),
+            "images": [url.removeprefix("data:image/png;base64,") for url in urls],
+        }
 
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
         _check_head(self, asked)

@@ -1,9 +1,22 @@
-"""Processes that are killed in the middle of their work."""
+"""Processes of Python, which are killed at the end of a block, or in the middle of their work."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def process_of(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """Python with these arguments, and pipes; it is killed with the block."""
+    command = [sys.executable, *map(str, words)]
+    options = {"env": {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, "text": True}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def killed(code: str, path: object, times: int) -> Iterator[int]:
@@ -11,11 +24,8 @@ def killed(code: str, path: object, times: int) -> Iterator[int]:
 
     It prints 1, 2, 3 … as it gets on, and is killed in what comes after one of the first seven.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code, str(path)]
     for number in range(times):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        with process_of("-c", code, path) as process:
             for _ in range(1 + number % 7):
                 done = int(process.stdout.readline())
-            process.kill()
         yield done

@@ -1,15 +1,15 @@
 """Maps in processes of their own, and a server that remembers which rows it was asked about."""
 
 import asyncio
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pandas as pd
 
 from nbagent import Agent, create_provider
+from support.killed import process_of
 from support.loopback import Answer, Loopback, Request, said, sse
 
 
@@ -37,16 +37,9 @@ def questions(count: int) -> pd.Series:
     return pd.Series([f"row {number}" for number in range(count)], name="question")
 
 
-@contextmanager
-def mapper(url: str, checkpoint: object, count: int, concurrency: int) -> Iterator[subprocess.Popen[str]]:
+def mapper(url: str, checkpoint: object, count: int, concurrency: int) -> AbstractContextManager[subprocess.Popen[str]]:
     """A process that maps `questions(count)` and prints how many rows are right. It is killed with the block."""
-    command = [sys.executable, "-m", "support.mapping", url, str(checkpoint), str(count), str(concurrency)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return process_of("-m", "support.mapping", url, checkpoint, count, concurrency)
 
 
 async def main(url: str, checkpoint: str, count: str, concurrency: str) -> None:

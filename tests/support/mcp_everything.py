@@ -29,11 +29,6 @@ def test_image_content() -> Image.Image:
     return Image.new("RGB", (1, 1))
 
 @tool
-def test_audio_content() -> types.AudioContent:
-    "A sound."
-    return types.AudioContent(data="UklGRg==", mime_type="audio/wav")
-
-@tool
 def test_embedded_resource() -> types.EmbeddedResource:
     "A resource."
     return resource("test://embedded-resource", "This is an embedded resource content.")
@@ -52,21 +47,11 @@ def test_error_handling() -> str:
     "Fails."
     raise RuntimeError("This tool intentionally returns an error for testing")
 
-async def log_to_client(*texts):
-    request = current_request.get().context
-    for text in texts:
-        await request.session.send_log_message("info", text, related_request_id=request.request_id)
-
-@tool
-async def test_tool_with_logging() -> str:
-    "Sends three log messages."
-    await log_to_client("Tool execution started", "Tool processing data", "Tool execution completed")
-    return "done"
-
 @tool
 async def test_logging_tool() -> str:
     "Sends a log message, if the client wants it."
-    await log_to_client("wanted")
+    request = current_request.get().context
+    await request.session.send_log_message("info", "wanted", related_request_id=request.request_id)
     return "done"
 
 @tool
@@ -197,6 +182,7 @@ serving.tools.server.add_request_handler("logging/setLevel", types.SetLevelReque
 
 #: Scenarios about what no tool of nbagent has: more prompts and resources, a client's model and folders, tasks.
 NOT_OURS = re.compile(
-    r"completion-|tasks-|resources-(read-binary|templates|subscribe|unsubscribe)|prompts-get-(with|embedded)|.*sampling"
-    r"|elicitation-sep|.*(list-roots|request-state|multiple-input|non-tool|capability-check)|http-header-validation"
+    r"completion-|tasks-|tools-call-(audio|with-logging)|resources-(read-binary|templates|subscribe|unsubscribe)"
+    r"|prompts-get-(with|embedded)|.*(sampling|list-roots|request-state|multiple-input|non-tool|capability-check)"
+    r"|elicitation-sep|http-header-validation"
 )

@@ -2,16 +2,13 @@
 
 import asyncio
 import itertools
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import TurnLostError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import Answer, ConversationStore, Spent
+from support.killed import process_of
 
 OWNER = "owner-a"
 
@@ -63,17 +60,9 @@ async def hold(store: ConversationStore, conversation_id: str) -> None:
             print("lost", flush=True)
 
 
-@contextmanager
-def turn_taker(what: str, place: str, *arguments: str, lease_s: float = 30.0) -> Iterator[subprocess.Popen[str]]:
+def turn_taker(what: str, place: str, *arguments: str, lease_s: float = 30.0):
     """A process that does one of the above; it is killed with the block."""
-    command = [sys.executable, "-m", "support.store_turns", what, place, str(lease_s), *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return process_of("-m", "support.store_turns", what, place, lease_s, *arguments)
 
 
 async def main(what: str, place: str, lease_s: str, *arguments: str) -> None:

@@ -1,6 +1,7 @@
 """One table: what each door shows of each case."""
 
 from contextlib import AsyncExitStack
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -10,29 +11,16 @@ from support.serving import served
 
 from doors.cases import AFTER, CASES, agent, begin, with_facts
 from doors.differences import DIFFERENT, MISSING, expected, is_missing
-from doors.drivers import (
-    acp,
-    ag_ui,
-    agent_chat,
-    agent_chat_streamed,
-    cell,
-    completions,
-    completions_streamed,
-    mcp,
-    panel,
-    plain,
-    responses,
-    responses_streamed,
-)
+from doors.drivers import acp, ag_ui, agent_chat, cell, completions, mcp, panel, plain, responses
 
 DOORS = {
     "plain Python": plain.Door(),
     "/agent/chat whole": agent_chat.Door(),
-    "/agent/chat streamed": agent_chat_streamed.Door(),
+    "/agent/chat streamed": agent_chat.Streamed(),
     "completions whole": completions.Door(),
-    "completions streamed": completions_streamed.Door(),
+    "completions streamed": completions.Streamed(),
     "responses whole": responses.Door(),
-    "responses streamed": responses_streamed.Door(),
+    "responses streamed": responses.Streamed(),
     "AG-UI": ag_ui.Door(),
     "ACP": acp.Door(),
     "cell": cell.Door(),
@@ -57,8 +45,7 @@ class Places(AsyncExitStack):
 
     def __init__(self, folder):
         super().__init__()
-        self.folder = folder
-        self._made, self._opened = {}, set()
+        self.folder, self._opened = folder, set()
 
     async def door(self, name):
         if name not in self._opened:
@@ -66,16 +53,15 @@ class Places(AsyncExitStack):
             await DOORS[name].open(self)
         return DOORS[name]
 
+    @cached_property
     def server(self):
-        if "server" not in self._made:
-            self._made["server"] = self.enter_context(served(agent(), requests_per_minute=None))
-        return self._made["server"]
+        return self.enter_context(served(agent(), requests_per_minute=None))
 
+    @cached_property
     def kernel(self):
-        if "kernel" not in self._made:
-            self._made["kernel"] = kernel = self.enter_context(Kernel(self.folder))
-            kernel.ok(IN_KERNEL)
-        return self._made["kernel"]
+        kernel = self.enter_context(Kernel(self.folder))
+        kernel.ok(IN_KERNEL)
+        return kernel
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

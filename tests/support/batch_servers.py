@@ -205,10 +205,10 @@ class OpenAIServer(BatchServer):
         bad = len(found) - good if batch.is_over else 0
         words = {"running": "in_progress", "ended": "expired" if "expired" in found else "completed"}
         errors = {"object": "list", "data": [{"code": "token_limit_exceeded", "message": self.failure}]}
-        about = {"id": batch.id, "object": "batch", "endpoint": batch.endpoint, "completion_window": "24h"}
-        return about | {
+        return {
+            "id": batch.id,
+            "object": "batch",
             "errors": errors if batch.state == "failed" else None,
-            "input_file_id": "file1",
             "status": words.get(batch.state, batch.state),
             "output_file_id": f"{batch.id}_output" if good else None,
             "error_file_id": f"{batch.id}_error" if bad else None,
@@ -218,23 +218,19 @@ class OpenAIServer(BatchServer):
         }
 
     def results(self, batch, kind):
-        return as_lines(self.lines(batch, kind))
+        return as_lines(line for goes_to, line in self.lines(batch) if goes_to == kind)
 
-    def lines(self, batch, kind):
+    def lines(self, batch):
         for key, outcome, question in reversed(list(self.outcomes(batch))):
             line = {"id": f"batch_req_{key}", "custom_id": key, "response": None, "error": None}
-            answered = {"status_code": 200, "request_id": "r"}
-            failed = {"status_code": 500, "request_id": "r", "body": {"error": {"message": "The server had an error."}}}
-            never = {"code": f"batch_{outcome}", "message": "This request could not be executed."}
-            made = {
-                ("ok", "output"): {"response": {**answered, "body": self.completion(f"batch {question}")}},
-                ("garbled", "output"): {"response": {**answered, "body": {"choices": 7}}},
-                ("error", "error"): {"response": failed},
-                ("expired", "error"): {"error": never},
-                ("cancelled", "error"): {"error": never},
-            }
-            if (outcome, kind) in made:
-                yield line | made[outcome, kind]
+            failed = {"error": {"message": "The server had an error."}}
+            bodies = {"ok": self.completion(f"batch {question}"), "garbled": {"choices": 7}, "error": failed}
+            if outcome in bodies:
+                status = 500 if outcome == "error" else 200
+                line["response"] = {"status_code": status, "request_id": "r", "body": bodies[outcome]}
+            else:
+                line["error"] = {"code": f"batch_{outcome}", "message": "This request could not be executed."}
+            yield {"ok": "output", "garbled": "output", "missing": ""}.get(outcome, "error"), line
 
     def completion(self, text):
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -297,40 +293,37 @@ class ClaudeServer(BatchServer):
         counts = dict.fromkeys(["processing", "succeeded", "errored", "canceled", "expired"], 0)
         for _, outcome, _ in self.outcomes(batch):
             counts[words.get(outcome, "errored") if batch.is_over else "processing"] += 1
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000+00:00", time.gmtime(batch.created))
         states = {"running": "in_progress", "cancelling": "canceling"}
         return {
             "id": batch.id,
             "type": "message_batch",
             "processing_status": states.get(batch.state, "ended"),
             "request_counts": counts,
-            **dict.fromkeys(["created_at", "expires_at"], stamp),
-            "ended_at": stamp if batch.is_over else None,
-            "cancel_initiated_at": stamp if batch.state.startswith("cancel") else None,
+            "created_at": time.strftime("%Y-%m-%dT%H:%M:%S.000000+00:00", time.gmtime(batch.created)),
             "results_url": f"{self.url}/v1/messages/batches/{batch.id}/results" if batch.is_over else None,
         }
 
     def results(self, batch):
         require(batch.is_over, "the batch has no results yet")
-        return as_lines(self.lines(batch))
+        outcomes = reversed(list(self.outcomes(batch)))
+        results = [(key, self.result(outcome, question)) for key, outcome, question in outcomes]
+        return as_lines({"custom_id": key, "result": result} for key, result in results if result)
 
-    def lines(self, batch):
-        error = {"type": "error", "error": {"type": "api_error", "message": "Broken."}, "request_id": None}
-        for key, outcome, question in reversed(list(self.outcomes(batch))):
-            results = {
-                "ok": {"type": "succeeded", "message": self.message(f"batch {question}")},
-                "garbled": {"type": "succeeded", "message": {"content": 7}},
-                "error": {"type": "errored", "error": error},
-                "expired": {"type": "expired"},
-                "cancelled": {"type": "canceled"},
-            }
-            if outcome in results:
-                yield {"custom_id": key, "result": results[outcome]}
-
-    def message(self, text):
+    def result(self, outcome, question):
         about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5"}
         usage = {"input_tokens": 1000, "output_tokens": 100, "service_tier": "batch"}
-        return {**about, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": usage}
+        content = [{"type": "text", "text": f"batch {question}"}]
+        error = {"type": "error", "error": {"type": "api_error", "message": "Broken."}, "request_id": None}
+        return {
+            "ok": {
+                "type": "succeeded",
+                "message": {**about, "content": content, "stop_reason": "end_turn", "usage": usage},
+            },
+            "garbled": {"type": "succeeded", "message": {"content": 7}},
+            "error": {"type": "errored", "error": error},
+            "expired": {"type": "expired"},
+            "cancelled": {"type": "canceled"},
+        }.get(outcome)
 
 
 class GeminiServer(BatchServer):

@@ -21,7 +21,7 @@ class Door:
 
     async def open(self, places):
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        client = httpx.AsyncClient(base_url=places.server().url, headers=headers, timeout=60)
+        client = httpx.AsyncClient(base_url=places.server.url, headers=headers, timeout=60)
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):

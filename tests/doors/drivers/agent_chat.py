@@ -1,6 +1,7 @@
-"""`POST /agent/chat`, with the whole answer as JSON. A person decides at `/agent/approvals`."""
+"""`POST /agent/chat`, with the whole answer as JSON or in events. A person decides at `/agent/approvals`."""
 
 import asyncio
+import json
 
 import httpx
 from support.serving import TOKEN
@@ -22,7 +23,7 @@ class Door:
 
     async def open(self, places):
         headers = {"Authorization": f"Bearer {TOKEN}", "Accept": self.accept}
-        client = httpx.AsyncClient(base_url=places.server().url, headers=headers, timeout=60)
+        client = httpx.AsyncClient(base_url=places.server.url, headers=headers, timeout=60)
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):
@@ -55,6 +56,45 @@ class Door:
 
     async def again(self, question):
         return (await self.ask(question)).text
+
+
+class Streamed(Door):
+    """The run's events as they come. The event `approval` says what a person is asked."""
+
+    accept = "text/event-stream"
+
+    async def ask(self, question):
+        self.text, self.calls, self.status = "", {}, "ok"
+        body = {"message": question, **self.asked}
+        async with self.client.stream("POST", "/agent/chat", json=body) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    self.see_event(json.loads(line.removeprefix("data: ")))
+        return self.seen(self.status)
+
+    def see_event(self, event):
+        name, text, metadata = event["tool_name"], event["content"], event["metadata"]
+        match event["type"]:
+            case "text":
+                self.text += text
+            case "turn_started":
+                self.text = ""
+            case "retry":
+                self.text = self.text[: -metadata["discard_chars"]]
+            case "limit" | "error" as status:
+                self.status = status
+            case "tool_call":
+                self.calls[metadata["tool_call_id"]] = Call(name, event["tool_arguments"])
+                self.begun.set()
+            case "tool_result":
+                result = NO_RESULT if metadata["is_error"] else text
+                self.calls[metadata["tool_call_id"]] = Call(name, event["tool_arguments"], result)
+
+    def interrupted(self):
+        return self.seen("interrupted")
+
+    def seen(self, status):
+        return Seen(self.text, tuple(self.calls.values()), status)
 
 
 def _call(made):

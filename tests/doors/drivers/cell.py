@@ -14,7 +14,7 @@ class Door:
     source = "magic"
 
     async def open(self, places):
-        self.kernel = places.kernel()
+        self.kernel = places.kernel
 
     def begin(self):
         """Another agent, without the messages of earlier cases."""

@@ -1,9 +1,9 @@
-"""`POST /v1/chat/completions`, by the official SDK. The client holds the conversation."""
+"""`POST /v1/chat/completions`, whole and in chunks, by the official SDK. The client holds the conversation."""
 
 import asyncio
 
 import openai
-from support.openai_answers import checked_completion
+from support.openai_answers import checked_chunk, checked_completion
 from support.serving import TOKEN
 
 from doors.cases import GIF, Seen, carried_out, run_that_ended
@@ -16,7 +16,7 @@ class Door:
     happened = staticmethod(run_that_ended)
 
     async def open(self, places):
-        client = openai.AsyncOpenAI(base_url=f"{places.server().url}/v1", api_key=TOKEN, max_retries=0)
+        client = openai.AsyncOpenAI(base_url=f"{places.server.url}/v1", api_key=TOKEN, max_retries=0)
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):
@@ -47,3 +47,23 @@ class Door:
     async def again(self, question):
         self.messages.append({"role": "user", "content": question})
         return (await self.ask()).text
+
+
+class Streamed(Door):
+    async def ask(self):
+        self.text, status = "", "error"
+        try:
+            made = await self.client.chat.completions.create(model="nbagent", messages=self.messages, stream=True)
+            async for chunk in made:
+                (choice,) = checked_chunk(chunk.to_dict()).choices
+                assert choice.delta.tool_calls is None
+                self.text += choice.delta.content or ""
+                if self.text == "I wait.":
+                    self.begun.set()
+                status = STATUSES[choice.finish_reason] if choice.finish_reason else status
+        except openai.APIError:
+            return Seen(status="error")
+        return Seen(self.text, status=status)
+
+    def interrupted(self):
+        return Seen(self.text, status="interrupted")

@@ -1,10 +1,10 @@
-"""`POST /v1/responses`, by the official SDK. The server holds the conversation."""
+"""`POST /v1/responses`, whole and in events, by the official SDK. The server holds the conversation."""
 
 import asyncio
 import json
 
 import openai
-from support.openai_answers import checked_response
+from support.openai_answers import checked_event, checked_response
 from support.serving import TOKEN
 
 from doors.cases import GIF, NO_RESULT, Call, Seen, carried_out, run_that_ended
@@ -19,7 +19,7 @@ class Door:
     happened = staticmethod(run_that_ended)
 
     async def open(self, places):
-        client = openai.AsyncOpenAI(base_url=f"{places.server().url}/v1", api_key=TOKEN, max_retries=0)
+        client = openai.AsyncOpenAI(base_url=f"{places.server.url}/v1", api_key=TOKEN, max_retries=0)
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):
@@ -47,6 +47,23 @@ class Door:
 
     async def again(self, question):
         return (await self.ask(question)).text
+
+
+class Streamed(Door):
+    async def made(self, asked):
+        self.text, self.calls = "", []
+        async for event in await self.client.responses.create(**asked, stream=True):
+            checked_event(event.to_dict())
+            if event.type == "response.output_text.delta":
+                self.text += event.delta
+            elif event.type == "response.mcp_call_arguments.done":
+                self.calls.append(json.loads(event.arguments))
+                self.begun.set()
+        assert self.text == event.response.output_text
+        return event.response
+
+    def interrupted(self):
+        return Seen(self.text, tuple(Call("wait", each) for each in self.calls), "interrupted")
 
 
 def seen(response):

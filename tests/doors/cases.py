@@ -18,7 +18,7 @@ from nbagent.errors import AuthenticationError
 GIF = "R0lGODlhAQABAAAAACw="
 PICTURE = {"type": "image", "media_type": "image/gif", "data": GIF}
 #: Is asked after each case, in the same conversation; and what a door asks whose agent is in another process.
-AFTER, TELL = "And now?", "What happened?"
+AFTER, TELL, WAITS = "And now?", "What happened?", "Does it wait?"
 #: Stands for what a door tells of a call that failed, was denied or was interrupted.
 NO_RESULT = "no result"
 
@@ -181,6 +181,8 @@ def _turn(messages: list[Any], functions: Any) -> Any:
     questions = [place for place, each in enumerate(messages) if each.role == "user" and each.text != TELL]
     if messages[-1].text == TELL:
         return json.dumps(RUNS.get_nowait())
+    if messages[-1].text == WAITS:
+        return str(WAITING.is_set())
     asked = messages[questions[-1]].text
     if AFTER in asked:
         return f"question {len(questions)}"
@@ -200,7 +202,7 @@ def _note(trace: Any, event: Any) -> None:
     if event.type not in ("done", "error", "interrupted"):
         return
     run = trace.runs.iloc[-1]
-    if run["prompt"] in (AFTER, TELL) or run["status"] == "running":
+    if run["prompt"] in (AFTER, TELL, WAITS) or run["status"] == "running":
         return
     calls = trace.tool_calls
     approvals = calls[calls["run_id"] == run["run_id"]]["approval"].tolist()

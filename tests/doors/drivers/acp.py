@@ -9,7 +9,7 @@ import acp
 from acp import schema
 from support.acp_editor import edited
 
-from doors.cases import GIF, NO_RESULT, TELL, Call, Seen
+from doors.cases import GIF, NO_RESULT, TELL, WAITS, Call, Seen
 
 TESTS = str(Path(__file__).parents[2])
 APP = f"import sys\nsys.path.insert(0, {TESTS!r})\nfrom doors.cases import agent\nagent = agent()\n"
@@ -30,9 +30,9 @@ class Door:
         blocks = [acp.text_block(case.question), *[acp.image_block(GIF, "image/gif")] * case.draws]
         asking = asyncio.create_task(self.ask(blocks))
         if case.does == "interrupt":
-            while not self.editor.of(schema.ToolCallProgress):
-                await self.editor.told.wait()
-                self.editor.told.clear()
+            other = (await self.client.new_session(cwd="/")).session_id
+            while not self.editor.text(other).endswith("True"):
+                await self.client.prompt(session_id=other, prompt=[acp.text_block(WAITS)])
             await self.client.cancel(session_id=self.session)
         status = await asking
         ended = {each.tool_call_id: each for each in self.editor.of(schema.ToolCallProgress)}
@@ -40,7 +40,7 @@ class Door:
         blocks = [each.content for each in self.editor.of(schema.AgentMessageChunk)]
         blocks += [block for each in ended.values() for block in _blocks(each)]
         images = [block.data for block in blocks if block.type == "image"]
-        return Seen(self.editor.text(), tuple(told), status, tuple(images))
+        return Seen(self.editor.text(self.session), tuple(told), status, tuple(images))
 
     async def ask(self, blocks):
         self.editor.updates.clear()
@@ -55,7 +55,7 @@ class Door:
 
     async def again(self, question):
         await self.ask([acp.text_block(question)])
-        return self.editor.text()
+        return self.editor.text(self.session)
 
 
 def _blocks(update):

@@ -16,11 +16,10 @@ class Editor(acp.Client):
 
     def forget(self):
         self.updates, self.asked, self.answers = [], [], []
-        self.told, self.is_asked = asyncio.Event(), asyncio.Event()
+        self.is_asked = asyncio.Event()
 
     async def session_update(self, session_id, update, **_):
         self.updates.append((session_id, update))
-        self.told.set()
 
     async def request_permission(self, session_id, tool_call, options, **_):
         self.asked.append((tool_call, options))

@@ -160,7 +160,8 @@ class Kernel:
 
     def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
         """Queue a cell, with this id in its notebook, and return at once."""
-        content = {"code": code, "store_history": True, "allow_stdin": allow_stdin, "stop_on_error": False}
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        content |= {"allow_stdin": allow_stdin, "stop_on_error": False}
         metadata = {"cellId": cell_id} if cell_id else {}
         message = self.client.session.msg("execute_request", content, metadata=metadata)
         self.client.shell_channel.send(message)

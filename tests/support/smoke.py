@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import nbagent
@@ -56,10 +57,6 @@ def try_plain() -> None:
     assert shell.user_ns["_agent"].content == "It is 42."
 
 
-def try_local() -> None:
-    assert Agent("local").chat_sync("Hello").content  # `nbagent pull` has fetched the model
-
-
 def try_plot() -> None:
     os.environ.setdefault("MPLBACKEND", "agg")
     assert asked().trace.timeline().patches
@@ -74,14 +71,6 @@ def try_parquet() -> None:
 def try_explore() -> None:
     shell_with_nbagent()
     assert asked().trace.explore() is not None
-
-
-def try_otel() -> None:
-    scripted_agent().trace.to_otel(NOBODY).stop()
-
-
-def try_mcp() -> None:
-    nbagent.MCPServer(f"{NOBODY}/mcp")
 
 
 def try_rss() -> None:
@@ -104,10 +93,8 @@ def try_redis() -> None:
     from nbagent.errors import StoreError
     from nbagent.server.conversations.redis import RedisStore
 
-    try:
+    with suppress(StoreError):  # nobody is there
         asyncio.run(RedisStore("redis://127.0.0.1:9").open())
-    except StoreError:  # nobody is there
-        return
 
 
 def try_acp() -> None:
@@ -130,9 +117,13 @@ def try_dask() -> None:
         assert answers.answer.tolist() == ["yes", "yes"]
 
 
-#: What each extra brings.
-FEATURES: dict[str, Callable[[], None]] = {
-    name.removeprefix("try_"): function for name, function in globals().items() if name.startswith("try_")
+#: What each extra brings. For "local", `nbagent pull` has fetched the model.
+FEATURES: dict[str, Callable[[], object]] = {
+    "plain": try_plain,
+    "local": lambda: Agent("local").chat_sync("Hello"),
+    "otel": lambda: scripted_agent().trace.to_otel(NOBODY).stop(),
+    "mcp": lambda: nbagent.MCPServer(f"{NOBODY}/mcp"),
+    **{name[4:]: function for name, function in globals().items() if name.startswith("try_")},
 }
 
 

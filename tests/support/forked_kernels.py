@@ -24,18 +24,42 @@ from types import SimpleNamespace
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 #: What many kernels import sooner or later. It must start no threads, and not read what differs between tests.
-MODULES = """
-pandas matplotlib.figure markdown_it.main genai_prices.data debugpy
-nbagent.notebook.extension nbagent.notebook.panel.panel nbagent.batch.accessor
-nbagent.core.json_schema nbagent.functions.validation nbagent.functions.schema.function_schema nbagent.trace.columns
-nbagent.providers.routing.composite nbagent.providers.local.server nbagent.providers.prompting.provider
-nbagent.providers.vendors.openai nbagent.providers.vendors.claude nbagent.providers.vendors.gemini
-nbagent.providers.vendors.local nbagent.providers.vendors.scripted
-openai.resources.chat openai.resources.responses
-httpx2 httpx_aiohttp.httpx2 httpcore2 h11 truststore anyio._backends._asyncio
-llmock.pytest_plugin llmock.testing llmock.main
-uvicorn.main uvicorn.protocols.http.httptools_impl websockets.server
-""".split()
+MODULES = [
+    "pandas",
+    "matplotlib.figure",
+    "markdown_it.main",
+    "genai_prices.data",
+    "debugpy",
+    "nbagent.notebook.extension",
+    "nbagent.notebook.panel.panel",
+    "nbagent.batch.accessor",
+    "nbagent.core.json_schema",
+    "nbagent.functions.validation",
+    "nbagent.functions.schema.function_schema",
+    "nbagent.trace.columns",
+    "nbagent.providers.routing.composite",
+    "nbagent.providers.local.server",
+    "nbagent.providers.prompting.provider",
+    "nbagent.providers.vendors.openai",
+    "nbagent.providers.vendors.claude",
+    "nbagent.providers.vendors.gemini",
+    "nbagent.providers.vendors.local",
+    "nbagent.providers.vendors.scripted",
+    "openai.resources.chat",
+    "openai.resources.responses",
+    "httpx2",
+    "httpx_aiohttp.httpx2",
+    "httpcore2",
+    "h11",
+    "truststore",
+    "anyio._backends._asyncio",
+    "llmock.pytest_plugin",
+    "llmock.testing",
+    "llmock.main",
+    "uvicorn.main",
+    "uvicorn.protocols.http.httptools_impl",
+    "websockets.server",
+]
 #: What matplotlib reads when it is imported; kernels set it where nobody else has.
 BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 

@@ -187,7 +187,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "sent", "path", "wanted"), REFUSED, ids=str)
+@pytest.mark.parametrize(
+    ("annotation", "sent", "path", "wanted"), REFUSED, ids=lambda value: str(value).partition(" at 0x")[0]
+)
 def test_refusals(annotation, sent, path, wanted):
     (line,) = errors(taking(annotation), {"value": sent})
     assert line.startswith(f"{path}: ")

@@ -1,4 +1,4 @@
-"""Whether a function's CPU time grows with the size of a text, as n log n does, or with its square; and its bound."""
+"""Whether a function's CPU time grows with the size of a text, as n log n does, or with its square."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Callable
 SHORT, TIMES = 1_500, 8
 #: A square grows 64 times. CPU seconds that say nothing are forgiven.
 MOST, FORGIVEN_S = 3 * TIMES, 0.05
-#: No second of CPU for 100 kB: three, on a slow or busy machine.
-SIZE, MOST_S = 100_000, 3.0
 
 
 def grows_with_square(function: Callable[[str], object], pattern: str) -> str:
@@ -22,14 +20,6 @@ def grows_with_square(function: Callable[[str], object], pattern: str) -> str:
         if after <= MOST * before + FORGIVEN_S:
             return ""
     return f"{pattern!r}: {after / before:.0f} times as long for {TIMES} times the text ({after:.2f} s)"
-
-
-def takes_seconds(function: Callable[[str], object], pattern: str, before: str = "", after: str = "") -> str:
-    """How long 100 kB of a repeated pattern took, if that is too long; else an empty text."""
-    text = before + pattern * (SIZE // len(pattern)) + after
-    taken = _cpu_s(function, text)
-    is_slow = taken > MOST_S and _cpu_s(function, text) > MOST_S
-    return f"{pattern!r}: {taken:.1f} s for {SIZE} characters" if is_slow else ""
 
 
 def _cpu_s(function: Callable[[str], object], text: str) -> float:

@@ -107,10 +107,10 @@ class Talk:
                 self.retried.append(event.metadata["error"])
         return stream.result()
 
-    async def fails(self, error, message=QUESTION):
+    async def fails(self, error):
         """Ask, and get an error that says who failed and what to do."""
         with pytest.raises(error) as caught:
-            await self.ask(message)
+            await self.ask()
         failure, provider = caught.value, self.agent.provider
         assert type(failure) is error
         assert str(failure).startswith(f"{provider.vendor} {provider.model_name}: ")

@@ -80,16 +80,6 @@ def mean_by(column: str, group: str) -> dict:
     """Mean of a column for each value of a group."""
     return {{"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}}
 '''
-#: A model that goes on after a tool once the file `gate` exists.
-GATED = """
-import asyncio, os
-class Gated(ScriptedProvider):
-    async def stream(self, request):
-        while request.messages[-1].role == "tool" and not os.path.exists(gate):
-            await asyncio.sleep(0.01)
-        async for each in super().stream(request):
-            yield each
-"""
 
 
 def chromium() -> str:

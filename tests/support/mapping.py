@@ -16,10 +16,10 @@ from support.loopback import Answer, Loopback, Request, said, sse
 class RowServer(Loopback):
     """Answers each question by itself. `on_asked` is called with each question before it is answered."""
 
-    def __init__(self, on_asked: Callable[[str], object] = str) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.asked: list[str] = []
-        self.on_asked = on_asked
+        self.on_asked: Callable[[str], object] = str
 
     def answer_to(self, request: Request) -> Answer:
         question = request.json["messages"][-1]["content"]

@@ -37,9 +37,9 @@ checked_response = _checking(Response)
 checked_event = _checking(ResponseStreamEvent)
 
 
-async def events_of(turns, tools=(), question="Hello", **options):
+async def events_of(turns, tools=(), **options):
     provider = turns if not isinstance(turns, list) else ScriptedProvider(turns)
-    stream = Agent(provider, tools=list(tools)).chat_stream(question, raise_errors=False, **options)
+    stream = Agent(provider, tools=list(tools)).chat_stream("Hello", raise_errors=False, **options)
     return [event async for event in stream]
 
 

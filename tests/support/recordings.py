@@ -56,10 +56,6 @@ def expectations():
     return {item["id"]: item for item in load("dev_expected.jsonl")}
 
 
-def failed(record) -> bool:
-    return bool(expectations()[record["id"]]["error"])
-
-
 def records(api):
     found = [(record, expectations()[record["id"]]) for record in load("dev.jsonl") if record["api"] == api]
     assert len(found) > LEAST[api]
@@ -117,7 +113,7 @@ def vendor_of(record) -> str:
     return {"openai.responses": "openai", "anthropic.messages": "claude", "gemini.generateContent": "gemini"}[api]
 
 
-def make_provider(record, url, streaming, max_retries=0):
+def make_provider(record, url, streaming):
     """A provider for what was recorded, at the replay server."""
     vendor = vendor_of(record)
     url += {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
@@ -126,7 +122,7 @@ def make_provider(record, url, streaming, max_retries=0):
         options = {"openai.responses": {"model": "gpt-5", "api": "responses"}}.get(
             record["api"], {"api": "chat"} | options
         )
-    fixed = {"api_key": "no-real-key", "streaming": streaming, "max_retries": max_retries}
+    fixed = {"api_key": "no-real-key", "streaming": streaming, "max_retries": 0}
     return create_provider(vendor, base_url=url, **fixed, **options)
 
 

@@ -3,10 +3,8 @@
 import json
 
 from support.loopback import said, sse
-from support.secret_forms import forms
 
 KEY = 'sk-proj-MARKER/0123+456789"&<abcdef'
-SPELLINGS = forms(KEY)
 
 
 def chunk(**delta):
@@ -31,11 +29,4 @@ PLACES = {
     "name of a tool": lambda text: sse(called("{}", name=text), said("", "tool_calls")),
     "id of a call": lambda text: sse(called("{}", call_id=text), said("", "tool_calls")),
     "body": lambda text: json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode(),
-}
-
-#: Errors that repeat it: the answer's status and body.
-ERRORS = {
-    "refused key": lambda text: (401, json.dumps({"error": {"message": f"Wrong key {text}", "code": text}}).encode()),
-    "page": lambda text: (502, f"<html>{text}</html>".encode()),
-    "error in a stream": lambda text: (200, sse(said("It", None), {"error": {"message": text, "code": text}})),
 }

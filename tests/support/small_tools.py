@@ -30,9 +30,9 @@ def user(text):
     return LLMMessage("user", text)
 
 
-def after(call, content, is_error=False, request="What is the mean body_mass_g by species?"):
+def after(call, content, request="What is the mean body_mass_g by species?"):
     asked = LLMMessage("assistant", "", tool_calls=[call])
-    return [user(request), asked, LLMMessage("tool", content, name=call.name, tool_call_id=call.id, is_error=is_error)]
+    return [user(request), asked, LLMMessage("tool", content, name=call.name, tool_call_id=call.id)]
 
 
 CALL = FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "call_1")

@@ -81,19 +81,14 @@ def responses_stream(*items) -> bytes:
     return sse(*events, {"type": "response.completed", "response": {**whole, "usage": usage}}, done=False)
 
 
-#: Bytes: "é" is two.
-_SEGMENT = {"startIndex": 8, "endIndex": 18, "text": "Ruby 4.0.6"}
-
-
-def _grounded(*pages):
-    return {
-        "webSearchQueries": ["stable ruby"],
-        "groundingChunks": [{"web": {"uri": each["url"], "title": each["title"]}} for each in pages],
-        "groundingSupports": [{"segment": _SEGMENT, "groundingChunkIndices": list(range(len(pages)))}],
-    }
-
-
-GROUNDED = _grounded(RUBY)
+GROUNDED = {
+    "webSearchQueries": ["stable ruby"],
+    "groundingChunks": [{"web": {"uri": RUBY["url"], "title": RUBY["title"]}}],
+    "groundingSupports": [
+        # bytes: "é" is two
+        {"segment": {"startIndex": 8, "endIndex": 18, "text": "Ruby 4.0.6"}, "groundingChunkIndices": [0]}
+    ],
+}
 
 
 def gemini_stream(*parts, **candidate) -> bytes:
@@ -117,15 +112,3 @@ def openai_worked(drawn: str, made: str) -> bytes:
     cites = {**ITEMS[2], "content": [{**_ANSWER, "annotations": [_CITED, *more]}]}
     done = {"status": "completed"}
     return responses_stream(*ITEMS[:2], {**code, **done, "outputs": outputs}, {**image, **done, "result": made}, cites)
-
-
-def gemini_worked(drawn: str) -> bytes:
-    """Gemini runs code that draws an image (in Base64), and searches; the answer cites."""
-    parts = [
-        {"executableCode": {"language": "PYTHON", "code": RAN["code"]}},
-        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": RAN["printed"]}},
-        {"inlineData": {"mimeType": "image/png", "data": drawn}},
-        {"text": "Né: it Ruby 4.0.6 is."},
-    ]
-    entry = {"renderedContent": "<style>body { display: none }</style><b>stable ruby</b>"}
-    return gemini_stream(*parts, groundingMetadata={**_grounded(RUBY, NEWS, EVIL), "searchEntryPoint": entry})

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.mcp_environment import HERE, NODE
-from support.retrying import Retrying
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
@@ -72,9 +71,3 @@ def test_an_approval_is_the_clients_interrupt():
     assert decided["result"]["content"] == "Done."
     (result,) = [m for m in decided["messages"] if m.get("toolCallId") == interrupt["toolCallId"]]
     assert "deleted a" in result["content"]
-
-
-def test_a_retry_takes_back_what_was_said():
-    with served(Agent(Retrying([LLMResponse("Right.", None, "stop", {"thinking": "Right thought."})]))) as server:
-        (told,) = chat(server, {"say": "?"})
-    assert shown(told) == [("user", "?"), ("reasoning", "Right thought."), ("assistant", "Right.")]

@@ -51,16 +51,3 @@ def test_skills_over_http(skills):
         manager = ToolManager(server.url, token=TOKEN)
         assert manager.invoke_tool("calculator", {"numbers": [1, 2, 3]}).data["results"] == {"mean": 2}
         assert manager.health()["status"] == "ok"
-
-
-@pytest.mark.local_model
-def test_the_embedded_model_over_http(skills):
-    agent = Agent("local")
-    agent.use(skills)
-    with served(agent) as server:
-        question = {"message": "What is the mean of [1, 2, 3, 4, 5]?"}
-        mean = server.client().post("/agent/chat", json=question).json()
-    assert mean["success"]
-    assert mean["tool_calls"][0]["tool"] == "calculator"
-    assert mean["tool_calls"][0]["arguments"]["numbers"] == [1, 2, 3, 4, 5]
-    assert mean["meta"]["provider"] == "local"

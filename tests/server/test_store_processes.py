@@ -43,16 +43,6 @@ async def test_processes_take_turns_of_one_conversation(shared_place, store):
     assert (await store.spent(OWNER)).tokens == 40
 
 
-async def test_the_turn_of_a_process_that_was_killed_goes_to_the_next(shared_place, store):
-    with turn_taker("hold", shared_place, "c1", lease_s=0.5) as process:
-        assert process.stdout.readline() == "holding\n"
-        waiting = asyncio.create_task(add_turn(store, "c1", "next"))
-        process.kill()
-        process.wait()
-        await waiting
-    assert await questions(store, "c1") == ["next"]
-
-
 async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(shared_place, store):
     with turn_taker("hold", shared_place, "c1", lease_s=0.5) as process:
         assert process.stdout.readline() == "holding\n"

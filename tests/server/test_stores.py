@@ -6,7 +6,7 @@ import time
 import pytest
 
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.errors import ConfigurationError, StoreError, TurnLostError
+from nbagent.errors import ConfigurationError, TurnLostError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import Answer, Approval, Decision, Lease, Spent
 
@@ -216,16 +216,6 @@ async def test_a_long_turn_keeps_its_lease(place):
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_repeated_request_gets_the_first_answer(store):
-    first = Answer("key", "fingerprint", '{"response": "ü"}')
-    async with store.request(ANNA, "key") as found:
-        assert found is None
-        await add_turn(store, "c1", answer=first)
-    async with store.request(ANNA, "key") as found:
-        assert found == first
-    assert await store.answer(ANNA, "other") is None
-
-
 async def test_a_request_repeated_meanwhile_waits_for_the_first_answer(store):
     async def repeat():
         async with store.request(ANNA, "key") as found:
@@ -293,15 +283,6 @@ async def test_an_approval_that_nobody_decides_expires(store):
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_store_that_is_not_open_says_so(shared_place):
-    store = open_store(shared_place)
-    with pytest.raises(StoreError, match="open"):
-        await store.get(ANNA, "c1")
-    await store.open()
-    await store.aclose()
-    await store.aclose()
 
 
 def test_times_are_positive():

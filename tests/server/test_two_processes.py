@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
@@ -109,20 +108,6 @@ def test_a_conversation_goes_on_in_either_process(both):
     counted = [connection.client.get("/metrics").text for connection in both]
     first, second = ([line for line in text.splitlines() if line.startswith("nbagent_runs")] for text in counted)
     assert first == second != []
-
-
-def test_turns_of_one_conversation_never_interleave(both):
-    def ask(connection):
-        questions = [f"question {number} to {connection.pid}" for number in range(12)]
-        assert [connection.ask(question, "c1") for question in questions] == questions
-        return questions
-
-    with ThreadPoolExecutor(2) as threads:
-        asked = list(threads.map(ask, both))
-    messages = messages_of(both[0], "c1")
-    turns = list(zip(messages[::2], messages[1::2], strict=True))
-    assert sorted(question["content"] for question, _ in turns) == sorted(asked[0] + asked[1])
-    assert all(answer["content"].endswith(f": {question['content']}") for question, answer in turns)
 
 
 def test_an_approval_that_waits_in_one_process_is_decided_through_the_other(both):

@@ -73,17 +73,6 @@ async def test_tokens_per_minute_count_what_was_used(new):
 
 
 @virtually
-async def test_the_strictest_map_counts_while_it_runs(new):
-    admission = new()
-    with admission.limited(60, None):
-        with admission.limited(600, None):
-            assert (await times_of(admission, 10))[-1] == pytest.approx(9, abs=LATE_S + 1e-6)
-        waiting = asyncio.create_task(times_of(admission, 100))
-        await asyncio.sleep(5)
-    assert (await waiting)[-1] == pytest.approx(14, abs=1.1), "who waits goes on when the limit ends"
-
-
-@virtually
 async def test_after_a_refusal_all_wait_together_and_then_half_as_many_go(new):
     admission = new()
     places = await taken(admission, 8)

@@ -9,7 +9,6 @@ import pytest
 
 from nbagent import Agent, ScriptedProvider, Trace
 from nbagent.core.atomic_files import atomic_write, atomic_write_folder
-from nbagent.errors import ConfigurationError
 
 
 def save_conversation(path):
@@ -51,16 +50,6 @@ def test_a_new_file_has_the_permissions_that_the_user_gives_to_new_files(name, t
     (tmp_path / "mine").touch()
     (tmp_path / "folder").mkdir()
     assert mode(tmp_path / name) == mode(tmp_path / ("folder" if name == "t.parquet" else "mine"))
-
-
-def test_what_is_not_a_file_is_not_replaced(tmp_path):
-    os.mkfifo(tmp_path / "talk.json")
-    with pytest.raises(ConfigurationError, match=r"talk\.json.*not a file"):
-        save_conversation(tmp_path / "talk.json")
-    (tmp_path / "t.parquet").write_text("mine")
-    with pytest.raises(ConfigurationError, match=r"t\.parquet.*not a folder"):
-        Trace().save(tmp_path / "t.parquet")
-    assert (tmp_path / "t.parquet").read_text() == "mine"
 
 
 KILLED = """

@@ -31,13 +31,3 @@ async def test_every_event_of_a_child_in_order():
     assert child.trace.runs["parent_tool_call_id"].tolist() == ids.tolist()
     places = [seen.index(event) for event in seen if event.type in ("tool_started", "tool_result")]
     assert places[0] < seen.index(told[0]) < seen.index(told[-1]) < places[1]
-
-
-async def test_children_of_children_are_told_through_their_parents():
-    inner = answering("Deep.")
-    middle, _ = asking(inner.as_tool("ask", "Asks."))
-    agent, seen = asking(middle.as_tool("ask", "Asks."))
-    await agent.chat("Start")
-    deep = [each.event.event for each in seen if each.type == "child" and each.event.type == "child"]
-    assert [each.type for each in deep][-1] == "done"
-    assert deep[-1].content == "Deep."

@@ -40,9 +40,3 @@ def test_chat_completions_messages_are_understood():
 )
 def test_arguments_as_vendors_send_them(text, expected):
     assert parse_arguments(text) == expected
-
-
-def test_a_message_is_shown_in_short():
-    drawn = LLMMessage("tool", [{"type": "image", "media_type": "image/png", "data": "eA==" * 10_000}], name="draw")
-    assert repr(drawn) == "LLMMessage('tool', '[image: image/png]', name='draw')"
-    assert len(repr(LLMMessage("tool", "x" * 20_000, provider_extras={"blocks": ["y" * 20_000]}))) < 800

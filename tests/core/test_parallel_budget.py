@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import threading
 
 import pytest
 
@@ -87,23 +86,6 @@ async def test_without_a_need_nobody_waits():
     assert (await agent.chat("go")).status == "ok"
     assert leads.most_under_way == 6
     assert workers.most_under_way > 4
-
-
-def test_threads_take_turns_too():
-    """Tools that ask on threads of their own, each with an event loop of its own."""
-    together = threading.Barrier(4, timeout=60)
-
-    def ask(question: str) -> str:
-        """Ask a worker."""
-        together.wait()
-        return asyncio.run(Agent(workers).chat(question)).status
-
-    chance = random.Random(2)
-    workers = Paced(lambda messages, functions: answer("done", LARGEST), chance)
-    boss = ScriptedProvider(lambda messages, functions: answer("", LARGEST, *asks("ask", 4)))
-    result = Agent(boss, tools=[ask], limits=Limits(max_total_tokens=2 * LARGEST + 1)).chat_sync("go")
-    assert result.usage.total_tokens == 3 * LARGEST
-    assert sorted(call["result"] for call in result.function_calls) == ["limit", "limit", "ok", "ok"]
 
 
 async def test_an_answer_does_not_wait_for_one_that_its_reader_has_not_read_to_the_end():

@@ -121,16 +121,6 @@ def test_errors_name_what_is_not_an_image(value, says):
         content_parts(["look", value])
 
 
-def test_parts():
-    png = image_part(file())
-    others = [{"type": "image", "url": "https://example.org/cat.png"}, {"type": "text", "text": "a"}]
-    others.append({"type": "image", "media_type": "image/heic", "data": "AAAA"})  # some vendors take more formats
-    assert content_parts([*others, {"type": "input_audio", "more": 1}]) == [*others, {"type": "input_audio", "more": 1}]
-    assert image_part({"type": "image", "url": f"data:image/jpeg;base64,{png['data']}"}) == png, "by its first bytes"
-    for data in (png["data"], file()):
-        assert image_part({"type": "image", "data": data}) == png
-
-
 def test_accepted_messages_with_images():
     png, text = image_part(file()), {"type": "text", "text": "What is this?"}
     ready = LLMMessage("user", [text, png])

@@ -79,24 +79,6 @@ def test_a_message_is_edited_in_place():
     assert context.messages[1].text == "another question"
 
 
-def test_editing_to_the_same_content_changes_nothing():
-    context = ContextManager()
-    context.add_message(before := LLMMessage("assistant", "hm", provider_extras={"vendor": "claude"}))
-    context.edit(0, "hm")
-    assert context.messages[0] is before
-    context.edit(0, "aha")
-    assert context.messages[0].provider_extras is None
-
-
-def test_errors_name_a_missing_message():
-    context = filled(2)
-    for change in (context.pin, lambda message: context.edit(message, "x")):
-        with pytest.raises(ValueError, match="user message is not in the history"):
-            change(LLMMessage("user", "question 0"))
-        with pytest.raises(IndexError, match="no message 99: the history has 7"):
-            change(99)
-
-
 def test_errors_name_wrong_limits_and_strategies():
     with pytest.raises(ValueError, match="strategy: .*'forget'"):
         ContextManager(max_messages=2, strategy="forget")

@@ -117,12 +117,3 @@ def test_any_history_becomes_valid_and_stays_valid(runs):
         cut = len(once)
         more = random_history(rng)
         assert repair(once + more, valid=cut) == repair(once + more), "the short cut must give the same"
-
-
-def test_an_id_used_in_an_earlier_answer_changes_together_with_its_result():
-    turn = [asks("call_0"), gives("call_0")]
-    repaired = repair([LLMMessage("user", "q"), *turn, *turn])
-    first, second = (message.tool_calls[0].id for message in repaired if message.tool_calls)
-    assert (first, second == first) == ("call_0", False)
-    assert [message.tool_call_id for message in repaired if message.role == "tool"] == [first, second]
-    assert repair(repaired) == repaired

@@ -48,11 +48,3 @@ def test_a_run_that_fails_or_asks_nothing_leaves_the_old_turn(agent):
     with pytest.raises(ConfigurationError, match="empty"):
         ask(agent, " ", before[1]).result()
     assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True))
-
-
-def test_a_question_that_has_gone_is_not_replaced(agent):
-    gone = agent.undo()[0]
-    ask(agent, "four", gone)
-    assert texts(agent)[-2:] == ["four", "6 read"]
-    with pytest.raises(ConfigurationError, match="conversation_history"):
-        agent.chat_stream("x", replaces="two")

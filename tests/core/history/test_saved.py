@@ -52,18 +52,6 @@ def test_a_given_system_prompt_wins_over_the_file(agent, tmp_path):
     assert other.conversation_history[1:] == HISTORY[1:]
 
 
-async def test_ids_come_back_if_they_are_asked_for(tmp_path):
-    agent = Agent(ScriptedProvider(["yes", "no"]))
-    await agent.chat("first?")
-    agent.context.edit(1, "well")
-    agent.save(tmp_path / "talk.json")
-    ids = [message.message_id for message in agent.conversation_history]
-    assert [bool(each) for each in ids] == [True, False]
-    assert [message.message_id for message in saved.load_all(tmp_path / "talk.json").messages] == ids
-    loaded = Agent.load(tmp_path / "talk.json", "scripted").conversation_history
-    assert [message.message_id for message in loaded] == [None, None]  # a trace may have these ids already
-
-
 async def test_branches_share_the_messages_that_they_shared(tmp_path):
     agent = Agent(ScriptedProvider(lambda messages, tools: messages[-1].text.upper()))
     await agent.chat("one")
@@ -82,20 +70,6 @@ async def test_branches_share_the_messages_that_they_shared(tmp_path):
     assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 questions"] * 2
 
 
-def test_wrong_branches_are_named(agent, tmp_path):
-    path = tmp_path / "talk.json"
-    saved.save(path, agent.conversation_history, "m", branches=agent.context.branches)
-    data, branch = json.loads(path.read_text()), {"conversation": "c", "branch": None, "used": 1, "messages": [9]}
-    for change, problem in (
-        ({"here": 2}, "here: expected the place of a branch, got 2"),
-        ({"branches": [branch]}, "there is no message 9"),
-        ({"branches": [{}]}, "0.conversation: Field required"),
-    ):
-        path.write_text(json.dumps(data | change))
-        with pytest.raises(ConfigurationError, match=problem):
-            saved.load_all(path)
-
-
 def test_an_incomplete_history_is_repaired(agent, tmp_path):
     del agent.conversation_history[3:]
     agent.save(tmp_path / "talk.json")
@@ -108,10 +82,8 @@ def test_an_incomplete_history_is_repaired(agent, tmp_path):
         (None, "No such file"),
         ("", "is not a saved conversation: Expecting value"),
         ("[]", "is not a saved conversation.*agent.save"),
-        ("[" * 100_000, "not a saved conversation.*recursion"),
         ('{"format": "nbagent conversation", "version": 9}', "version 9 of the format.*Update nbagent"),
         ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
-        ('{"format": "nbagent conversation", "version": 1, "messages": 5}', "talk.json"),
     ],
 )
 def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):

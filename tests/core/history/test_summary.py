@@ -45,32 +45,11 @@ async def test_a_summary_spends_the_budget_of_its_run():
     assert results[2].usage.total_tokens >= 5_000
 
 
-async def test_a_summary_is_summarised_again():
-    agent, asked = agent_of([f"answer {n}" for n in range(9)], max_messages=4)
-    for number in range(6):
-        await agent.chat(f"question {number}")
-    again = [messages[1].text for messages, _ in asked if messages[0].text == PROMPT][1]
-    assert again.startswith(f"User: {SUMMARY}\nUser: question")
-
-
-async def a_long_turn(earlier):
-    """An agent that took eight steps for its last question and had to summarise in between."""
-
-    def step() -> str:
-        """One step."""
-        return "done"
-
-    steps = [FunctionCall("step", {}, f"c{number}") for number in range(8)]
-    agent, asked = agent_of([f"answer {number}" for number in range(earlier)] + steps + ["after all"], max_messages=6)
-    agent.register_function("step", "One step.", step)
-    for number in range(earlier):
-        await agent.chat(f"question {number}")
-    await agent.chat("the long one")
-    return agent, asked
-
-
 async def test_the_summary_of_a_long_turns_beginning_follows_its_question():
-    agent, asked = await a_long_turn(earlier=0)
+    steps = [FunctionCall("step", {}, f"c{number}") for number in range(8)]
+    agent, asked = agent_of([*steps, "after all"], max_messages=6)
+    agent.register_function("step", "One step.", lambda: "done")
+    await agent.chat("the long one")
     history = agent.conversation_history
     assert [m.text for m in history[1:3]] == ["the long one", SUMMARY]
     assert [m.is_summary for m in history].count(True) == 1
@@ -78,14 +57,6 @@ async def test_the_summary_of_a_long_turns_beginning_follows_its_question():
     assert again.startswith(f"User: {SUMMARY}\nAssistant calls step({{}})")
     assert agent.undo()[0].text == "the long one"
     assert [m.text for m in agent.conversation_history] == ["Hi."]
-
-
-async def test_turns_before_a_long_turn_get_their_own_summary_which_undo_keeps():
-    agent, _ = await a_long_turn(earlier=2)
-    assert [m.text for m in agent.conversation_history[:4]] == ["Hi.", SUMMARY, "the long one", SUMMARY]
-    agent.undo()
-    assert [m.text for m in agent.conversation_history] == ["Hi.", SUMMARY]
-    assert agent.undo() == []
 
 
 def test_the_transcript_shows_calls_results_and_long_texts():

@@ -72,20 +72,6 @@ def test_a_question_that_is_asked_differently_begins_a_branch_and_the_other_goes
     assert messages.loc["second", "parent_id"] == before[2].message_id
 
 
-def test_versions_stand_where_branches_part_in_the_order_in_which_they_were_asked(agent):
-    fork(agent, "second", 1)
-    step(agent, 1, -1)
-    fork(agent, "third", 2)
-    fork(agent, "zweitens", 1)
-    assert places(agent) == ["1/1", "3/3"]
-    step(agent, 1, -2)
-    assert asked(agent) == ["one", "two", "third"], "the branch that was used last"
-    fork(agent, "first", 0)
-    step(agent, 0, -1)
-    agent.context.pin(2)
-    assert places(agent) == ["1/2", "1/3", "2/2"], "the pinned message is another object"
-
-
 def test_a_branch_that_fails_or_asks_nothing_is_none(agent):
     before, branch = list(agent.conversation_history), agent.context.branch
     with pytest.raises(RuntimeError):

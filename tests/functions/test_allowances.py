@@ -68,22 +68,3 @@ async def test_what_was_allowed_is_described_and_taken_back():
     executor.allowances.take_back(func)
     assert executor.allowances.describe(func) == ""
     assert (await run(executor, "wipe", rows=1)).denied
-
-
-async def test_a_function_that_is_changed_in_place_is_asked_about_again():
-    """As autoreload changes it: the object is the same."""
-    questions, runs = [], []
-
-    def wipe(rows: float):
-        runs.append("to the bin")
-
-    def shred(rows: float):
-        runs.append("for ever")
-
-    executor = executor_of(wipe, options=OPTIONS, approver=allowing(questions))
-    await run(executor, "wipe", rows=1)
-    await run(executor, "wipe", rows=2)
-    wipe.__code__ = shred.__code__
-    await run(executor, "wipe", rows=3)
-    assert questions == [1, 3]
-    assert runs == ["to the bin", "to the bin", "for ever"]

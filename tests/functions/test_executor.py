@@ -87,13 +87,6 @@ async def test_generators_are_exhausted():
         assert await executor.execute(name, {"n": 3}) == [0, 1, 2]
 
 
-async def test_a_restricted_executor():
-    executor = executor_of(add, failing).with_options(only=["add"])
-    assert [function["name"] for function in executor.list_functions()] == ["add"]
-    with pytest.raises(UnknownToolError):
-        await executor.execute("failing")
-
-
 async def test_long_results_are_cut_for_the_model_but_not_in_the_value():
     outcome = await run(executor_of(lambda: "x" * 5000, max_result_chars=1000))
     assert len(outcome.content) <= 1000

@@ -1,9 +1,6 @@
 """What the executor does besides calling the function: retries, cache, approval, hooks."""
 
-import asyncio
 import datetime as dt
-import functools
-import threading
 import time
 import types
 
@@ -13,7 +10,6 @@ from support.tool_runs import executor_of, run
 from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider, outside
 from nbagent.errors import ToolDeniedError
 from nbagent.functions import executor as executor_module
-from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.registry import FunctionRegistry
 
 # -- retries and the cache --------------------------------------------------------------------------------------------
@@ -53,15 +49,6 @@ async def test_the_cache(monkeypatch):
     executor.registry.register("tool", "", lambda a: calls.append("new"), cache_ttl=60)
     await run(executor, a=1)
     assert calls == [1, 2, 3, 3, 1, "new"]
-
-
-async def test_a_cached_result_belongs_to_one_function():
-    """Two partials, or methods of two objects, may have the same source."""
-    registry = FunctionRegistry()
-    executor = ToolExecutor(registry)
-    for number in (1, 2):
-        registry.register("tool", "", functools.partial(lambda n: n, number), cache_ttl=60)
-        assert await executor.execute("tool") == number
 
 
 async def test_what_depends_on_who_asks_is_not_cached():
@@ -157,13 +144,6 @@ async def test_without_an_approver_the_call_is_denied():
         await executor.execute("delete")
 
 
-async def test_a_sync_approver_may_block():
-    both = threading.Barrier(2)
-    executor = executor_of(delete, options={"approve": True}, approver=lambda *_: both.wait(30) >= 0)
-    outcomes = await asyncio.gather(run(executor, "delete"), run(executor, "delete"))
-    assert [outcome.approval for outcome in outcomes] == ["approved", "approved"]
-
-
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
@@ -213,18 +193,6 @@ async def test_the_question_shows_the_arguments_after_validation():
     assert asked == [{"amount": amount, "day": "2026-03-01"} for amount in (1000, 7)]
     assert not (await run(executor, "pay", amount="many", day="2026-03-01")).args_valid
     assert len(asked) == 2  # nobody is asked about wrong arguments
-
-
-async def test_an_approver_gets_a_copy():
-    def approver(call, definition):
-        call.arguments["keys"].append("b")
-        return True
-
-    def remove(keys: list[str]) -> str:
-        return ",".join(keys)
-
-    outcome = await run(executor_of(remove, options={"approve": True}, approver=approver), "remove", keys=["a"])
-    assert (outcome.content, outcome.call.arguments) == ("a", {"keys": ["a"]})
 
 
 @pytest.mark.parametrize(("approve", "runs"), [(True, 1), (False, 3)])

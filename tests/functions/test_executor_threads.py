@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import math
 import subprocess
 import sys
 import threading
@@ -55,15 +54,6 @@ async def test_the_time_limit_of_an_async_tool():
         "Error: slow did not return within 0.05 s. @tool(timeout=60) or Limits(tool_seconds=60) gives it more time."
     )
     assert begun == ended == [True]  # it was not tried again
-
-
-async def test_no_time_limit():
-    async def slow():
-        await asyncio.sleep(0.1)
-        return "done"
-
-    executor = executor_of(slow, timeout=0.05, options={"timeout": math.inf})
-    assert (await run(executor, "slow")).value == "done"
 
 
 @pytest.fixture
@@ -130,36 +120,6 @@ def test_main_thread_tools_run_in_the_main_thread():
     assert run_sync(run(executor_of(on_which_thread), "on_which_thread")).value is False
 
 
-def test_a_main_thread_tool_fails_if_nobody_serves_the_main_thread():
-    executor = executor_of(on_which_thread, options={"main_thread": True})
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(run(executor, "on_which_thread"))))
-    thread.start()
-    thread.join()
-    assert outcomes[0].is_error
-    assert outcomes[0].content.startswith("Error: on_which_thread must run on the main thread: ")
-
-
-async def test_an_endless_generator_is_stopped_with_its_call():
-    stopped = threading.Event()
-
-    def count():
-        try:
-            while True:
-                yield time.sleep(0.001)
-        finally:
-            stopped.set()
-
-    async def count_without_waiting():
-        for number in itertools.count():
-            yield number
-
-    executor = executor_of(count, count_without_waiting, timeout=0.05)
-    for name in executor.registry.names():
-        assert "did not return within" in (await run(executor, name)).content
-    assert await asyncio.to_thread(stopped.wait, 60)
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async):
     monkeypatch.setattr(executor_module, "MAX_ITEMS", 100)
@@ -177,23 +137,3 @@ async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async
         outcome = await run(executor_of(tool), tool.__name__, row=row)
         assert outcome.is_error
         assert told in outcome.content
-
-
-async def test_a_result_that_takes_long_to_show_does_not_delay_the_run():
-    """A lazy query runs when it is shown."""
-    shown = threading.Event()
-
-    class Lazy:
-        def __repr__(self):
-            shown.wait(30)
-            return "rows"
-
-    async def query():  # not in a thread, which might start late
-        return Lazy()
-
-    try:
-        outcome = await run(executor_of(query, timeout=0.05), "query")
-    finally:
-        shown.set()
-    assert not outcome.is_error
-    assert outcome.content == "<Lazy, which took too long to show>"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import agents
 import pytest
-from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, InjectedToolArg, ToolException
 from langchain_core.tools import tool as langchain_tool
 from pydantic import BaseModel, Field
 from pydantic_ai import ModelRetry, RunContext
@@ -80,15 +80,6 @@ async def test_a_subclass_and_what_it_raises():
     assert "nothing to reverse" in call["result"]
     call, _, _ = await called(Reversed(handle_tool_error=True), text="")
     assert call["result"] == "nothing to reverse"
-
-
-async def test_one_from_a_json_schema_with_an_artifact():
-    schema = {"type": "object", "properties": {"x": {"type": "integer", "title": "X"}}, "required": ["x"]}
-    options = {"args_schema": schema, "response_format": "content_and_artifact"}
-    made = StructuredTool.from_function(lambda x: (f"<{x}>", [x]), name="wrap", description="Wrap.", **options)
-    call, offered, _ = await called(made, x=3)
-    assert call["result"] == "<3>"
-    assert offered["parameters"]["properties"] == {"x": {"type": "integer"}}
 
 
 async def test_options_are_those_of_tool():
@@ -168,24 +159,7 @@ async def test_a_pydantic_ai_tool_is_a_tool():
     assert "a die has two sides at least" in call["result"]
 
 
-async def test_one_without_context_gets_converted_arguments():
-    async def total(items: list[Weather]) -> int:
-        """Add the days."""
-        return sum(item.days for item in items)
-
-    call, _, _ = await called(PydanticTool(total), items=[{"city": "Rome", "days": 2}, {"city": "Bern"}])
-    assert call["result"] == "3"
-
-
 # -- all --------------------------------------------------------------------------------------------------------------
-
-
-def test_they_can_be_passed_together_with_functions():
-    def own():
-        """Own."""
-
-    names = Agent(ScriptedProvider([]), tools=[own, forecast, Reversed(), book, PydanticTool(roll)]).offered_tools()
-    assert list(names) == ["own", "forecast", "reversed", "book", "roll"]
 
 
 @pytest.mark.parametrize("convert", [from_langchain, from_openai_agents, from_pydantic_ai])

@@ -1,6 +1,5 @@
 """How results and errors are written for the model."""
 
-import asyncio
 import base64
 import datetime as dt
 import decimal
@@ -116,13 +115,6 @@ def test_figures_axes_and_images_become_image_parts():
     assert image.size == (4000, 1000)
 
 
-def test_axes_are_shown_by_their_figure_once():
-    whole = matplotlib.figure.Figure(figsize=(2, 2))
-    grid, other = whole.subplots(2, 2), figure(1, 1)
-    assert format_result(grid) == format_result(whole)
-    assert format_result([*grid.ravel(), other]) == [*format_result(whole), *format_result(other)]
-
-
 def test_images_in_a_list_keep_their_place_and_in_a_dict_their_number():
     plot, photo = figure(1, 1), PIL.Image.new("RGB", (5, 4))
     assert [part["type"] for part in format_result(["Here:", plot, {"n": 1}])] == ["text", "image", "text"]
@@ -175,19 +167,3 @@ def test_an_error_names_no_file_and_no_line_of_the_users():
         assert text == f"Error: {error_summary(raised.value)}"
         assert not set(text.replace("(", " ").split()) & {"Traceback", "File", "secret_plans.py,", "secret"}
         assert "\n" not in text
-
-
-async def test_a_group_of_errors_names_each():
-    async def ask(city):
-        raise ValueError(f"no such city: {city}")
-
-    async def ask_for_both():
-        async with asyncio.TaskGroup() as group:
-            for city in ("Atlantis", "Bielefeld"):
-                group.create_task(ask(city))
-
-    with pytest.raises(ExceptionGroup) as raised:
-        await ask_for_both()
-    first, *lines = format_error(raised.value, with_lines=True).splitlines()
-    assert first == "Error: ValueError: no such city: Atlantis; ValueError: no such city: Bielefeld"
-    assert "in ask: raise ValueError" in lines[-1]

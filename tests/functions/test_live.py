@@ -7,10 +7,8 @@ import pytest
 
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError
-from nbagent.functions.discovery import agent_callable
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry, live, tool
-from nbagent.functions.registry import FunctionDefinition
 
 
 @pytest.fixture(autouse=True)
@@ -100,14 +98,6 @@ def test_a_type_redefined_in_another_cell(cell):
     assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["y"]
 
 
-async def test_a_decorated_function_is_found_by_its_name(cell):
-    cell("import functools\ndef twice(f):\n    return functools.wraps(f)(lambda *a, **k: f(*a, **k) * 2)")
-    cell("@tool\n@twice\ndef f(a: int): return a")
-    assert await call(live, "f", a=2) == 4
-    cell("@twice\ndef f(a: int): return a + 1")
-    assert await call(live, "f", a=2) == 6
-
-
 class Counter:
     def __init__(self):
         self.n = 0
@@ -174,20 +164,6 @@ def test_as_registry_keeps_the_options_of_a_tool(cell):
     assert registry.get_function("remove").description == "New."
 
 
-def test_as_registry_accepts_marked_functions_and_definitions():
-    @agent_callable(name="marked", description="Marked.", timeout=3)
-    def function():
-        pass
-
-    definition = FunctionDefinition("given", "Given.", {"type": "object", "properties": {"x": {}}}, function, retries=2)
-    registry = as_registry([function, definition, FunctionDefinition("inferred", "", None, Counter().up)])
-    assert registry.names() == ["marked", "given", "inferred"]
-    assert registry.get_function("marked").timeout == 3
-    assert registry.get_function("given").parameters["properties"] == {"x": {}}
-    assert registry.get_function("given").retries == 2
-    assert list(registry.get_function("inferred").parameters["properties"]) == ["by"]
-
-
 @pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])
 def test_as_registry_refuses_other_values(wrong):
     with pytest.raises(ConfigurationError, match="expected functions, .* got"):
@@ -201,16 +177,3 @@ def test_a_method_without_its_object_is_refused():
         class Shop:
             @tool
             def price(self, item: str) -> float: ...
-
-    class Store:
-        def price(self, item: str) -> float:
-            return 1.0
-
-        @staticmethod
-        def tax(rate: float) -> float:
-            return rate
-
-    store = Store()
-    tool(store.price)
-    tool(Store.tax)
-    assert live.names() == ["price", "tax"]

@@ -69,27 +69,11 @@ async def test_a_hidden_type_leaves_it_to_a_validator():
     assert (await run(executor_of(size), "size", data="penguins")).value == 3
 
 
-async def test_further_keywords_keep_their_type():
-    def label(**names: int) -> dict:
-        return names
-
-    parameters = schema_of(label).parameters
-    assert parameters["additionalProperties"] == {"type": "integer"}
-    assert (await run(executor_of(label), "label", a=1, b="2")).value == {"a": 1, "b": 2}
-    assert "b: must be an integer" in (await run(executor_of(label), "label", b="x")).content
-
-
 def test_two_tools_of_one_name():
     one, two = Custom(), Custom()
     with pytest.raises(ConfigurationError, match=r"two of them are called 'price'.*prefix"):
         Agent("local", tools=[one.price, two.price])
     assert as_registry([one.price, one.price]).names() == ["price"]
-
-
-async def test_methods_without_an_object():
-    assert (await run(executor_of(str.upper), "upper", self="a")).value == "A"
-    with pytest.raises(ConfigurationError, match=r"'self'.*Custom"):
-        FunctionRegistry().register("price", "", Custom.price)
 
 
 async def test_given_parameters_are_completed_by_the_signature():

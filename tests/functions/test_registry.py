@@ -1,14 +1,11 @@
 """The registry: what it offers, what it refuses, and views of it."""
 
-import dataclasses
-import inspect
 import math
 
 import pytest
 
 from nbagent.errors import ConfigurationError
-from nbagent.functions.live import tool
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
+from nbagent.functions.registry import FunctionRegistry
 
 
 def add(a: int, b: int = 0) -> int:
@@ -78,12 +75,6 @@ def test_names():
 def test_invalid_definitions(arguments, options, message):
     with pytest.raises(ConfigurationError, match=message):
         FunctionRegistry().register("f", "", *arguments, **options)
-
-
-def test_tools_and_definitions_have_the_same_options():
-    options = list(ToolOptions.__annotations__)
-    assert [name for name in inspect.signature(tool).parameters if name not in ("fn", "name", "description")] == options
-    assert set(options) <= {field.name for field in dataclasses.fields(FunctionDefinition)}
 
 
 def test_only_is_a_live_view(registry):

@@ -2,11 +2,9 @@
 
 import asyncio
 
-import pytest
 from support.tool_runs import executor_of, run
 
 from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider
-from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
 
 
@@ -34,18 +32,6 @@ async def test_a_tool_knows_its_run_and_the_model_is_not_told():
     # a model can't send it, and outside of a run it is empty
     assert not (await run(executor_of(note), "note", text="a", context={"run_id": "x"})).args_valid
     assert (await run(executor_of(note), "note", text="a")).content == "None: a"
-
-
-async def test_the_attempts_are_counted(monkeypatch):
-    monkeypatch.setattr("nbagent.functions.executor.RETRY_DELAY_S", 0)
-    attempts = []
-
-    def flaky(context: RunContext) -> str:
-        attempts.append(context.attempt)
-        raise ConnectionError("again")
-
-    assert (await run(executor_of(flaky, options={"retries": 2}), "flaky")).is_error
-    assert attempts == [1, 2, 3]
 
 
 class Database:
@@ -120,9 +106,3 @@ async def test_a_tool_reports_how_far_it_is_while_it_runs():
     rows = agent.trace.events.query("type == 'tool_progress'")
     assert list(rows["content"]) == ["25 %", "page 3 of 4", "100 %"]
     assert set(rows["tool_call_id"]) == set(agent.trace.tool_calls["tool_call_id"])
-
-
-def test_a_report_is_a_part_of_one_or_a_text():
-    for wrong in (1.5, float("nan"), True, None):
-        with pytest.raises(ConfigurationError, match=r"report\(\).*0\.4"):
-            RunContext().report(wrong)

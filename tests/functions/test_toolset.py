@@ -102,15 +102,6 @@ async def test_forks_use_it_and_do_not_add_to_their_parents():
     assert agent.function_registry.names() == ["own", "now"]
 
 
-async def test_a_failure_to_prepare_fails_the_run():
-    class Broken(Clock):
-        async def prepare(self):
-            raise ConnectionError("no clock here")
-
-    with pytest.raises(ConnectionError, match="no clock here"):
-        await agent_with("x").use(Broken()).chat("When?")
-
-
 async def test_closing_the_agent_closes_it_and_the_next_run_prepares_it_again():
     clock = Clock()
     agent = agent_with("a", [FunctionCall("now", {})], "b").use(clock)
@@ -119,11 +110,3 @@ async def test_closing_the_agent_closes_it_and_the_next_run_prepares_it_again():
     assert clock.closed == 1
     assert agent.function_registry.names() == ["own"]
     assert (await agent.chat("2")).function_calls[0]["result"] == "12:00"
-
-
-def test_what_is_registered_later_goes_to_the_agents_own_tools():
-    clock = Clock()
-    agent = agent_with().use(clock, clock)
-    agent.register_function("late", "Late.", own)
-    assert agent.function_registry.names() == ["own", "late"]
-    assert list(agent.toolsets) == [clock]

@@ -73,13 +73,6 @@ def test_styles(text, parameters):
     assert parse_docstring(inspect.cleandoc(text)) == Docstring("Find files.\n\nLooks into folders too.", parameters)
 
 
-def test_words_for_parameters():
-    for header in ("Args", "Arguments", "Parameters", "Params", "Keyword Args", "Other Parameters"):
-        assert parse_docstring(f"Do.\n\n{header}:\n    a: First.\n").parameters == {"a": "First."}
-    for word in ("param", "parameter", "arg", "argument", "key", "keyword"):
-        assert parse_docstring(f"Do.\n\n:{word} a: First.").parameters == {"a": "First."}
-
-
 @pytest.mark.parametrize(
     ("text", "description"),
     [

@@ -166,22 +166,3 @@ def test_a_default_of_none_makes_a_parameter_nullable():
         "a": {"anyOf": [INTEGER, NULL], "default": None},
         "b": {"anyOf": [INTEGER | {"minimum": 1}, NULL], "default": None, "description": "B"},
     }
-
-
-def test_a_default_that_is_not_json_is_left_out():
-    marker = object()
-
-    def function(a=marker, b: Custom = marker):
-        pass
-
-    schema = schema_of(function)
-    assert schema.parameters["properties"] == {"a": {}}  # nobody but the program can make a Custom
-    assert schema.problems == ()
-    assert "required" not in schema.parameters
-
-
-def test_star_parameters():
-    for function, is_open in ((lambda *args, a=1: 0, False), (lambda a=1, **kwargs: 0, True), (dict, True)):
-        parameters = schema_of(function).parameters
-        assert parameters["additionalProperties"] is is_open
-        assert "args" not in parameters["properties"]

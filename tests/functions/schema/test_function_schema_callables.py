@@ -3,7 +3,6 @@
 import functools
 from dataclasses import dataclass
 
-import pydantic
 import pytest
 
 from nbagent.functions.schema.function_schema import schema_of
@@ -72,16 +71,6 @@ def test_a_decorator_without_wraps_is_seen_through():
     assert list(schema_of(hidden).parameters["properties"]) == ["rate"]
 
 
-def test_a_documented_function_is_not_taken_for_a_wrapper():
-    helper = other = Shop.tax
-
-    def closes_over_two(*args, **kwargs):
-        return helper, other
-
-    assert name_of(_hiding(Shop.tax, doc="It has a docstring.")) == "wrapper"
-    assert name_of(closes_over_two) == "closes_over_two"
-
-
 def test_string_annotations_resolve_where_the_function_was_defined():
     namespace = {"Point": Point}
     exec("from __future__ import annotations\ndef f(p: Point, n: list[Later]): pass\n", namespace)
@@ -92,18 +81,6 @@ def test_string_annotations_resolve_where_the_function_was_defined():
         namespace["Later"] = later
         items = schema_of(namespace["f"]).parameters["properties"]["n"]["items"]
         assert items == {"type": described}
-
-
-def test_a_type_that_the_closure_does_not_have_yet():
-    def function(value: "Later", b: int):
-        return Later
-
-    assert schema_of(function).parameters["properties"] == {"value": {}, "b": INTEGER}
-
-    class Later(pydantic.BaseModel):
-        a: int
-
-    assert schema_of(function).parameters["properties"]["value"]["properties"] == {"a": INTEGER}
 
 
 @pytest.mark.parametrize("attribute", ["__code__", "__defaults__", "__doc__", "__annotations__", "__kwdefaults__"])

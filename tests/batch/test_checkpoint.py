@@ -6,7 +6,7 @@ import stat
 
 import pandas as pd
 import pytest
-from support.mapping import RowServer, agent_for, questions
+from support.mapping import RowServer, questions
 
 from nbagent import Agent, ScriptedProvider, create_provider, read_checkpoint
 from nbagent.batch import checkpoint as checkpoints
@@ -89,19 +89,6 @@ async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path):
                 assert len(server.asked) == before + 2, change
         await agent(server.url).map(data, checkpoint=path, tags=["a label decides nothing"])
         assert len(server.asked) == 2 * (1 + len(CHANGES)), "all are kept"
-
-
-async def test_a_checkpoint_is_a_frame(tmp_path):
-    path = tmp_path / "map.sqlite"
-    async with RowServer() as server:
-        await agent_for(server.url).map(questions(3), "Is it so? {question}", checkpoint=path)
-    frame = read_checkpoint(path)
-    assert frame["answered"].is_monotonic_increasing  # three at once: any of them may be the first
-    assert str(frame["answered"].dtype) == "datetime64[us, UTC]"
-    assert sorted(frame["question"]) == ["Is it so? row 0", "Is it so? row 1", "Is it so? row 2"]
-    assert list(frame["answer"]) == [f"The answer to {question}." for question in frame["question"]]
-    assert set(frame["model"]) == {"open_source:m1"}
-    assert frame["input_tokens"].sum() == 15
 
 
 async def test_no_key_gets_into_the_file(tmp_path, monkeypatch):

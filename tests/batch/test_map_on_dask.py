@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from concurrent.futures import ThreadPoolExecutor
 
 import dask.dataframe as dd
 import pandas as pd
@@ -91,30 +90,6 @@ async def test_the_budget_holds_across_workers(client, server):
     assert server.asked.total() == (answers["status"] == "ok").sum()
     assert (answers["status"] == "left").sum() == 100 - server.asked.total()
     assert budget.spent == pytest.approx(server.asked.total())
-
-
-@pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_keeps_what_is_done_and_the_same_call_goes_on(client, server):
-    agent = agent_for(server)
-    server.hold(after=30)
-
-    def press():
-        server.held.wait()
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with ThreadPoolExecutor() as pool:
-        pressed = pool.submit(press)
-        with pytest.raises(KeyboardInterrupt):
-            agent.map_sync(questions(60), engine=client, concurrency=8)
-        pressed.result()
-    done = agent.last_map
-    assert 30 - 8 <= (done["status"] == "ok").sum() <= 30
-    assert set(done["status"]) == {"ok", "left"}
-    server.release()
-    answers = agent.map_sync(questions(60), engine=client, concurrency=8)
-    assert list(answers["answer"]) == [f"echo q{number}" for number in range(60)]
-    again = {question for question, times in server.asked.items() if times > 1}
-    assert not again & set(done["answer"].dropna().str.removeprefix("echo "))
 
 
 async def test_tools_travel_and_no_key_does(client, monkeypatch):

@@ -1,4 +1,4 @@
-"""What `agent.map` takes: any index, missing values, images, PDFs, messages; and what it refuses before it asks."""
+"""What `agent.map` takes: any index, missing values, images, PDFs; and what it refuses before it asks."""
 
 import io
 
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from PIL import Image as Picture
 from support.papers import pdf
 
-from nbagent import Agent, LLMMessage, ScriptedProvider
+from nbagent import Agent, ScriptedProvider
 from nbagent.errors import AuthenticationError, ConfigurationError, ServerError
 
 
@@ -66,13 +66,6 @@ async def test_columns_of_images_and_pdfs(tmp_path):
     assert len(agent.trace.runs) == 4, "the same picture is asked about once, each figure for itself"
     with pytest.raises(ConfigurationError, match="1 rows can't be sent"):
         await agent.map(pd.Series(values), on_error="raise")
-
-
-async def test_lists_of_messages_are_conversations(agent):
-    talk = [{"role": "user", "content": "a"}, LLMMessage("assistant", "b"), {"role": "user", "content": "c"}]
-    answers = await agent.map(pd.Series([talk]))
-    assert answers["answer"].item() == "echo c"
-    assert len(agent.trace.messages) == 4
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 from support.loopback import Answer, Loopback, said, sse
 from support.rate_limited import RateLimited
-from support.repeated_keys import called
 
 from nbagent import Agent, Budget, create_provider
 from nbagent.batch.engine import Batch
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
-from nbagent.core.admission import LATE_S, Refused, admission_of
+from nbagent.core.admission import LATE_S, admission_of
 from nbagent.core.messages import LLMMessage
 
 
@@ -105,30 +104,6 @@ async def test_a_map_takes_requests_and_tokens_per_minute():
         frame = await agent.map(pd.Series(map(str, range(6))), rpm=1200, progress=False)
         assert list(frame["answer"]) == list("012345")
         assert loop.time() - begun >= 5 * 60 / 1200 - LATE_S, "the sixth may not go earlier, however fast all is"
-
-
-async def test_a_tool_that_asks_an_agent_needs_a_place_of_its_own_only_while_it_asks():
-    """One place, and each row's tool asks another agent at the same vendor: nobody waits for ever."""
-
-    class Asking(RateLimited):
-        def answer_to(self, request):
-            if request.json["messages"][-1]["role"] == "user" and request.json.get("tools"):
-                return Answer(sse(called('{"text": "x"}', "look_up"), said("", "tool_calls")))
-            return Answer(sse(said("done")))
-
-    async with Asking(1, 1) as server, agent_of(server) as expert:
-
-        async def look_up(text: str) -> str:
-            """Ask an expert."""
-            return (await expert.fork().chat(text)).content
-
-        async with agent_of(server, tools=[look_up]) as agent:
-            shared = admission_of(agent.provider.rate_key)
-            shared.give_back(await shared.take(), Refused(0.001))
-            assert shared.window == 1
-            answers = await answers_of(agent, 6, tools=True)
-            assert [answer.text for answer in answers] == ["done"] * 6
-            assert len(server.requests) == 18
 
 
 async def test_a_map_that_ends_early_gives_its_places_back():

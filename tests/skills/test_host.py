@@ -139,23 +139,6 @@ def test_links_in_a_project_are_not_followed(tmp_path):
     assert list(SkillHost(tmp_path / "project/.agents/skills", discover=False).skills) == ["cake", "tea"]
 
 
-def test_the_folders_of_a_repository_are_its_project(tmp_path, monkeypatch):
-    write_skill(tmp_path / "project/.agents/skills", "tea")
-    (tmp_path / "project/.git").mkdir()
-    (tmp_path / "project/notebooks/deep").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "project/notebooks/deep")
-    trust.set_asker(lambda *_: True)
-    assert list(SkillHost().skills) == ["tea"]
-
-
-def test_skills_of_one_name_are_in_the_diagnostics(tmp_path):
-    for folder in ("a", "b"):
-        write_skill(tmp_path / folder, "tea")
-    host = SkillHost(tmp_path / "a", tmp_path / "b", discover=False)
-    assert list(host.table["state"]) == ["on", "off: another skill has the same name"]
-    assert host.diagnostics["file"].tolist() == [str(tmp_path / "b/tea")]
-
-
 @pytest.mark.parametrize("in_process", [True, False])
 async def test_an_entry_that_hangs_ends(tmp_path, in_process):
     hangs = ENTRY.replace("return", "import time\n    for _ in range(6000): time.sleep(0.01)\n    return")

@@ -1,15 +1,12 @@
 """`ToolManager`: the skills of a host, and of a server over HTTP, as functions that a model can call."""
 
-import asyncio
 import json
-from contextlib import contextmanager
 
 import pytest
-from support.loopback import read_request, served_by
+from support.loopback import Answer, Loopback, served
 from support.skill_folders import write_executable, write_skill
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost, SkillManifest, ToolManager
-from nbagent.core.background import run_sync
 from nbagent.errors import ConfigurationError, ToolError
 
 NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1, "description": "The numbers"}
@@ -27,53 +24,13 @@ def host(tmp_path):
     return SkillHost(tmp_path / "skills", discover=False, in_process=True)
 
 
-class Served:
-    """A server of skills; `answers` has what it answers, by `(method, path)`: JSON, raw bytes or a status."""
-
-    def __init__(self, host):
-        self.requests = []
-        tools = ToolManager(host).get_available_tools()
-        listed = [{"id": tool.pop("name"), **tool} for tool in tools]
-        self.answers = {
-            ("GET", "/skills"): lambda body: listed,
-            ("GET", "/healthz"): lambda body: {"status": "ok"},
-            ("POST", "/skills/average/invoke"): lambda body: host.invoke_sync("average", body["arguments"]).to_dict(),
-        }
-
-    async def handle(self, reader, writer):
-        head, body = await read_request(reader)
-        method, path, *_ = head.split()
-        asked = (method.upper(), path)
-        self.requests.append((*asked, "authorization: bearer t0ken-0123456789" in head))
-        answer = await asyncio.to_thread(self.answers[asked], json.loads(body) if body else None)
-        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        status = answer if isinstance(answer, int) else 200
-        writer.write(b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
-        await writer.drain()
-
-
-@contextmanager
-def serving(served):
-    server = served_by(served.handle)
-    address = run_sync(server.__aenter__())
-    try:
-        yield f"http://{address}"
-    finally:
-        run_sync(server.__aexit__(None, None, None))
-
-
 @pytest.fixture
-def served(host):
-    return Served(host)
+def manager(host):
+    return ToolManager(host, cache_ttl=60)
 
 
-@pytest.fixture(params=["host", "url"])
-def manager(request, host, served):
-    if request.param == "host":
-        yield ToolManager(host, cache_ttl=60)
-    else:
-        with serving(served) as url:
-            yield ToolManager(url + "/", cache_ttl=60)
+def as_json(data):
+    return Answer(json.dumps(data).encode())
 
 
 def test_its_methods(manager, host):
@@ -101,32 +58,34 @@ def test_what_fails_is_a_result(manager):
         manager.skill_to_function_schema(SkillManifest("tea", "Tea.", None))
 
 
-async def test_an_agent_uses_the_skills_of_a_server(served):
-    with serving(served) as url:
-        manager = ToolManager(url, token="t0ken-0123456789")
+async def test_an_agent_uses_the_skills_of_a_server():
+    listed = {"id": "average", "description": SCHEMA["description"], "parameters": SCHEMA["parameters"]}
+    result = {"success": True, "data": {"mean": 2.0}, "error": None, "trace_id": "run_1", "duration_ms": 1.0}
+    async with Loopback() as server:
+        server.answers = [as_json([listed]), as_json(result)]
         turns = [[FunctionCall("average", {"numbers": [1, 3]})], "It is 2."]
-        agent = Agent(ScriptedProvider(turns)).use(manager)
+        agent = Agent(ScriptedProvider(turns)).use(ToolManager(server.url, token="t0ken-0123456789"))
         result = await agent.chat("?")
-        assert result.function_calls[0]["result"] == '{"success": true, "data": {"mean": 2.0}}'
-        assert list(agent.trace.tool_calls["source"]) == ["skill:average"]
-        assert served.requests == [("GET", "/skills", True), ("POST", "/skills/average/invoke", True)]
+    assert result.function_calls[0]["result"] == '{"success": true, "data": {"mean": 2.0}}'
+    assert list(agent.trace.tool_calls["source"]) == ["skill:average"]
+    assert [request.path for request in server.requests] == ["/skills", "/skills/average/invoke"]
+    assert {request.headers["authorization"] for request in server.requests} == {"Bearer t0ken-0123456789"}
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (500, "status 500"),
-        (b"<html>", "expected JSON"),
-        ({"skills": [{}]}, "expected a list of skills with ids"),
+        (Answer(b"{}", 500), "status 500"),
+        (Answer(b"<html>"), "expected JSON"),
+        (as_json({"skills": [{}]}), "expected a list of skills with ids"),
     ],
 )
-def test_a_server_that_answers_badly(served, answer, why):
-    served.answers["GET", "/skills"] = lambda body: answer
-    with serving(served) as url:
-        manager = ToolManager(url)
+def test_a_server_that_answers_badly(answer, why):
+    with served(Loopback()) as server:
+        server.answers = [answer]
+        manager = ToolManager(server.url)
         with pytest.raises(ToolError, match=why):
             manager.get_available_tools()
-        assert manager.health()["status"] == "unavailable"
         assert why in manager.invoke_tool("average", {"numbers": [1]}).error
 
 

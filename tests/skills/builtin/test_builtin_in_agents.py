@@ -48,23 +48,6 @@ def test_the_page_of_skills_has_a_row_for_each(folder):
     assert f"\n| `{folder.name.replace('-', '_')}` |" in PAGE.read_text("utf-8"), f"add it to {PAGE}"
 
 
-async def test_search_then_compute(host, project):
-    """The model sees the files before it computes, and both results before it answers."""
-
-    def model(messages, tools):
-        results = [json.loads(message.text) for message in messages if message.role == "tool"]
-        if not results:
-            return FunctionCall("file_search", {"query": "calculator"})
-        if len(results) == 1:
-            return FunctionCall("calculator", {"numbers": [1, 2, 3, 4, 5], "operations": ["mean"]})
-        return f"{results[0]['data']['files_with_matches']}; {results[1]['data']['results']['mean']}"
-
-    agent = Agent(ScriptedProvider(model)).use(host)
-    result = await agent.chat("Search the files that contain 'calculator', then compute the mean of [1, 2, 3, 4, 5].")
-    assert result.content == f"{[str(Path('docs', 'tools.md'))]}; 3"
-    assert list(agent.trace.tool_calls["source"]) == ["skill:file-search", "skill:calculator"]
-
-
 async def test_wrong_arguments_and_refusals_come_back_to_the_model(host, project):
     turns = [
         FunctionCall("calculator", {"numbers": "many"}),
@@ -79,21 +62,6 @@ async def test_wrong_arguments_and_refusals_come_back_to_the_model(host, project
     found = json.loads(right["result"])["data"]
     assert found["counts_by_level"] == {"ERROR": 3}
     assert found["top_messages"] == [{"message": "app: disk full", "count": 3, "level": "ERROR"}]
-
-
-@pytest.mark.local_model
-async def test_the_embedded_model_searches_and_computes(host, project):
-    """It makes one call for a question, so that the scenario is two questions of one conversation."""
-    agent = Agent("local").use(host)
-    found = await agent.chat("Search the files that contain 'calculator'.")
-    computed = await agent.chat("Then compute the mean of [1, 2, 3, 4, 5].")
-    calls = [(call["name"], call["arguments"]) for call in found.function_calls + computed.function_calls]
-    assert calls == [
-        ("file_search", {"query": "calculator"}),
-        ("calculator", {"numbers": [1, 2, 3, 4, 5], "operations": ["mean"]}),
-    ]
-    assert "tools.md" in found.content
-    assert '"mean": 3' in computed.content
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from nbagent import (
     search_rss_by_keywords,
 )
 from nbagent.errors import ConfigurationError, MissingDependencyError
-from nbagent.skills.builtin.rss import feeds, tools
-from nbagent.skills.builtin.rss.relevance import matching, most_relevant
+from nbagent.skills.builtin.rss import feeds
+from nbagent.skills.builtin.rss.relevance import matching
 from nbagent.skills.builtin.rss.sources import DEFAULT, Source, read_sources, sources_file
 
 
@@ -65,12 +65,6 @@ async def test_no_source_answers(sources, server):
         answer = await asyncio.to_thread(function, *arguments)
         assert answer["success"] is False
         assert "gone: HTTP 404; inner: 127.0.0.1 is 127.0.0.1, an address of this machine" in answer["error"]
-
-
-async def test_which_sources_work(server):
-    rows = await asyncio.to_thread(tools.check_rss_sources)
-    found = [(row["source"], row["articles"], row["error"]) for row in rows]
-    assert found == [("rss", 2, ""), ("atom", 2, ""), ("gone", 0, "HTTP 404")]
 
 
 def test_wrong_arguments_are_named():
@@ -128,12 +122,6 @@ def test_a_wrong_an_empty_and_a_missing_list_are_named(sources):
 
 def article(title, summary=""):
     return {"title": title, "summary": summary}
-
-
-def test_rare_words_and_titles_count_more():
-    articles = [article("The weather today"), article("The rover", "on Mars"), article("Mars today"), article("Else")]
-    found = most_relevant(articles, "What is new about Mars today?", 10)
-    assert [each["title"] for each in found] == ["Mars today", "The weather today", "The rover"]
 
 
 def test_keywords_are_whole_words_but_in_chinese():

@@ -1,6 +1,5 @@
 """What a server must not be able to do: send headers elsewhere, switch approval off, hide a change, flood or forge."""
 
-import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -110,17 +109,3 @@ def test_results_that_a_model_can_not_be_shown_are_described():
     assert value_of(both, "t") == 'see below\n{"n": 1}'
     with pytest.raises(ToolError, match="says nothing"):
         value_of(CallToolResult(content=[], is_error=True), "t")
-
-
-async def test_waiting_for_a_silent_server_can_be_stopped():
-    async with Loopback() as server:
-        server.answers.append(Answer(end="stall"))
-        found = MCPServer(f"{server.url}/mcp", name="silent")
-        waiting = asyncio.create_task(found.prepare())
-        while not server.requests:
-            await asyncio.sleep(0.01)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await found.aclose()
-        assert found.connection.state == "closed"

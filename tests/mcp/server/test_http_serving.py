@@ -1,14 +1,12 @@
-"""The HTTP side of the server, in one process: the token, the port, and what is left afterwards."""
+"""The HTTP side of the server, in one process: its token."""
 
 import logging
-import threading
 
 import httpx2
 import pytest
 from support.mcp_sessions import MODES, configured, session, text_of
 
 from nbagent import Agent, ScriptedProvider
-from nbagent.errors import ConfigurationError
 from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
 
@@ -37,16 +35,3 @@ async def test_the_token_is_in_no_log_and_repr(serving, caplog):
         refused = await http.post(serving.url, headers={"authorization": f"Bearer {token}x"})
     assert refused.status_code == 401
     assert token not in refused.text
-
-
-def test_stop_twice_and_a_free_port(serving):
-    with pytest.raises(ConfigurationError, match=f"port: {serving.port} can't be used"):
-        HTTPServing(serving.tools, port=serving.port)
-    serving.stop()
-    serving.stop()
-    assert serving.over.done()
-    assert "nbagent-mcp" not in [thread.name for thread in threading.enumerate()]
-    again = HTTPServing(serving.tools, port=serving.port).start()
-    assert again.url == serving.url
-    assert again.client_configuration() != serving.client_configuration()  # each has a token of its own
-    again.stop()

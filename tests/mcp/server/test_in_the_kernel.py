@@ -144,19 +144,6 @@ def test_the_token_is_shown_once(kernel, cell, server):
     assert kernel.value(f"{token!r} in str({tables})") is False
 
 
-async def test_the_agent_in_use(kernel, server):
-    """Another agent in the variable `agent` brings its tools and trace; kernel tools are served once they are on."""
-    kernel.ok("first = agent\nagent = Agent(ScriptedProvider([]), tools=[])")
-    kernel.ok("%agent tools add describe_variable")
-    async with session(server) as client:
-        assert "describe_variable" in [tool.name for tool in (await client.list_tools()).tools]
-        described = await client.call_tool("describe_variable", {"name": "state"})
-        assert "42" in text_of(described)
-        assert not (await client.call_tool("answer")).is_error  # the live tools are there, too
-    assert kernel.value("agent.trace.tool_calls['name'].tolist()") == ["describe_variable", "answer"]
-    kernel.ok("agent = first")
-
-
 FOREVER = """
 import asyncio
 running = []

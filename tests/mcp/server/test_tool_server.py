@@ -100,17 +100,6 @@ async def test_data_comes_as_text_and_structured():
     assert not any(result.is_error for result in results)
 
 
-async def test_pictures_are_image_blocks():
-    from matplotlib.figure import Figure
-    from PIL import Image
-
-    agent = returning(Figure(figsize=(1, 1)), ["two", Image.new("RGB", (2, 2))])
-    async with connected(agent) as client:
-        results = [await client.call_tool(f"tool_{number}") for number in range(2)]
-    assert [[block.type for block in result.content] for result in results] == [["image"], ["text", "image"]]
-    assert results[0].content[0].mime_type == "image/png"
-
-
 async def test_what_fails_is_an_error_that_the_client_can_read():
     def fails() -> str:
         raise ValueError("no such column: t")

@@ -33,8 +33,7 @@ SIGNS = """all => all.filter(each => each.matches(".jupyter-widgets-disconnected
 def opened(lab, name, *cells, **options):
     page = lab.open(name, [SETUP, *cells], **options)
     lab.command(page, "notebook:run-all-cells")
-    hint = "Enter breaks the line" if "blocked" in options else "Shift-Enter"  # with the script, or without it
-    page.get_by_placeholder(hint).first.wait_for()
+    page.get_by_placeholder("Shift-Enter").first.wait_for()
     return page
 
 
@@ -90,17 +89,6 @@ def test_keyboard_and_screen_reader(lab):
     page.keyboard.press("ArrowRight")
     expect(panel.get_by_role("tabpanel", name="Setup")).to_be_visible()
     assert not re.findall(r"- (?:button|textbox|combobox|checkbox|tab)\b(?! \").*", panel.aria_snapshot())
-
-
-def test_enter_and_backslash_without_the_panels_script(lab):
-    code = "agent = script('answered')\nChatPanel(agent)"
-    page = opened(lab, "plain.ipynb", code, blocked="**/extensions/anywidget/**")
-    asks(page, "one\\")
-    until(page, "() => document.querySelector('.nbagent-input textarea').value == 'one\\n'")
-    asks(page, "two")
-    until_text(page, "answered")
-    assert page.locator(".nbagent-panel .nbagent-you").inner_text() == "one\ntwo"
-    assert page.get_by_text("Error displaying widget").filter(visible=True).count() == 0
 
 
 WAITING = """

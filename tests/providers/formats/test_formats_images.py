@@ -97,12 +97,6 @@ def test_an_address_that_the_vendor_does_not_fetch(name):
     assert "What is this?" in shown
 
 
-def test_gemini_takes_addresses_of_its_own():
-    for url in ("https://generativelanguage.googleapis.com/v1beta/files/abc", "gs://bucket/cat.png"):
-        (message,) = sent("gemini", [LLMMessage("user", [{"type": "image", "url": url, "media_type": "image/png"}])])
-        assert message["parts"] == [{"fileData": {"mimeType": "image/png", "fileUri": url}}]
-
-
 # -- out --------------------------------------------------------------------------------------------------------------
 
 GEMINI_PARTS = [
@@ -226,17 +220,6 @@ BLIND = {
     "openai": "o3-mini", "minimax": "MiniMax-M2.5-highspeed", "qwen": "qwen3-max", "zhipu": "glm-4.7-flash",
     "deepseek": "deepseek-v4-pro",
 }  # fmt: skip
-
-
-def test_which_models_take_images():
-    seeing = [
-        *((vendor.name, vendor.model) for vendor in CATALOG.values() if vendor.name not in ("zhipu", "local")),
-        ("zhipu", "glm-4.6v"), ("zhipu", "glm-5v-turbo"), ("zhipu", "glm-5.3-flash"), ("openai", "gpt-4o"),
-        ("openai", "gpt-4.1-mini"), ("minimax", "MiniMax-M3"), ("deepseek", "deepseek-flash"), ("qwen", "qwen-vl-max"),
-        ("open_source", "unheard-of"),
-    ]  # fmt: skip
-    blind = [*BLIND.items(), ("zhipu", "glm-5.2"), ("openai", "gpt-4"), ("local", "SmolLM2-135M-Instruct")]
-    assert [each for each in seeing + blind if CATALOG[each[0]].takes_images(each[1])] == seeing
 
 
 @pytest.mark.parametrize(("name", "model"), BLIND.items())

@@ -6,14 +6,12 @@ import json
 import pytest
 from support.loopback import Answer, said, sse
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, create_provider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
 from nbagent.core.events import Retry
 from nbagent.errors import BadRequestError, ImageInputError, ServerError
 from nbagent.providers.formats.errors import error_class
 
 GIF = b"GIF89a" + bytes([3, 0, 2, 0])
-#: One black pixel.
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
 ENCODED = base64.b64encode(GIF).decode()
 TOOL_CALL = {"index": 0, "id": "c1", "function": {"name": "snapshot", "arguments": "{}"}}
 CALL = {"choices": [{"index": 0, "delta": {"tool_calls": [TOOL_CALL]}, "finish_reason": "tool_calls"}]}
@@ -130,15 +128,3 @@ async def test_images_of_answers_reach_the_user(tmp_path):
     assert agent.trace.messages["n_blocks"].tolist() == [1, 4, 2, 2]
     assert (await agent.chat(["Bluer, please.", result.images[0]])).content == "Bluer now."
     assert agent.conversation_history[-2].content[1] == image
-
-
-@pytest.mark.local_model
-async def test_a_real_server_with_a_text_only_model(embedded):
-    await embedded.prepare()
-    key = embedded._server.secret.get_secret_value()
-    provider = create_provider("open_source", base_url=embedded.base_url, api_key=key, max_tokens=8)
-    agent = Agent(provider)
-    with pytest.raises(ImageInputError, match="image input is not supported"):
-        await agent.chat(["What is this?", PNG])
-    assert (await agent.chat("Say hello.")).content
-    await provider.aclose()

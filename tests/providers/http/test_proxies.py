@@ -3,10 +3,8 @@
 import asyncio
 import base64
 import json
-import shutil
 import socket
 import ssl
-import subprocess
 import sys
 
 import pytest
@@ -241,15 +239,6 @@ async def test_an_authority_of_ones_own(vendor, secure, authority_file, monkeypa
         await ask(vendor, secure.url)
     assert not caught.value.retryable
     monkeypatch.setenv(variable, str(authority_file))
-    assert await ask(vendor, secure.url) == "Good."
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl names the files of such a directory")
-async def test_a_directory_of_authorities(vendor, secure, authority_file, monkeypatch):
-    command = ["openssl", "x509", "-hash", "-noout", "-in", str(authority_file)]
-    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    authority_file.rename(authority_file.with_name(f"{name}.0"))
-    monkeypatch.setenv("SSL_CERT_DIR", str(authority_file.parent))
     assert await ask(vendor, secure.url) == "Good."
 
 

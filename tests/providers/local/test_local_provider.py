@@ -14,9 +14,8 @@ from support.requests import streamed
 
 from nbagent.core.events import Http, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.errors import ConfigurationError, LocalModelError, MissingDependencyError
+from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.providers import create_provider
-from nbagent.providers.local import server
 from nbagent.providers.local.download import cached
 from nbagent.providers.local.gguf import chat_template
 from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider
@@ -166,18 +165,6 @@ async def test_the_error_names_an_engine_that_does_not_run_here(tmp_path, monkey
 def test_the_error_names_a_missing_file():
     with pytest.raises(ConfigurationError, match="'/nowhere/x.gguf', which does not exist"):
         LocalProvider("/nowhere/x.gguf")
-
-
-async def test_the_error_names_a_missing_package(embedded_server, monkeypatch):
-    found = server.importlib.util.find_spec
-    monkeypatch.setattr(server.importlib.util, "find_spec", lambda name: None if name == "xllamacpp" else found(name))
-    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[local\]'"):
-        await LocalProvider(n_ctx=700).chat(HELLO)
-
-
-def test_wrong_sizes_are_errors():
-    with pytest.raises(ConfigurationError, match="n_ctx: expected a whole number above 0, got '4k'"):
-        LocalProvider(n_ctx="4k")
 
 
 LOADED = """

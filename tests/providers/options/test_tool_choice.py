@@ -131,11 +131,6 @@ def test_the_vendors_own_form_goes_through(spec, own, name):
     assert body(spec, own)[name] == own
 
 
-def test_tools_of_the_vendors_own_can_be_required():
-    sent = body("openai:gpt-5.6-terra", "required", [], tools=[{"type": "web_search"}])
-    assert (sent["tool_choice"], sent["tools"]) == ("required", [{"type": "web_search"}])
-
-
 @pytest.mark.parametrize("spec", ["openai:gpt-4o", "claude:claude-opus-5", "gemini:gemini-3.7-flash"])
 def test_a_forced_call_is_forced_once(spec):
     """Else a run would never end."""

@@ -1,10 +1,9 @@
 """Recording what models answer and replaying it exactly; the modes; the difference shown if no answer is recorded."""
 
-import asyncio
 import json
 
 import pytest
-from support.loopback import Answer, claude_said, said, sse
+from support.loopback import Answer, claude_said
 
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ReplayProvider, ScriptedProvider, Usage, create_provider
@@ -254,18 +253,6 @@ async def test_a_replay_needs_no_key(path, connect, loopback, monkeypatch):
         agent.provider = "claude"
 
 
-async def test_retries_are_replayed(path, connect, loopback):
-    loopback.answers = [Answer(b"{}", 503, {"retry-after": "0"}), Answer(sse(said("Hel", None), said("lo")))]
-    provider = connect()
-    with nbagent.record(path):
-        recorded = await events_of(Agent(provider), "1")
-    agent = Agent(Silent())
-    with nbagent.replay(path):
-        assert await events_of(agent, "1") == recorded
-    assert "retry" in [kind for kind, *_ in recorded]
-    assert agent.trace.calls[["retries", "provider"]].values.tolist() == [[1, "open_source"]]
-
-
 async def test_images_are_identified_by_their_hash(path):
     with nbagent.record(path):
         await Agent(ScriptedProvider(["a cat"])).chat(["What?", Image(PNG, "image/png")])
@@ -274,17 +261,3 @@ async def test_images_are_identified_by_their_hash(path):
         assert str(await Agent(Silent()).chat(["What?", Image(PNG, "image/png")])) == "a cat"
         with pytest.raises(ReplayError, match="sha256"):
             await Agent(Silent()).chat(["What?", Image(PNG + b"more", "image/png")])
-
-
-async def test_parallel_agents_share_one_recording(path):
-    async def answer(messages, functions):
-        await asyncio.sleep(0)
-        return f"about {messages[-1].content}"
-
-    async def ask(provider, number):
-        return str(await Agent(provider).chat(f"{number}"))
-
-    with nbagent.record(path):
-        recorded = await asyncio.gather(*(ask(ScriptedProvider(answer), n) for n in range(20)))
-    with nbagent.replay(path):
-        assert await asyncio.gather(*(ask(Silent(), n) for n in range(20))) == recorded

@@ -52,29 +52,6 @@ def test_a_recording_grows_with_what_is_said(path):
         assert talk(shopping(0), turns) == recorded
 
 
-def test_other_tools_options_and_branches_are_told_apart(path):
-    def other(item: str) -> str:
-        """Another tool."""
-        return item
-
-    def ask(agent):
-        said = [str(agent.chat_sync("1")), str(agent.chat_sync("2"))]
-        agent.undo()
-        said.append(str(agent.chat_sync("2, again")))
-        agent.register_function("other", "Another tool.", other)
-        said.append(str(agent.chat_sync("3")))
-        said.append(str(agent.chat_sync("4", temperature=0.5)))
-        said.append(str(agent.chat_sync("5")))
-        return said
-
-    with nbagent.record(path):
-        recorded = ask(Agent(ScriptedProvider(list("abcdef")), tools=[price]))
-    assert [len(line["request"]["messages"]) for line in lines(path)[1:]] == [1, 2, 2, 2, 2, 2]
-    assert ["functions" in line["request"] for line in lines(path)[1:]] == [True, False, False, True, False, False]
-    with nbagent.replay(path, "none"):
-        assert ask(Agent(ScriptedProvider([]), tools=[price])) == recorded == list("abcdef")
-
-
 def test_recordings_can_be_joined_edited_and_continued(path, tmp_path):
     for name in ("one", "two"):
         with nbagent.record(tmp_path / name):
@@ -91,17 +68,6 @@ def test_recordings_can_be_joined_edited_and_continued(path, tmp_path):
     recorded = RecordingFile(path)
     recorded.read()
     assert len(recorded.exchanges) == 10
-
-
-def test_a_missing_line_is_named(path):
-    with nbagent.record(path):
-        talk(shopping(2), 2)
-    kept = path.read_text("utf-8").splitlines(keepends=True)
-    path.write_text("".join([kept[0], *kept[2:]]), "utf-8")
-    with pytest.raises(
-        nbagent.errors.ConfigurationError, match="line 2: the request goes on after '.*', which no line"
-    ):
-        nbagent.replay(path).start()
 
 
 def test_a_miss_suggests_to_replay_results(path):

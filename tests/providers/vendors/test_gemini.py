@@ -10,10 +10,6 @@ from support.loopback import Answer
 
 from nbagent import Agent
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.errors import (
-    IncompleteStreamError,
-    ServerError,
-)
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.gemini_schema import gemini_schema
@@ -76,16 +72,6 @@ def said(text, finish=None):
 
 def streamed(*events):
     return "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events).encode()
-
-
-async def test_a_json_array_is_a_stream_in_one_piece():
-    array = json.dumps([said("one"), said(" two", 1)], indent=1).encode()
-    response, _ = await decode(CODEC, [array[:9], array[9:]])
-    assert (response.content, response.finish_reason, response.metadata["finish_reason_raw"]) == ("one two", "stop", 1)
-    with pytest.raises(IncompleteStreamError):
-        await decode(CODEC, [array[:-5]])
-    with pytest.raises(ServerError, match="Overloaded"):
-        await decode(CODEC, [b'[{"error": {"code": 503, "message": "Overloaded"}}]'])
 
 
 def test_when_to_try_again_stands_in_the_details_unless_a_header_says_it():
@@ -172,8 +158,3 @@ def test_a_type_that_holds_itself_ends():
     found = gemini_schema({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
     inner = {"type": "object", "description": "Again Node.", "nullable": True}
     assert found == {"type": "object", "properties": {"next": inner}}
-
-
-def test_any_value_is_each_type():
-    found = gemini_schema({"type": "object", "properties": {"x": {}}})["properties"]["x"]["anyOf"]
-    assert [item["type"] for item in found] == ["string", "number", "boolean", "array", "object"]

@@ -68,13 +68,6 @@ def test_the_api_is_a_choice_of_two():
         OpenAIProvider(api="completions")
 
 
-def test_encrypted_reasoning_is_not_asked_of_models_without_any():
-    for model, there in [("gpt-5", True), ("gpt-4.1", False)]:
-        assert ("include" in body([USER], codec=OpenAIProvider(model=model, api="responses").codec)) is there
-    elsewhere = OpenAIProvider(model="grok-4", api="responses", base_url="https://api.x.ai/v1")
-    assert "include" in body([USER], codec=elsewhere.codec)
-
-
 # ------------------------------------------------------------------ requests
 
 

@@ -1,10 +1,6 @@
 """What makes vendors' prompt caches hit: stable prefixes, Anthropic's breakpoints, and their traces and prices."""
 
-import itertools
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from support.loopback import Answer, claude_said
@@ -85,11 +81,6 @@ def marks_of(raw):
     return found
 
 
-def part(text, ttl=None):
-    mark = {"type": "ephemeral"} | ({"ttl": ttl} if ttl else {})
-    return {"type": "text", "text": text, "cache_control": mark}
-
-
 def test_where_our_breakpoints_are():
     raw = CODECS["marked messages"].encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert marks_of(raw) == [("5m", "add"), ("5m", "text"), ("5m", "tool_result"), ("5m", "text")]
@@ -97,46 +88,6 @@ def test_where_our_breakpoints_are():
     assert [ttl for ttl, _ in marks_of(raw)] == ["1h"] * 4
     raw = CODECS["messages"].encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert marks_of(raw) == []
-
-
-OWN_TOOL = {"name": "own", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}
-
-
-#: What the user may put into the head, and the breakpoints in it before and after the messages.
-HEADS = {
-    "nothing": ({}, [], []),
-    "tools": ({"tools": [OWN_TOOL]}, ["5m"], []),
-    "system": ({"system": [part("You help.", "1h")]}, ["1h"], []),
-    "bare system": ({"system": "You help."}, [], []),
-    "the whole": ({"cache_control": {"type": "ephemeral"}}, [], ["5m"]),
-}
-
-
-def in_order(ttls):
-    return all(not (before == "5m" and after == "1h") for before, after in itertools.pairwise(ttls))
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_at_most_four_and_never_longer_than_before(head):
-    """The user's breakpoints stay; ours give way to them."""
-    for each in itertools.product(range(6), ("5m", "1h"), ("5m", "1h"), (1, 3, -1)):
-        check_breakpoints(head, *each)
-
-
-def check_breakpoints(head, own_parts, ttl, own_ttl, at):
-    extra, before, after = HEADS[head]
-    messages = conversation(4)
-    if own_parts:
-        messages[at] = messages[at].replace(content=[part(f"text {n}", own_ttl) for n in range(own_parts)])
-    raw = MessagesCodec(CATALOG["claude"], ttl).encode_request(messages, ResolvedOptions([ADD], extra=extra), "m1")
-    marks = [kept for kept, _ in marks_of(raw)]
-    theirs = [*before, *[own_ttl] * own_parts, *after]
-    assert len(marks) <= max(4, len(theirs))
-    assert all(marks.count(kept) >= theirs.count(kept) for kept in ("5m", "1h"))
-    if in_order(theirs):
-        assert in_order(marks)
-    if theirs == [] or (set(theirs) == {ttl} and len(theirs) < 4):
-        assert len(marks) == 4 - (head == "bare system" and len(theirs) == 0)  # a bare text can't hold one
 
 
 @pytest.mark.parametrize(
@@ -159,35 +110,6 @@ async def test_the_option(loopback, connect, vendor, options, marks):
 def test_other_lifetimes_are_refused(vendor, cache):
     with pytest.raises(ConfigurationError, match=f"True, False.*'5m'.*{cache!r}"):
         create_provider(vendor, api_key="k", cache=cache)
-
-
-SCRIPT = """
-import json, typing
-from nbagent.functions.live import LiveRegistry
-
-class Point(typing.TypedDict, total=False):
-    x: typing.Required[float]
-    y: typing.Required[float]
-    label: str
-
-def paint(where: Point, kind: typing.Literal["a", "b", "c"] = "a", tags: set[str] = frozenset()) -> str:
-    "Paint a point."
-
-registry = LiveRegistry()
-registry.register("paint", "", paint)
-print(json.dumps(registry.list_functions()))
-"""
-
-
-def test_tools_are_the_same_bytes_in_every_process():
-    """The order of sets differs between processes, so a schema must not depend on it."""
-    texts = set()
-    for seed in ("0", "1"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
-        texts.add(done.stdout)
-    (text,) = texts
-    assert json.loads(text)[0]["name"] == "paint"
 
 
 def claude_usage(**usage):

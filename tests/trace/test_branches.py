@@ -1,7 +1,6 @@
 """The branch of a run, the parent of a message, and which messages were trimmed later."""
 
 import pandas as pd
-import pytest
 
 from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, Trace
 
@@ -96,20 +95,3 @@ async def test_trimmed_messages_are_those_that_requests_leave_out(tmp_path):
         agent.trace.save(tmp_path / name)
         assert Trace.load(tmp_path / name).messages["trimmed"].equals(messages["trimmed"])
     assert Trace.load(tmp_path / "streamed.jsonl").messages["trimmed"].equals(messages["trimmed"])
-
-
-@pytest.mark.parametrize("strategy", ["trim", "summarise"])
-async def test_messages_by_hand_count_as_trimmed_once_requests_leave_them_out(strategy):
-    agent = agent_of(ContextManager(max_messages=6, strategy=strategy))
-    for number in range(8):
-        agent.context.add_message(f"by hand {number}")
-        agent.context.add_message({"role": "assistant", "content": f"reply {number}"})
-        if number == 1:
-            agent.context.edit(0, "edited")
-        if number % 2:
-            await agent.chat(f"question {number}")
-    trace = agent.trace
-    messages = trace.messages[trace.messages["run_id"].isin(trace.runs.query("source == 'python'")["run_id"])]
-    kept = messages.loc[~messages["trimmed"], "text"].tolist()
-    assert kept == [message.text for message in agent.conversation_history]
-    assert {"edited", "reply 0", "by hand 1"} <= set(messages.loc[messages["trimmed"], "text"])

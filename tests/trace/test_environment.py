@@ -1,10 +1,10 @@
-"""`Trace.environment`: what each session ran on, collected late, saved, and free of folders and names."""
+"""`Trace.environment`: what each session ran on, collected late, and free of folders and names."""
 
 import json
 import platform
 import subprocess
 
-from nbagent import Agent, ScriptedProvider, Trace
+from nbagent import Agent, ScriptedProvider
 
 
 def traced():
@@ -33,12 +33,3 @@ def test_it_names_code_versions_and_platform_but_no_folder_and_no_secret(tmp_pat
     assert not any(hidden in text for hidden in ("sk-hidden-123", str(tmp_path), platform.node() or "sk-"))
     (tmp_path / "new.txt").write_text("x")
     assert traced().environment.iloc[0]["git_dirty"] == True  # noqa: E712
-
-
-def test_files_keep_it_and_concat_has_one_row_for_each_session(tmp_path):
-    first, second = traced(), traced()
-    for number, trace in enumerate((first, second)):
-        trace.save(tmp_path / f"{number}.sqlite")
-    loaded = [Trace.load(tmp_path / f"{number}.sqlite") for number in (0, 1, 1)]
-    assert loaded[0].environment.equals(first.environment)
-    assert Trace.concat(loaded).environment["session_id"].tolist() == [first.session_id, second.session_id]

@@ -1,4 +1,4 @@
-"""Scores of runs, calls and tool calls: replaced, taken back, saved, loaded, concatenated, and shown safely."""
+"""Scores of runs, calls and tool calls: replaced, taken back, concatenated, and shown safely."""
 
 import re
 
@@ -45,21 +45,6 @@ def test_an_author_has_one_score_of_a_name(agent):
     assert listed(trace) == [("good", 0.0, "user"), ("good", 1.0, "other")]
     trace.score(run, "good", None)
     assert listed(trace) == [("good", 1.0, "other")]
-
-
-def test_files_keep_scores(agent, tmp_path):
-    trace, run = agent.trace, agent.trace.runs["run_id"][0]
-    for value in (1, 0):
-        trace.score(run, "good", value, "no")
-    trace.score(run, "bad", 1)
-    trace.score(run, "bad", None)
-    for suffix in (".sqlite", ".parquet", ".jsonl"):
-        trace.save(tmp_path / f"t{suffix}")
-        loaded = Trace.load(tmp_path / f"t{suffix}")
-        assert loaded.scores.equals(trace.scores)
-        assert listed(loaded) == [("good", 0.0, "user")]
-        loaded.score(run, "good", 1)
-        assert listed(loaded) == [("good", 1.0, "user")]
 
 
 def test_concatenated_traces_keep_the_scores_of_all_and_the_newest_of_each_author(agent, tmp_path):

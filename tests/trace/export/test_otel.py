@@ -10,13 +10,11 @@ from opentelemetry import trace as otel
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import format_span_id
 from support.loopback import Answer, Loopback, said, sse
 from support.repeated_keys import called
 from support.spans import Collected
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider
 from nbagent.core.content.images import Image
 from nbagent.errors import AuthenticationError, ConfigurationError, MissingDependencyError
 from nbagent.providers.http import retry
@@ -40,21 +38,6 @@ def fail(why: str) -> None:
 
 
 COUNTED = {"prompt_tokens": 20, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
-
-
-async def test_calls_join_with_their_spans(collected, tmp_path):
-    agent = collected.follow(Agent(ScriptedProvider([FunctionCall("double", {"x": 1}), "2", "more"]), tools=[double]))
-    await agent.chat("Twice 1?")
-    agent.trace.to_otel(tracer_provider=TracerProvider(ALWAYS_OFF, shutdown_on_exit=False))
-    await agent.chat("Not told of")
-    agent.trace.save(tmp_path / "t.parquet")
-    for trace in (agent.trace, Trace.load(tmp_path / "t.parquet")):
-        calls = trace.calls.set_index("span_id")
-        for span in [span for span in collected.spans if span.name.startswith("chat")]:
-            row = calls.loc[format_span_id(span.context.span_id)]
-            assert row["call_id"] == span.attributes["nbagent.call_id"]
-            assert row["parent_span_id"] == format_span_id(span.parent.span_id)
-        assert trace.calls["span_id"].isna().tolist() == [False, False, True]
 
 
 async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monkeypatch):
@@ -218,21 +201,6 @@ async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how
     assert doubled.attributes["gen_ai.tool.call.result"] == "8"
     assert "secret-w" in failed.status.description
     assert collected.spans[5].status.description == "secret-error"
-
-
-async def test_forks_are_observed_until_stop(collected):
-    agent = collected.follow(collected.follow(Agent(ScriptedProvider(list("abcd")))))  # the cell ran twice
-    elsewhere = Collected()
-    await elsewhere.follow(agent.fork()).chat("0")
-    assert (len(collected.spans), len(elsewhere.spans)) == (0, 2)
-    fork = agent.fork()
-    await fork.chat("1")
-    assert len(collected.spans) == 2
-    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.context.conversation_id
-    agent.trace.observers[0].stop()
-    await agent.chat("2")
-    await fork.chat("3")
-    assert len(collected.spans) == 2
 
 
 @pytest.mark.parametrize("is_in_environment", [True, False])

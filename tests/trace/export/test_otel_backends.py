@@ -2,15 +2,12 @@
 
 import httpx
 import pytest
-from opentelemetry import trace as otel
 from opentelemetry.trace import format_span_id
 from support.loopback import Answer, Loopback, said, sse
 from support.spans import Collected
 
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider
-from nbagent.core.events import Text
-from nbagent.providers.base import StreamingProvider
 
 
 @pytest.fixture
@@ -71,52 +68,6 @@ async def test_a_conversation_has_one_id_and_a_run_its_labels(collected):
     first, second, again, cleared, others = ids[0]
     assert first == second == again
     assert len({first, cleared, others}) == 3
-
-
-class Calling(StreamingProvider):
-    """A provider of a user's own that makes a span, streams in two pieces and is closed before its end."""
-
-    vendor, model_name = "own", "mine"
-
-    def __init__(self, tracer):
-        self.tracer, self.current = tracer, []
-
-    def supports_function_calling(self):
-        return True
-
-    async def stream(self, request):
-        with self.tracer.start_as_current_span("connect"):
-            yield Text("a")
-            self.current.append(otel.get_current_span().name)
-            yield Text("b")
-        self.current.append(otel.get_current_span().name)
-        yield LLMResponse("ab", None, "stop")
-
-
-@pytest.mark.parametrize("how", ["async for", "for", "chat"])
-async def test_the_span_of_a_call_is_current_for_its_provider_only(collected, how):
-    provider = Calling(collected.tracers.get_tracer("mine"))
-    agent = collected.follow(Agent(provider))
-    if how == "async for":
-        seen = [otel.get_current_span() async for _ in agent.chat_stream("1")]
-    elif how == "for":
-        seen = [otel.get_current_span() for _ in agent.chat_stream("1")]
-    else:
-        await agent.chat("1")
-        seen = [otel.get_current_span()]
-    assert not any(span.is_recording() for span in seen)
-    assert provider.current == ["connect", "chat mine"]
-    assert collected.tree() == [("invoke_agent", [("chat mine", [("connect", [])])])]
-
-
-async def test_a_stream_that_is_left_ends_its_spans(collected, caplog):
-    agent = collected.follow(Agent(Calling(collected.tracers.get_tracer("mine"))))
-    async with agent.chat_stream("1") as stream:
-        async for event in stream:
-            if event.type == "text":
-                break
-    assert collected.tree() == [("invoke_agent", [("chat mine", [("connect", [])])])]
-    assert caplog.records == []  # OpenTelemetry would log a context that was left elsewhere
 
 
 async def test_http_requests_stand_below_their_call_whose_first_chunk_is_timed(collected):

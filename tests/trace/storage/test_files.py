@@ -67,16 +67,6 @@ def test_extreme_values_survive(tmp_path):
         assert_same(trace, Trace.load(tmp_path / name))
 
 
-async def test_a_path_may_begin_with_a_tilde(trace, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    trace.save("~/t.sqlite")
-    trace.stream_to("~/t.jsonl")
-    trace.save_har("~/t.har")
-    assert_same(Trace.load("~/t.sqlite"), Trace.load("~/t.jsonl"))
-    assert (tmp_path / "t.har").is_file()
-
-
 async def test_several_traces_become_one(trace):
     other = Trace()
     await Agent(ScriptedProvider(["Hi."]), trace=other).chat("Hello")

@@ -62,36 +62,6 @@ def test_duckdb_reads_parquet(trace, tmp_path):
         assert database.execute(f"SELECT args->>'x' FROM {path} WHERE args_valid").fetchall() == [("4",)]
 
 
-LINES = """
-SELECT *, row_number() OVER () AS line
-FROM read_json('{path}', columns = {{"table": 'VARCHAR', n: 'BIGINT', row: 'JSON'}})
-"""
-
-
-async def test_duckdb_reads_a_growing_file(tmp_path):
-    """Of a row that was written again under its number the last line counts."""
-    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), "It is 8."]), tools=[double])
-    agent.trace.stream_to(tmp_path / "grown.jsonl")
-    await agent.chat("Twice 4?")
-    lines = LINES.format(path=tmp_path / "grown.jsonl")
-    with duckdb.connect() as database:
-        runs = f"FROM ({lines}) WHERE \"table\" = 'runs'"
-        assert database.execute(f"SELECT count(*) {runs}").fetchone()[0] > 1
-        last = f"SELECT arg_max(row->>'status', line) {runs} GROUP BY row->>'session_id', n"
-        assert database.execute(last).fetchall() == [("ok",)]
-
-
-def test_polars_reads_parquet_with_every_type(trace, tmp_path):
-    trace.save(tmp_path / "t.parquet")
-    calls = pl.read_parquet(tmp_path / "t.parquet" / "calls.parquet")
-    assert calls.schema["input_tokens"] == pl.Int64
-    assert calls.schema["cost_usd"] == pl.Float64
-    assert calls.schema["stream"] == pl.Boolean
-    assert calls.schema["started"] == pl.Datetime("us", "UTC")
-    assert calls["input_tokens"].sum() == 200
-    assert calls["started"].min() == trace.calls["started"].min().to_pydatetime()
-
-
 def test_polars_reads_sqlite(trace, tmp_path):
     """DuckDB does so with an extension that it fetches itself: `INSTALL sqlite; ATTACH 't.sqlite'`."""
     trace.save(tmp_path / "t.sqlite")

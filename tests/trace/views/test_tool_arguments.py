@@ -48,18 +48,6 @@ async def test_arguments_become_columns_with_dtypes(trace):
     assert trace.tool_calls.join(trace.args("load"), how="inner")["rows"].tolist() == [2, -1, 1]
 
 
-async def test_arguments_of_any_shape_and_of_no_call():
-    values = [[1, 2], 2**80, {"a": None}, "text", None]
-    calls = [FunctionCall("anything", {"value": value}, str(place)) for place, value in enumerate(values)]
-    agent = Agent(ScriptedProvider([[*calls, FunctionCall("load", None, "5")], "x"]))
-    agent.register_function("anything", "", lambda value: "ok", {"type": "object", "properties": {"value": {}}})
-    await agent.chat("Go.")
-    assert agent.trace.args("anything")["value"].tolist() == values
-    assert len(agent.trace.args("load")) == 1
-    assert agent.trace.args("never").empty
-    assert agent.trace.results("never").empty
-
-
 async def test_results_are_the_values_themselves_and_frames_are_one_frame(trace):
     means = trace.results("mean")
     assert means.index.tolist() == [0, 2]

@@ -2,12 +2,11 @@
 
 import asyncio
 from itertools import pairwise
-from typing import Literal
 
 import pytest
 from support.small_agent import call
 
-from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, tool
+from nbagent import Agent, Limits, ScriptedProvider, tool
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError, RateLimitError
 
@@ -83,19 +82,6 @@ async def test_a_call_has_limits_of_its_own_and_says_which_one_ended_it():
     result = await answering(ask("a"), "end", tools=[as_tool]).chat("Go")
     assert result.function_calls[0]["result"] == "[limit: The limit of 2 model requests is reached.]"
     assert result.status == "ok"
-
-
-async def test_images_of_a_child_reach_its_parent():
-    image = {"type": "image", "media_type": "image/png", "data": PIXEL}
-    parts = [{"type": "text", "text": "A dot:"}, image]
-    child = answering(LLMResponse("A dot:", metadata={"parts": parts}))
-    parent = answering(ask("a"), "end", tools=[child.as_tool("research", "Draws.")])
-    await parent.chat("Go")
-    content = parent.provider.requests[1][0][-1].content
-    assert [part["type"] for part in content] == ["text", "image"]
-
-
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 async def test_the_error_of_a_child_is_its_result():
@@ -216,16 +202,3 @@ async def test_an_interrupt_ends_all_runs_of_a_tree():
         assert set(agent.trace.runs["status"]) == {"interrupted"}
         assert repair(agent.conversation_history) == agent.conversation_history
     assert (await top.chat("And now?")).content == "again"
-
-
-@pytest.mark.local_model
-async def test_the_embedded_model_asks_the_embedded_model():
-    def mean_by(column: Literal["bill_length_mm", "body_mass_g"], group: Literal["species", "island"]) -> dict:
-        """Mean of a numeric column of the penguins for each value of a group column."""
-        return {"Adelie": 3700.7, "Gentoo": 5076.0}
-
-    analyst = Agent("local", tools=[mean_by])
-    chief = Agent("local", tools=[analyst.as_tool("ask_analyst", "Answers a question about the penguins.")])
-    await chief.chat("Ask the analyst this question about the penguins: What is the mean body_mass_g by species?")
-    assert analyst.trace.tool_calls["args"].tolist() == [{"column": "body_mass_g", "group": "species"}]
-    assert "5076.0" in chief.trace.tool_calls["result_text"].iloc[0]

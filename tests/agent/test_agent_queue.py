@@ -41,17 +41,6 @@ def test_asking_inside_a_plain_for_over_the_same_agent_is_an_error():
     assert agent.chat_sync("z").content == "c"
 
 
-async def test_asking_inside_an_async_for_over_the_same_agent_is_an_error():
-    agent = Agent(ScriptedProvider(["a b", "c"]))
-    async for event in agent.chat_stream("x"):
-        if event.type == "text":
-            with pytest.raises(AgentBusyError):
-                await agent.chat("y")
-            with pytest.raises(AgentBusyError):
-                agent.chat_sync("y")
-    assert (await agent.chat("z")).content == "c"
-
-
 async def test_a_blocking_call_waits_for_runs_of_other_loops():
     agent = Agent(ScriptedProvider(["a b c", "d e f", "g"], delay=0.01))
     others = [asyncio.create_task(asyncio.to_thread(agent.chat_sync, text)) for text in "xy"]
@@ -70,20 +59,3 @@ async def test_asking_from_a_callback_is_an_error():
     with pytest.raises(AgentBusyError):
         await agent.chat("x", handler=Handler())
     assert (await agent.chat("y")).content == "b"
-
-
-async def test_a_task_that_a_tool_left_behind_may_ask_later():
-    later, over = [], asyncio.Event()
-
-    async def remind() -> str:
-        async def ask():
-            await over.wait()
-            return await agent.chat("inner")
-
-        later.append(asyncio.create_task(ask()))
-        return "will do"
-
-    agent = Agent(ScriptedProvider([call("remind"), "ok", "reminded"]), tools=[remind])
-    await agent.chat("x")
-    over.set()
-    assert (await later[0]).content == "reminded"

@@ -15,11 +15,9 @@ from nbagent import (
     FunctionRegistry,
     Limits,
     LLMMessage,
-    LLMResponse,
     ScriptedProvider,
     StreamingHandler,
 )
-from nbagent.core.events import Text
 from nbagent.core.history.repair import NO_RESULT
 
 
@@ -125,39 +123,6 @@ async def test_a_stream_can_be_stopped_from_another_task():
     assert agent.conversation_history[-1].interrupted
 
 
-async def test_half_a_surrogate_pair_breaks_nothing():
-    def names() -> list:
-        return ["caf\udce9.txt"]
-
-    agent = Agent(ScriptedProvider([call("names"), "half \ud83d of it"]), tools=[names])
-    await agent.chat("x \ud83d\ude00")
-    assert agent.conversation_history[0].content == "x \U0001f600"
-    for table in (agent.trace.runs, agent.trace.messages, agent.trace.tool_calls, agent.trace.events):
-        table.to_csv().encode()
-
-
-async def test_an_answer_that_is_cancelled_while_its_stream_is_closed_keeps_its_text():
-    closing = asyncio.Event()
-
-    class SlowToClose(ScriptedProvider):
-        async def stream(self, request):
-            try:
-                yield Text("Nearly done.")
-                yield LLMResponse("Nearly done.")
-            finally:
-                closing.set()
-                await asyncio.sleep(60)
-
-    agent = Agent(SlowToClose([]))
-    task = asyncio.create_task(agent.chat("x"))
-    await closing.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    last = agent.conversation_history[-1]
-    assert (last.content, last.interrupted) == ("Nearly done.", False)
-
-
 async def silent(messages=None, functions=None):
     """Waits."""
     await asyncio.sleep(600)
@@ -189,24 +154,3 @@ async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
     assert list(agent.trace.messages["role"]) == [message.role for message in agent.conversation_history]
     agent.provider, agent.limits = ScriptedProvider("still here"), Limits()
     assert (await agent.chat("and now?")).content == "still here"
-
-
-async def test_a_time_limit_leaves_the_providers_own_timeouts_alone():
-    agent = Agent(ScriptedProvider(TimeoutError("the provider's")), limits=Limits(max_seconds=60))
-    with pytest.raises(TimeoutError, match="the provider's"):
-        await agent.chat("go")
-    agent.provider = ScriptedProvider("in time")
-    assert (await agent.chat("go")).status == "ok"
-
-
-async def test_a_stream_shows_where_it_is():
-    thinking = LLMResponse("It is **3**.", None, "stop", {"thinking": "Add them."})
-    agent = Agent(ScriptedProvider([call("add", a=1, b=2), thinking]), tools=[add])
-    stream = agent.chat_stream("What is 1 + 2?")
-    seen = {}
-    async for event in stream:
-        seen.setdefault(event.type, repr(stream))
-    assert seen["turn_started"] == "<AgentStream running: waiting for the model>"
-    assert seen["tool_started"] == "<AgentStream running: tool 'add'>"
-    assert seen["text"] == "<AgentStream running: the model is answering>"
-    assert "<strong>3</strong>" in stream._repr_mimebundle_()["text/html"]

@@ -83,18 +83,6 @@ async def test_a_stream_that_breaks_anywhere(talk, vendor, llmock, fault):
     await talk.goes_on()
 
 
-@pytest.mark.parametrize(("vendor", "fault"), [("openai chat", "disconnect"), ("open_source", "truncate")])
-async def test_a_stream_that_breaks_when_all_is_said(talk, vendor, llmock, fault):
-    """The finish reason has come, usage or [DONE] has not: the answer is whole, though llmock's verdict is another."""
-    length = await length_of(talk, llmock, Reply(ANSWER))
-    for events in range(length - TAIL[vendor], length):
-        llmock.reset().reply(ANSWER)
-        getattr(llmock, fault)(after_chunks=events)
-        result = await talk.ask("Hi")
-        assert (result.content, talk.shown, talk.retried) == (ANSWER, ANSWER, [])
-        assert len(llmock.requests) == 1
-
-
 @pytest.mark.parametrize("fault", BREAKS)
 async def test_streams_that_stay_broken(talk, llmock, clock, fault):
     """Four attempts, then the error; the last attempt's text stays, marked as unfinished.

@@ -119,12 +119,6 @@ def test_a_provider_that_gives_something_else(provider, words):
         Agent(provider).chat_sync("hi")
 
 
-def test_a_turn_that_is_none():
-    for turns in ([5], [["text"]], lambda messages, functions: None):
-        with pytest.raises(ConfigurationError, match="turn: expected a text, a FunctionCall"):
-            Agent(ScriptedProvider(turns)).chat_sync("hi")
-
-
 def test_what_is_meant_is_taken():
     asked = agent(limits=Limits(max_iterations=np.int64(3), max_cost=np.float32(0.5)))
     developer = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}]

@@ -210,16 +210,6 @@ def test_scopes_are_apart(file, tmp_path, monkeypatch):
     assert Memory(file).frame["text"].tolist() == ["of the user"]
 
 
-@pytest.mark.local_model
-async def test_the_embedded_model_looks_things_up(memory):
-    memory.run("create", path=NOTE, file_text="Metric, always.")
-    agent = Agent("local").use(memory)
-    (viewed,) = (await agent.chat("View the notes.")).function_calls
-    assert NOTE in viewed["result"]
-    (found,) = (await agent.chat("Search the notes for metric.")).function_calls
-    assert (found["name"], found["result"]) == ("search_memory", f"{NOTE}: Metric, always.")
-
-
 def test_wrong_settings_and_files(file):
     with pytest.raises(ConfigurationError, match="there is a toolset 'memory' already"):
         Agent("local").use(Memory(file), Memory(file, "project"))

@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from support.loopback import Answer, Loopback, claude_said, said, sse
 
 import nbagent
-from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage, acompare, compare
+from nbagent import Agent, LLMResponse, ScriptedProvider, Usage, acompare, compare
 from nbagent.comparison import COLUMNS
 from nbagent.errors import ConfigurationError
 from nbagent.providers import create_provider
@@ -100,13 +100,6 @@ def test_whatever_fails_is_a_row(monkeypatch):
     assert frame.loc["thinks", "error"].str.contains("MiniMax-M2.5 always thinks").all()
 
 
-def test_options_go_to_each_run():
-    calls = [FunctionCall("add", {"a": 2, "b": 2}), FunctionCall("add", {"a": 3, "b": 3})]
-    result = compare({"x": scripted(calls, "never")}, "one prompt needs no list", max_iterations=1)
-    assert result.frame[["tools", "status"]].values.tolist() == [["add add", "limit"]]
-    assert result.summary()["tool_calls"].tolist() == [2]
-
-
 def test_wrong_arguments_are_errors_before_anything_is_asked():
     nowhere = Agent(create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0), tools=[add])
     for agents, prompts, options, message in [
@@ -170,17 +163,3 @@ def test_what_a_notebook_shows_and_the_picture():
     assert [label.get_text() for label in seconds.get_yticklabels()] == ["one", "two"]
     assert [bar.get_width() for bar in tokens.patches] == [110.0, pytest.approx(result.frame["tokens"][1])]
     plt.close("all")
-
-
-async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_run():
-    def costly(messages, functions):
-        return LLMResponse("x", None, "stop", {"usage": Usage(60, 40)})
-
-    def ask_all() -> str:
-        agents = {name: Agent(ScriptedProvider(costly)) for name in ("one", "two")}
-        return " ".join(compare(agents, ["?"] * 4, progress=False).frame["status"])
-
-    script = ScriptedProvider([FunctionCall("ask_all", {}, "c"), "not asked any more"])
-    result = await Agent(script, tools=[ask_all], limits=Limits(max_total_tokens=350, tool_seconds=300)).chat("Go")
-    assert (result.status, result.limit_reason) == ("limit", "tokens")
-    assert {"ok", "limit"} == set(result.function_calls[0]["result"].split())

@@ -1,9 +1,8 @@
-"""`evaluate`: agents over a frame, repeated; scores, their intervals, failures, pictures and Inspect's logs."""
+"""`evaluate`: agents over a frame, repeated; scores, their intervals, failures, and Inspect's logs."""
 
 import json
 import sys
 
-import matplotlib as mpl
 import pandas as pd
 import pytest
 from pydantic import BaseModel
@@ -130,16 +129,6 @@ def test_what_cannot_be_evaluated_is_named_before_the_first_request():
         with pytest.raises(ConfigurationError, match=match):
             evaluate(**given | change)
     assert agent.provider.requests == []
-
-
-def test_the_plot_has_a_dot_and_a_line_for_each_agent():
-    with mpl.rc_context({"backend": "agg"}):
-        agents = {"right": reviewer(), "wrong": reviewer(wrong=["fine"])}
-        (ax,) = evaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False).plot()
-        lines = [line.get_xdata().tolist() for line in ax.get_lines()]
-        assert lines[1::2] == [[1.0], [0.75]]
-        assert lines[2] == pytest.approx(list(wilson(0.75, 4)))
-        mpl.pyplot.close(ax.figure)
 
 
 def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from nbagent import Agent, ContextManager, LLMMessage, ScriptedProvider
 from nbagent.core.answer_json import json_in
-from nbagent.errors import BadRequestError, ConfigurationError, ExtractionError
+from nbagent.errors import ConfigurationError, ExtractionError
 
 
 class Person(BaseModel):
@@ -104,26 +104,6 @@ async def test_of_broken_records_none_is_taken_for_all():
     agent = scripted('[{"item": "milk"}, {"item": "te', records)
     assert await agent.parse_message("Ada", "now", "milk and tea") == records
     assert '"milk"}' in agent.provider.requests[1][0][-1].text
-
-
-async def test_a_schema_that_is_refused_is_asked_for_in_words_from_then_on():
-    asked = []
-
-    class Loose(ScriptedProvider):
-        def output_options(self, name, schema):
-            return {"response_format": name}
-
-        async def stream(self, request):
-            asked.append(request.options.get("response_format"))
-            if asked[-1]:
-                raise BadRequestError("response_format is not supported", status=400)
-            async for item in super().stream(request):
-                yield item
-
-    agent = Agent(Loose([json.dumps(ADA), json.dumps(BEN)]))
-    for person in (ADA, BEN):
-        assert await agent.extract("a text", Person) == Person(**person)
-    assert asked == ["Person", None, None]
 
 
 def test_json_is_found_in_answers():

@@ -1,10 +1,8 @@
 """`Agent(plan=True)`: the model plans, follows its plan and changes it when a step fails. A person may change it."""
 
-import json
-
 import pytest
 
-from nbagent import Agent, ContextManager, FunctionCall, Planner, ScriptedProvider, create_provider
+from nbagent import Agent, ContextManager, FunctionCall, Planner, ScriptedProvider
 from nbagent.errors import ConfigurationError
 from nbagent.plan import MAX_STEPS, Step, read_plan, revised, write_plan
 
@@ -176,25 +174,6 @@ async def test_a_long_conversation_keeps_its_plan_and_only_the_newest():
         await agent.chat("Go")
     assert rows(agent) == [("a", "done", ""), ("b", "doing", "")]
     assert sum(message.role == "tool" for message in agent.conversation_history) == 1
-
-
-async def test_on_the_wire_the_reminder_comes_last_and_the_rest_does_not_move(llmock):
-    provider = create_provider("openai", api_key="k", model="gpt-4.1", base_url=llmock.base_url("openai"))
-    for turn in TURNS[:-1]:
-        llmock.call_tool(turn.name, turn.arguments)
-    llmock.reply(TURNS[-1])
-    agent = Agent(provider, tools=[load], plan=True, system_prompt="Be brief.")
-    assert (await agent.chat("Plot the table.")).content == "Here it is."
-    await provider.aclose()
-    bodies = [body if isinstance(body, dict) else json.loads(body) for body in (each.body for each in llmock.requests)]
-    talks = [body.pop("messages") for body in bodies]
-    assert all(body == bodies[0] for body in bodies)
-    grown = ""
-    for talk, reminder in zip(talks, told(agent), strict=True):
-        kept = talk[:-1] if reminder else talk
-        assert json.dumps(kept).startswith(grown)
-        grown = json.dumps(kept).rstrip("]")
-        assert ("<reminder>" in json.dumps(talk[-1]), "<reminder>" in json.dumps(kept)) == (bool(reminder), False)
 
 
 def test_plans_are_read_as_they_were_written_and_no_step_is_lost():

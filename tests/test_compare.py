@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from support.loopback import Answer, Loopback, claude_said, said, sse
 
 import nbagent
-from nbagent import Agent, LLMResponse, ScriptedProvider, Usage, acompare, compare
+from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage, acompare, compare
 from nbagent.comparison import COLUMNS
 from nbagent.errors import ConfigurationError
 from nbagent.providers import create_provider
@@ -163,3 +163,17 @@ def test_what_a_notebook_shows_and_the_picture():
     assert [label.get_text() for label in seconds.get_yticklabels()] == ["one", "two"]
     assert [bar.get_width() for bar in tokens.patches] == [110.0, pytest.approx(result.frame["tokens"][1])]
     plt.close("all")
+
+
+async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_run():
+    def costly(messages, functions):
+        return LLMResponse("x", None, "stop", {"usage": Usage(60, 40)})
+
+    def ask_all() -> str:
+        agents = {name: Agent(ScriptedProvider(costly)) for name in ("one", "two")}
+        return " ".join(compare(agents, ["?"] * 4, progress=False).frame["status"])
+
+    script = ScriptedProvider([FunctionCall("ask_all", {}, "c"), "not asked any more"])
+    result = await Agent(script, tools=[ask_all], limits=Limits(max_total_tokens=350, tool_seconds=300)).chat("Go")
+    assert (result.status, result.limit_reason) == ("limit", "tokens")
+    assert {"ok", "limit"} == set(result.function_calls[0]["result"].split())

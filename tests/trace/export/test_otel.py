@@ -203,6 +203,21 @@ async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how
     assert collected.spans[5].status.description == "secret-error"
 
 
+async def test_forks_are_observed_until_stop(collected):
+    agent = collected.follow(collected.follow(Agent(ScriptedProvider(list("abcd")))))  # the cell ran twice
+    elsewhere = Collected()
+    await elsewhere.follow(agent.fork()).chat("0")
+    assert (len(collected.spans), len(elsewhere.spans)) == (0, 2)
+    fork = agent.fork()
+    await fork.chat("1")
+    assert len(collected.spans) == 2
+    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.context.conversation_id
+    agent.trace.observers[0].stop()
+    await agent.chat("2")
+    await fork.chat("3")
+    assert len(collected.spans) == 2
+
+
 @pytest.mark.parametrize("is_in_environment", [True, False])
 async def test_a_collector_over_http(monkeypatch, is_in_environment):
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)

@@ -11,9 +11,8 @@ from functools import cache
 import httpx2
 import pytest
 from hypothesis import strategies as st
-from support.decoding import Pieces
+from support.decoding import Pieces, as_message
 from support.fuzzing import fuzz, mutations
-from support.histories import as_message
 from support.recordings import CODECS
 from support.streams import STREAMS
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbagent.core.events import Event, Text, Thinking
-from nbagent.core.messages import LLMResponse
+from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.http.response import Body, read_events
 
@@ -43,3 +43,10 @@ def text_of(events: list[Event]) -> str:
 
 def thinking_of(events: list[Event]) -> str:
     return "".join(event.content for event in events if isinstance(event, Thinking))
+
+
+def as_message(response: LLMResponse) -> LLMMessage:
+    """An answer as the agent keeps it."""
+    return LLMMessage(
+        "assistant", response.content, tool_calls=response.function_calls, provider_extras=response.raw_response
+    )

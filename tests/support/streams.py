@@ -24,8 +24,7 @@ from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
-from support.decoding import SAMPLES, decode, text_of, thinking_of
-from support.histories import as_message
+from support.decoding import SAMPLES, as_message, decode, text_of, thinking_of
 
 COMMAND = "PYTHONPATH=tests python -m support.streams"
 #: Wire format -> its codec, and the vendor that stands for all others.

@@ -4,8 +4,7 @@ import json
 import re
 
 import pytest
-from support.decoding import SAMPLES, decode
-from support.histories import as_message
+from support.decoding import SAMPLES, as_message, decode
 from support.loopback import Answer
 
 from nbagent import Agent

@@ -69,6 +69,60 @@ async def test_tables_are_complete_after_rows_moved_to_the_file(tmp_path):
     assert_same(tables(Trace.concat([trace])), tables(trace))
 
 
+async def test_growing_tables_equal_tables_built_from_scratch(monkeypatch):
+    monkeypatch.setattr(recorder, "BATCH", 7)
+    trace = Trace(max_bytes=8_000)
+    agent = asked(trace, 4)
+    for number in range(4):
+        async for event in agent.chat_stream(str(number)):
+            if event.type in ("turn_done", "tool_call", "done"):  # what is there changes after the first two
+                anew = Trace.concat([trace])
+                for name in ("runs", "calls", "blocks", "tool_calls", "events"):
+                    pd.testing.assert_frame_equal(getattr(trace, name), getattr(anew, name), check_exact=True)
+    assert in_memory(trace, "events") < len(trace.events)
+
+
+# A process of its own: the garbage of a whole test run, traced, would be collected sixty times.
+PEAKS = '''
+import asyncio, gc, sys, tracemalloc
+from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
+
+async def peak(max_bytes, steps):
+    """The most bytes in use while a run clears its history and its trace keeps everything."""
+
+    def page(number: int) -> str:
+        """A page."""
+        agent.clear_history()
+        if number % 10 == 0:
+            gc.collect()
+        return f"{number} ".ljust(5_000, "x")
+
+    turns = [FunctionCall("page", {"number": number}, str(number)) for number in range(steps)]
+    trace = Trace(keep_results=False, max_bytes=max_bytes)
+    agent = Agent(ScriptedProvider([*turns, "done"]), tools=[page], trace=trace)
+    tracemalloc.start()
+    await agent.chat("Read all pages.", max_iterations=steps + 1)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert trace.tool_calls["result_chars"].tolist() == [5_000] * steps
+    return most
+
+steps, max_bytes = map(int, sys.argv[1:])
+asyncio.run(peak(None, 2))  # what is loaded once
+print(asyncio.run(peak(None, steps)), asyncio.run(peak(max_bytes, steps)))
+'''
+
+
+@pytest.mark.full
+def test_memory_is_bounded_within_one_long_run_too():
+    steps, most = 300, 400_000
+    done = subprocess.run([sys.executable, "-c", PEAKS, str(steps), str(most)], capture_output=True, text=True)
+    whole, bounded = map(int, done.stdout.split())
+    results = steps * 5_000  # those that the run itself returns
+    assert whole > results + 6 * most
+    assert bounded < results + 5 * most
+
+
 async def test_results_count_towards_the_limit_and_move_to_the_file():
     def load(seed: int) -> pd.DataFrame:
         """Numbers."""

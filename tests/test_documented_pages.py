@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.documents import LLMOCK, Step, commands, is_shown, pages, steps
+from support.documents import LLMOCK, commands, is_shown, pages, steps
 from support.kernels import Cell, Kernel
 
 from nbagent.cli import _parser
@@ -56,42 +56,3 @@ def test_the_commands_of_the_pages_are_commands():
 def test_the_links_of_the_pages_lead_to_files():
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text_of(page))]
     assert [(page, link) for page, link in links if not ((ROOT / page).parent / link).exists()] == []
-
-
-def test_the_rules_for_pages():
-    page = """
-```python
-1
-```
-```text
-1 … 2
-```
-<!-- run
-llmock.reply("x")
--->
-<!-- not run: it belongs to another package -->
-```python
-raise
-```
-```
-%%agent
-Hello
-```
-```{toctree}
-index
-```
-```bash
-nbagent pull  # once
-```
-```text
-no output of ours
-```
-"""
-    assert list(steps(page)) == [
-        Step("1\n", 2, "1 … 2\n"),
-        Step('llmock.reply("x")\n', 8),
-        Step("%%agent\nHello\n", 15),
-    ]
-    assert list(commands(page)) == ["nbagent pull"]
-    assert is_shown("1 … 2\n", "1 or\nmore 2")
-    assert not is_shown("1 … 2", "1 2 3")

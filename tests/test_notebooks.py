@@ -66,19 +66,6 @@ def test_there_are_notebooks():
     assert [path.stem for path in PATHS if path.stem.startswith("01")] == ["01_quickstart"]
 
 
-@pytest.mark.parametrize("mark", sorted(LENIENT))
-def test_a_cell_that_is_not_compared_is_found_and_its_reason(mark):
-    tagged = nbformat.v4.new_code_cell("time()", metadata={"tags": [mark]})
-    commented = nbformat.v4.new_code_cell(f"# {mark}\ntime()")
-    for cell in [tagged] if mark == mark.lower() else [commented]:
-        made = nbformat.v4.new_notebook(cells=[cell])
-        assert without_reason(made) == [cell.source]
-        cell.source += "\n# nbval:\n"
-        assert without_reason(made) == [cell.source]
-        cell.source += "\n# nbval: the time is another one in each run"
-        assert not without_reason(made)
-
-
 @each
 def test_each_cell_that_is_not_compared_says_why(path):
     assert not without_reason(read(path))

@@ -4,7 +4,6 @@ import pytest
 
 from nbagent import Agent, FunctionCall, Memory, ScriptedProvider
 from nbagent.errors import ConfigurationError
-from nbagent.memory import store
 
 NOTE = "/memories/units.md"
 
@@ -89,17 +88,6 @@ async def test_refused_with_the_reason(memory, monkeypatch):
         assert why in text
         assert "sk-proj" not in text
     assert memory.run("view") == f"/memories: 1 note\n- {NOTE} (version 1, 8 bytes)"
-
-
-def test_many_notes(memory, monkeypatch):
-    monkeypatch.setattr(store, "MAX_NOTES", 3)
-    for number in range(3):
-        memory.run("create", path=f"/memories/{number}", file_text="x")
-    with pytest.raises(ConfigurationError, match="There are 3 notes"):
-        memory.run("create", path="/memories/3", file_text="x")
-    monkeypatch.setattr(store, "MAX_BYTES", 10)
-    with pytest.raises(ConfigurationError, match="more than 10 bytes"):
-        memory.run("str_replace", path="/memories/0", old_str="x", new_str="x" * 9)
 
 
 async def test_a_change_of_what_somebody_else_has_changed_is_refused(memory, file):

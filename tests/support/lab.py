@@ -189,19 +189,17 @@ class Lab:
         self._new(name, cells, fresh or bool(how))
         return self.show(name, theme, **how)
 
-    def show(self, name: str, theme: str = LIGHT, blocked: str = "", prepare: Any = None) -> Page:
+    def show(self, name: str, theme: str = LIGHT, prepare: Any = None) -> Page:
         """The page with a notebook that is already in the folder, in place of the one before.
 
-        Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
+        Where `prepare(page)` is to be called first, it is a page of its own.
         """
-        is_shared = not blocked and prepare is None
+        is_shared = prepare is None
         page = self._page if is_shared else None
         if page is not None:
             page.evaluate(REPLACE, name)
         else:
             page = self._context.new_page()
-            if blocked:
-                page.route(blocked, lambda route: route.abort())
             if prepare is not None:
                 prepare(page)
             page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")

@@ -7,7 +7,6 @@ from support.loopback import Answer, claude_said
 
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ReplayProvider, ScriptedProvider, Usage, create_provider
-from nbagent.core.content.images import Image
 from nbagent.core.events import Text
 from nbagent.errors import (
     AuthenticationError,
@@ -113,15 +112,6 @@ async def test_a_replay_provider_needs_no_block(path):
         create_provider("replay:no_such_file.jsonl")
 
 
-def test_start_and_stop_work_across_cells(path):
-    tape = nbagent.record(path).start()
-    tape = nbagent.record(path).start()  # the cell runs again
-    Agent(ScriptedProvider(["a"])).chat_sync("1")
-    tape.stop()
-    assert current_recording() is None
-    assert len(lines(path)) == 2
-
-
 async def test_the_error_shows_what_differs(path):
     with nbagent.record(path):
         await events_of(Agent(ScriptedProvider(["x"]), system_prompt="Be brief."), "An unrelated question")
@@ -154,14 +144,6 @@ async def test_mode_once_records_if_there_is_no_file(path):
     with nbagent.replay(path) as tape:
         assert tape.replay_only
         assert str(await Agent(Silent()).chat("1")) == "real"
-
-
-async def test_mode_none_needs_the_file(path):
-    with pytest.raises(ConfigurationError, match="can't read the recording"), nbagent.replay(path, mode="none"):
-        pass
-    path.write_text('{"format": "nbagent recording", "version": 1}\n')
-    with nbagent.replay(path, mode="none"), pytest.raises(ReplayError, match="it is empty"):
-        await Agent(Silent()).chat("1")
 
 
 async def test_mode_new_records_what_the_file_does_not_hold(path):
@@ -251,13 +233,3 @@ async def test_a_replay_needs_no_key(path, connect, loopback, monkeypatch):
         assert agent.trace.calls["model"].tolist() == ["m1"]
     with pytest.raises(AuthenticationError):
         agent.provider = "claude"
-
-
-async def test_images_are_identified_by_their_hash(path):
-    with nbagent.record(path):
-        await Agent(ScriptedProvider(["a cat"])).chat(["What?", Image(PNG, "image/png")])
-    assert "iVBOR" not in path.read_text("utf-8")
-    with nbagent.replay(path):
-        assert str(await Agent(Silent()).chat(["What?", Image(PNG, "image/png")])) == "a cat"
-        with pytest.raises(ReplayError, match="sha256"):
-            await Agent(Silent()).chat(["What?", Image(PNG + b"more", "image/png")])

@@ -1,4 +1,4 @@
-"""Files of traces with odd names or no bounds. `tests/fuzz/test_saved_files.py` has damaged ones and wrong types."""
+"""Files of traces with odd names or no bounds. `tests/fuzz/test_saved_traces.py` has damaged ones."""
 
 import os
 

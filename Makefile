@@ -27,9 +27,11 @@ install = if [ -x "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/pytho
 # Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One process for each core: each collects all tests for itself.
-WORKERS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-SPREAD  := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Two processes for each core: tests also wait, for kernels and servers. JupyterLab in Chromium keeps its cores busy.
+CORES   := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+WORKERS ?= $(shell expr 2 \* $(CORES))
+test-browser: WORKERS = $(CORES)
+SPREAD   = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Old libraries use what newer ones have deprecated since.
 OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
@@ -91,17 +93,19 @@ lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, i
 
 test: $(VENV)/.dev lint ## rules, tests, notebooks and docstring examples: all that pip can install
 	@$(PULL)
-	@$(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg --doctest-modules --ignore=tests/typed tests notebooks nbagent
+	@$(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg --doctest-modules --ignore=tests/typed --ignore=tests/test_recipes.py \
+	  tests notebooks nbagent
 	@echo "Ran: ruff, the tests, the notebooks cell by cell, the docstring examples."
-	@echo "Not run: types, documentation, map and reference pages (make check);" \
+	@echo "Not run: types, documentation, map, reference pages and recipes (make check);" \
 	  "long sizes, JupyterLab in Chromium, an old kernel, Pyodide, Binder, the notebooks' second round (make test-all)."
 
 quick: $(VENV)/.dev ## a folder's tests, and the few that vouch for the layers below it (T=tests/trace)
 	@tests=$$(PYTHONPATH=tests $(BIN)/python -m support.quick $(T)) && $(BIN)/pytest -q $(SPREAD) -m "$(QUICK)" $$tests
 
-check: types docs ## types, documentation, and what is made from the code: the map and the reference pages
+check: types docs ## types, documentation, what is made from the code (the map, the reference pages), and CONTRIBUTING's recipes
 	@$(BIN)/python tests/support/imports.py --check
 	@PYTHONPATH=tests $(BIN)/python -m support.reference --check
+	@$(BIN)/pytest -q tests/test_recipes.py
 
 coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they leave out
 	@$(PULL)

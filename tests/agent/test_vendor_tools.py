@@ -289,12 +289,3 @@ def test_openai_bills_searches_and_not_the_pages_that_are_opened():
     calls = [call_of({**about, "action": action}).to_dict() for action in actions]
     assert [call["name"] for call in calls] == ["web_search", "web_fetch", "web_fetch"]
     assert price(Usage(), "gpt-5.6-luna", "openai", {"vendor_calls": calls}) == pytest.approx(0.01)
-
-
-def test_it_is_not_served_to_mcp_clients():
-    from nbagent.mcp.server.tool_server import ToolServer
-
-    agent = Agent(ScriptedProvider("Hi"), tools=[mean_by, "web_search"])
-    served = ToolServer(agent).registry().names()  # with the live tools of this process
-    assert "mean_by" in served
-    assert "web_search" not in served

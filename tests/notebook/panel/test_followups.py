@@ -51,17 +51,18 @@ def test_nothing_is_asked_unless_it_is_switched_on_and_what_is_asked_costs(kerne
     panel = opened(kernel, on=False)
     panel.ask("heaviest?")
     panel.usable(description="Retry")
-    assert kernel.ok("%agent followups on").stdout.startswith("After each answer in a panel")
     kernel.ok("%%agent\nin a cell")
+    assert kernel.ok("%agent followups on").stdout.startswith("After each answer in a panel")
+    kernel.ok("%%agent\nin another cell")
     panel.ask("and?")
     panel.until(lambda: offered(panel) == SHOWN)
     panel.until(lambda: "$0.0001" in panel.text)  # the meter counts it
     kernel.ok("%agent followups off")
     panel.until(lambda: not offered(panel))
     panel.ask("last")
-    panel.until(lambda: panel.text.count("Gentoo.") == 4)
+    panel.until(lambda: panel.text.count("Gentoo.") == 5)
     panel.usable(description="Retry")
-    assert sources(kernel) == ["panel", "magic", "panel", "followups", "panel"]
+    assert sources(kernel) == ["panel", "magic", "magic", "panel", "followups", "panel"]
     assert kernel.value("[m.text for m in agent.conversation_history][-2:]") == ["last", "Gentoo."]
 
 

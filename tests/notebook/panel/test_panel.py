@@ -121,7 +121,7 @@ def test_streaming_a_long_answer_sends_little(kernel):
     before = sent()
     panel.ask("go")
     panel.until_text(" 114", " s")
-    assert sent() - before < 200_000
+    assert sent() - before < 300_000
 
 
 def test_a_closed_panel_stops_listening(kernel):

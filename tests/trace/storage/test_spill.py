@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
-from nbagent.errors import ConfigurationError
 from nbagent.trace import recorder
 from nbagent.trace.columns import COLUMNS
 from nbagent.trace.table import SpillFile
@@ -216,9 +215,3 @@ def test_a_killed_process_leaves_its_turns_but_no_temporary_file(tmp_path):
     assert loaded.tool_calls["result_text"].str.len().tolist() == [3_000] * 29  # the 30th was running
     assert loaded.calls["finish_reason"].tolist()[:29] == ["tool_calls"] * 29
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-def test_max_bytes_is_a_whole_number():
-    for size in ("100 MB", -1, 1.5, True):
-        with pytest.raises(ConfigurationError, match="max_bytes"):
-            Trace(max_bytes=size)

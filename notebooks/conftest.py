@@ -1,6 +1,7 @@
 """For nbval: the solution of a notebook's exercise runs after its cells, in the same kernel.
 
-Kernels are reached through files, since another worker's kernel could take a free port first.
+Kernels are reached through files, since another worker's kernel could take a free port first. Beside the tests, they
+are forked, as those of the tests are (`tests/support/forked_kernels.py`); alone, each is a process of its own.
 """
 
 import re
@@ -17,6 +18,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from nbval.plugin import IPyNbCell, IPyNbFile
 
+try:
+    from support.forked_kernels import METADATA
+except ImportError:  # the tests are not there
+    METADATA = {}
+
 FOLDED = re.compile(r"<details>\n<summary>A solution</summary>\n\n(.*)\n\n</details>", re.DOTALL)
 BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -26,7 +32,9 @@ numbers = count()
 
 def through_files(**options: Any) -> KernelManager:
     """What nbval uses in place of `KernelManager`."""
-    return KernelManager(transport="ipc", ip=f"{sockets.name}/{next(numbers)}", **options)
+    manager = KernelManager(transport="ipc", ip=f"{sockets.name}/{next(numbers)}", **options)
+    manager.kernel_spec.metadata.update(METADATA)
+    return manager
 
 
 nbval.kernel.KernelManager = through_files

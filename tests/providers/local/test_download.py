@@ -102,9 +102,11 @@ def tiny(index):
 
 
 @pytest.fixture(params=["pip", "no pip"])
-def way(request, monkeypatch):
-    """Both kinds of environments: with pip, and without it, as uv makes them."""
+def way(request, monkeypatch, index):
+    """Both kinds of environments: with pip, and without it, as uv makes them, whose variable names the index."""
     if request.param == "no pip":
+        monkeypatch.delenv("PIP_INDEX_URL")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
         find = importlib.util.find_spec
         monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
     return request.param
@@ -221,13 +223,6 @@ def test_an_installed_package_is_used_after_the_check(tmp_path, tiny, monkeypatc
     assert cached(tiny, tmp_path / "cache") == package / "tiny.gguf"
     (package / "tiny.gguf").write_bytes(bytes(len(CONTENT)))
     assert cached(tiny, tmp_path / "cache") is None
-
-
-@pytest.mark.parametrize("way", ["no pip"], indirect=True)
-def test_without_pip_the_index_of_uv_s_variables_is_used(tmp_path, index, tiny, way, monkeypatch):
-    monkeypatch.delenv("PIP_INDEX_URL")
-    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-    assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
 
 
 def test_the_error_names_a_missing_extra(tmp_path, tiny, monkeypatch):

@@ -128,7 +128,7 @@ def test_a_closed_panel_stops_listening(kernel):
     script(kernel, "'a'", "'b'")
     panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")
     panel.ask("one")
-    panel.until_text("a")
+    panel.usable(description="Retry")
     kernel.run("panel.close()")
     kernel.run("%%agent\ntwo")
     kernel.ok("while agent.observers: time.sleep(0.01)")

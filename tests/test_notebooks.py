@@ -62,10 +62,6 @@ def as_page(notebook):
     return HTMLExporter().from_notebook_node(notebook)[0]
 
 
-def test_there_are_notebooks():
-    assert [path.stem for path in PATHS if path.stem.startswith("01")] == ["01_quickstart"]
-
-
 @each
 def test_each_cell_that_is_not_compared_says_why(path):
     assert not without_reason(read(path))

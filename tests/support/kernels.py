@@ -249,11 +249,19 @@ class Kernel:
             self._collect()
         return cell
 
-    def _collect(self) -> None:
-        """Wait a moment for a message, and read all that have come."""
-        for channel, _ in self._poller.poll(100):
+    def settle(self) -> None:
+        """Read what follows at once: widgets change one after another. An answer may stream, so not for long."""
+        for _ in range(20):
+            if not self._collect(30):
+                break
+
+    def _collect(self, wait_ms: int = 100) -> bool:
+        """Wait a moment for a message, and read all that have come. Whether there were any."""
+        ready = self._poller.poll(wait_ms)
+        for channel, _ in ready:
             while (message := self.client.session.recv(channel)[1]) is not None:
                 self._keep(message, channel is self.client.shell_channel.socket)
+        return bool(ready)
 
     def _keep(self, message: dict, is_reply: bool) -> None:
         cell = self._cells.get(message["parent_header"].get("msg_id"))

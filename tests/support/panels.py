@@ -53,6 +53,7 @@ class Panel:
 
     def until(self, condition):
         self.kernel.until(self.cell, condition)
+        self.kernel.settle()
 
     def until_text(self, *texts):
         self.until(lambda: all(text in self.text for text in texts))

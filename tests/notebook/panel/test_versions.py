@@ -99,8 +99,8 @@ def test_conversations_are_listed_and_continued(kernel):
     kernel.ok("%%agent\nthree")
     kernel.ok("%%agent --new\nfour")
     panel.until(lambda: "after four" in panel.text and "three" not in panel.text)
-    shown = panel.states()[panel.find(description="Conversations")]
-    assert shown["_options_labels"] == ["four · 1 question", "three · 1 question", "one · 2 questions"]
+    listed = ["four · 1 question", "three · 1 question", "one · 2 questions"]
+    panel.until(lambda: panel.states()[panel.find(description="Conversations")]["_options_labels"] == listed)
     panel.set({"index": 2}, description="Conversations")
     panel.until_text("after one+two")
     panel.ask("and more")

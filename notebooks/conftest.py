@@ -1,7 +1,7 @@
 """For nbval: the solution of a notebook's exercise runs after its cells, in the same kernel.
 
-Kernels are reached through files, since another worker's kernel could take a free port first. Beside the tests, they
-are forked, as those of the tests are (`tests/support/forked_kernels.py`); alone, each is a process of its own.
+Kernels are reached through files, since another worker's kernel could take a free port first. When the tests
+run too, kernels are forked like theirs (`tests/support/forked_kernels.py`). Otherwise each is a new process.
 """
 
 import re

@@ -82,8 +82,9 @@ async def test_the_policies_of_the_page_on_tools(tmp_path):
         for number, (name, arguments, _) in enumerate(POLICIES)
     ]
     tools = [namespace[each] for each in ("delete_rows", "write", "read")]
-    approve = lambda call, definition: asked.append(call.id) or True  # noqa: E731
-    result = await Agent(ScriptedProvider([*calls, "done"]), tools=tools, approve=approve).chat("go")
+    provider = ScriptedProvider([*calls, "done"])
+    agent = Agent(provider, tools=tools, approve=lambda call, _: asked.append(call.id) or True)
+    result = await agent.chat("go")
     for each in tools:
         nbagent.live.unregister(each.__name__)
     assert not any(call["is_error"] for call in result.function_calls)

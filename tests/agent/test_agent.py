@@ -103,7 +103,7 @@ async def test_a_failed_stream_ends_with_one_error_event_and_raises_unless_told_
 
     async def read():
         async for event in stream:
-            seen.append(event)  # noqa: PERF401 - what comes before the error counts
+            seen.append(event)  # noqa: PERF401 - a comprehension would lose the events before the error
 
     with pytest.raises(RateLimitError) if raise_errors else nullcontext():
         await read()

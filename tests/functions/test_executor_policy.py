@@ -1,4 +1,4 @@
-"""What the executor does besides calling the function: retries, cache, approval, hooks."""
+"""The executor's policies: retries, cache, approval and hooks."""
 
 import datetime as dt
 import time
@@ -178,19 +178,23 @@ async def test_hooks():
 # -- what is approved is what runs ------------------------------------------------------------------------------------
 
 
+def approving(asked):
+    """Keeps each call, and approves it."""
+    return lambda call, _: asked.append(call) or True
+
+
 async def test_the_question_shows_the_arguments_after_validation():
     asked = []
 
     def pay(amount: int, day: dt.date, tip: float = 0) -> str:
         return f"{amount} on {day:%d.%m.}"
 
-    approver = lambda call, _: asked.append(call.arguments) or True  # noqa: E731
-    executor = executor_of(pay, options={"approve": True}, approver=approver)
+    executor = executor_of(pay, options={"approve": True}, approver=approving(asked))
     for sent in ("1_000", "7.0"):
         outcome = await run(executor, "pay", amount=sent, day="2026-03-01")
-        assert outcome.content == f"{asked[-1]['amount']} on 01.03."
+        assert outcome.content == f"{asked[-1].arguments['amount']} on 01.03."
         assert outcome.call.arguments["amount"] == sent  # the trace has what the model sent
-    assert asked == [{"amount": amount, "day": "2026-03-01"} for amount in (1000, 7)]
+    assert [each.arguments for each in asked] == [{"amount": amount, "day": "2026-03-01"} for amount in (1000, 7)]
     assert not (await run(executor, "pay", amount="many", day="2026-03-01")).args_valid
     assert len(asked) == 2  # nobody is asked about wrong arguments
 
@@ -245,7 +249,6 @@ async def test_paths_outside_of_a_folder_are_asked_about(path, asks, tmp_path, m
         """Write."""
         return "written"
 
-    approver = lambda call, definition: asked.append(call) or True  # noqa: E731
-    executor = executor_of(write, options={"approve": outside(inside)}, approver=approver)
+    executor = executor_of(write, options={"approve": outside(inside)}, approver=approving(asked))
     outcome = await run(executor, "write", path=path and path.format(inside=inside), text="/etc/passwd")
     assert (outcome.content, bool(asked)) == ("written", asks)

@@ -1,4 +1,4 @@
-"""What a person reads before a tool runs: all of it, visible, and no raw HTML."""
+"""An approval question shows every argument visibly and contains no raw HTML."""
 
 import asyncio
 import re

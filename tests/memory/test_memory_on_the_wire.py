@@ -1,4 +1,4 @@
-"""What vendors are sent of a memory, and that each can use it: Claude as its own tool, others as a function."""
+"""Memory in requests: Claude gets its native tool, other providers get a function."""
 
 import json
 

@@ -144,7 +144,6 @@ def test_only_files_of_this_user_or_of_the_projects_owner_are_read(folder):
     assert found() is None
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there are no pipes in folders")
 def test_a_pipe_is_not_read(folder):
     os.mkfifo(folder / ".env")
     assert found() is None

@@ -84,7 +84,7 @@ def test_one_that_writes_a_huge_file(tmp_path):
     assert (tmp_path / "work/big").stat().st_size <= launcher.MAX_FILE_BYTES
 
 
-@pytest.mark.skipif(launcher.landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(launcher.landlock_version() == 0, reason="Landlock needs Linux 5.13 or newer")
 def test_one_that_writes_outside(tmp_path):
     outside = tmp_path / "precious.txt"
     outside.write_text("precious")

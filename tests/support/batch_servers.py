@@ -36,7 +36,7 @@ def as_json(value, status=200):
 
 
 def as_lines(values, cut=0):
-    """JSON lines; `cut` leaves out so many bytes at the end, and then the connection breaks."""
+    """JSON lines. The connection breaks `cut` bytes before the end."""
     content = "".join(json.dumps(value) + "\n" for value in values).encode()
     return Answer(content[: len(content) - cut], 200, {}, "drop" if cut else "close")
 
@@ -58,7 +58,7 @@ class Batch:
 
 
 class BatchServer(Loopback):
-    """What the vendors share. A batch is over at poll number `over_at`.
+    """The parts that all providers' batch servers share. A batch ends at poll number `over_at`.
 
     `routes`: what answers "METHOD path", with the batch that the path names.
     """

@@ -150,7 +150,7 @@ def main(check: bool) -> str:
     if not check:
         CONTRIBUTING.write_text(before + BEGIN + room_map() + END + after, "utf-8")
     elif saved != room_map():
-        return "the map in CONTRIBUTING.md is not that of the imports: run `make map`"
+        return "the map in CONTRIBUTING.md does not match the imports: run `make map`"
     return ""
 
 

@@ -184,7 +184,7 @@ class Lab:
     def open(self, name: str, cells: list[str], theme: str = LIGHT, fresh: bool = False, **how: Any) -> Page:
         """The page with a new notebook of these code cells, in place of the one before. `how`: see `show`.
 
-        Notebooks with a page of their own are fresh, too.
+        A notebook on its own page is always fresh.
         """
         self._new(name, cells, fresh or bool(how))
         return self.show(name, theme, **how)

@@ -6,13 +6,13 @@ import pytest
 
 from nbagent.functions.schema.docstrings import Docstring, parse_docstring
 
-BOTH_LINES = "What to find, in any order."
+BOTH_LINES = "Search terms in any order."
 GOOGLE = """Find files.
 
     Looks into folders too.
 
     Args:
-        query (str): What to find,
+        query (str): Search terms
             in any order.
         limit (Optional[dict[str, int]]): How many:
             at most 100.
@@ -33,7 +33,7 @@ NUMPY = """Find files.
     Parameters
     ----------
     query : str
-        What to find,
+        Search terms
         in any order.
     limit, offset : int, optional
         A number.
@@ -48,7 +48,7 @@ REST = """Find files.
 
     Looks into folders too.
 
-    :param query: What to find,
+    :param query: Search terms
         in any order.
     :param int limit: How many.
     :type query: str

@@ -105,7 +105,7 @@ OWN_CLIENTS = {
 @pytest.mark.parametrize("kind", OWN_CLIENTS)
 async def test_clients_of_the_users_own(loopback, connect, kind):
     vendor, make = OWN_CLIENTS[kind]
-    loopback.answers = [Answer(f'{{"error": {{"message": "I saw {KEY}, too"}}}}'.encode(), 400)]
+    loopback.answers = [Answer(f'{{"error": {{"message": "I saw {KEY}"}}}}'.encode(), 400)]
     async with make(loopback.url) as client:
         agent = Agent(connect(vendor, api_key=None, client=client), trace=Trace(record_http=True))
         with pytest.raises(NbagentError):

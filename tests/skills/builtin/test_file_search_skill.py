@@ -1,7 +1,6 @@
 """The built-in skill `file-search`: what it finds, and that it never leaves its folder, hangs or reads binary files."""
 
 import os
-import sys
 
 import pytest
 from pydantic import ValidationError
@@ -58,7 +57,6 @@ def test_no_path_leads_out_and_the_refusal_names_who_can_allow_more(project, tmp
         search(root_dir="nowhere")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs links and pipes")
 def test_links_are_not_followed_and_pipes_not_waited_for(project, tmp_path):
     (project / "file_link.txt").symlink_to(tmp_path / "secret.txt")
     (project / "folder_link").symlink_to(tmp_path)

@@ -142,7 +142,7 @@ _SCHEMA = (
 )
 _DATA = {"text", "functionCall", "functionResponse", "inlineData", "executableCode", "codeExecutionResult"}
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
-#: Stand for no signature, and for that of a call that another model made.
+#: Placeholders for a missing signature, and for a call made by another model.
 _UNSIGNED = {"", "skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 
 
@@ -184,7 +184,7 @@ def _check_conversation(contents: Sequence[Mapping[str, Any]], issued: Sequence[
         given = [part["functionResponse"] for part in parts if "functionResponse" in part]
         for name in ("name", "id"):
             same = [call.get(name) for call in called] == [response.get(name) for response in given]
-            require(same, f"Please ensure that function responses are those of the calls: {name}")
+            require(same, f"Please ensure that each function response matches its function call: {name}")
         calls = [part for part in parts if "functionCall" in part]
         called = [part["functionCall"] for part in calls]
         if role == "model":

@@ -184,7 +184,7 @@ def _check_item(item: Mapping[str, Any], where: str) -> None:
 
 
 def _check_mine(rest: list[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """What this server said comes back item by item; unknown reasoning is refused."""
+    """Items that this server sent must come back unchanged; unknown reasoning is refused."""
     for mine in issued:
         at = next((n for n, item in enumerate(rest) if _outline(item) and _outline(item) == _outline(mine[-1])), None)
         thought = any(item["type"] == "reasoning" for item in mine)

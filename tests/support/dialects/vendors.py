@@ -16,7 +16,7 @@ _BOTH = frozenset({"max_tokens", "max_completion_tokens"})
 
 
 def _too_long(text: str) -> dict[str, str]:
-    """What is said of a conversation that is too long."""
+    """The error for a conversation that exceeds the context."""
     return TEXTS | {"context": text}
 
 

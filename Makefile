@@ -27,9 +27,9 @@ install = if [ -x "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/pytho
 # Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Two processes for each core: tests also wait, for kernels and servers. JupyterLab in Chromium keeps its cores busy.
+# Five processes for two cores: tests also wait, for kernels and servers. JupyterLab in Chromium keeps its cores busy.
 CORES   := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-WORKERS ?= $(shell expr 2 \* $(CORES))
+WORKERS ?= $(shell expr 5 \* $(CORES) / 2)
 test-browser: WORKERS = $(CORES)
 SPREAD   = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -42,7 +42,7 @@ OLD_KERNEL := test_kernel.py test_cell_of_runs.py test_agents_that_ask_agents.py
   display/test_answer_buttons.py panel/test_panel.py panel/test_panel_beside_cells.py kernel_tools/test_kernel_tools.py \
   kernel_tools/test_where_they_run.py
 
-# The files with long sizes and random examples: to import all others would take longer than many of them do.
+# The files with long sizes, kills, and random examples: to import all others would take longer than many of them do.
 LONG = $(shell grep -rlE 'mark\.(full|fuzz|hypothesis)|@given|REDIS' tests benchmarks --include='test_*.py')
 
 # What `make fuzz` gives each target.

@@ -1,5 +1,6 @@
 """For all tests: how many examples property tests try, fixtures, and where browser tests are collected."""
 
+import atexit
 import gc
 import os
 import signal
@@ -49,14 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """What was collected, a million objects, stays to the end: the garbage collector need not look at it again."""
-    gc.collect()
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Libraries that look for leaks at exit want to see everything freed."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)  # libraries that look for leaks at exit want to see everything freed
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

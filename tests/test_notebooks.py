@@ -108,6 +108,7 @@ def test_parameters_has_a_value_for_each_notebook_with_a_cell_of_parameters():
     assert with_parameters == list(PARAMETERS)
 
 
+@pytest.mark.full
 @pytest.mark.kernel
 @pytest.mark.local_model
 @pytest.mark.parametrize("name", PARAMETERS)

@@ -90,6 +90,7 @@ def until(holds):
     return holds()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, caplog, way):
     monkeypatch.setattr("nbagent.providers.http.retry.FIRST_WAIT_S", 0.001)

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 
+import pytest
 from support.mapping import RowServer, agent_for, mapper, questions
 
 from nbagent import read_checkpoint
@@ -17,6 +18,7 @@ def is_whole(path):
     return answer == "ok"
 
 
+@pytest.mark.full
 async def test_a_map_that_is_killed_again_and_again_asks_each_row_once(tmp_path):
     data, path, kept = questions(ROWS), tmp_path / "map.sqlite", set()
     asked_again = 0

@@ -50,6 +50,7 @@ async def use(value):
     assert len("".join(shown)) < 200_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LARGE)
 async def test_the_memory_for_a_large_result(name):
     await use(LARGE[name](1))  # loads what it needs

@@ -36,6 +36,7 @@ def rename(package, name):
         module.write_text(re.sub(rf"\b{name}\b", f"{name}_now", module.read_text("utf-8")), "utf-8")
 
 
+@pytest.mark.full
 def test_an_upgrade_below_a_running_kernel_asks_for_a_restart(installed, tmp_path):
     with Kernel(tmp_path, env={"PYTHONPATH": str(installed.parent)}) as kernel:
         assert kernel.value("nbagent.__version__, nbagent.__file__") == ("98.0", str(installed / "__init__.py"))

@@ -55,6 +55,7 @@ async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(shared_pl
     assert await questions(store, "c1") == ["meanwhile"]
 
 
+@pytest.mark.full
 async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(shared_place, store):
     acknowledged, lost = [], 0
     for attempt in range(KILLS):

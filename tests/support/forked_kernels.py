@@ -16,10 +16,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
+from typing import NoReturn
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
@@ -152,7 +154,7 @@ def _serve(requests: socket.socket) -> None:
         if is_kernel:
             requests.close()
             launch_new_instance(argv=_become(json.loads(request), connection))
-            return
+            _end()
         os.close(connection)
 
 
@@ -167,6 +169,15 @@ def _become(request: dict, connection: int) -> list[str]:
     os.chdir(request["cwd"])
     os.write(connection, b"%d\n" % os.getpid())  # only the system closes it, at the very end
     return request["argv"]
+
+
+def _end() -> NoReturn:
+    """End as every fork of `multiprocessing` does: what is in memory is not taken apart."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -145,9 +145,12 @@ class Kernel:
         self._manager.start_kernel(**self._start)
         self.client = self._manager.client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=TIMEOUT)
         for channel in (self.client.iopub_channel, self.client.shell_channel):
             self._poller.register(channel.socket, zmq.POLLIN)
+        while not self._published:  # what a kernel publishes before it knows who reads is lost
+            assert self._manager.is_alive()
+            self.client.kernel_info()
+            self._collect()
         first = self.ok(f"%load_ext nbagent\n{PRELUDE}\n__import__('ipykernel').version_info[0] >= 7")
         #: Whether clicks arrive while a cell runs.
         self.takes_clicks = first.result == "True"

@@ -86,6 +86,7 @@ async def test_numbers_of_each_answer_and_their_sums(api, vendor):
     assert trace.calls.loc[by_vendor, "usage_raw"].notna().all()
 
 
+@pytest.mark.full
 @pytest.mark.local_model
 async def test_token_counts_of_the_embedded_model():
     def celsius(fahrenheit: float) -> float:

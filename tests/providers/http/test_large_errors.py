@@ -10,13 +10,22 @@ from nbagent.core.messages import LLMMessage
 from nbagent.errors import ServerError
 
 HEAD = b"HTTP/1.1 500 Oops\r\n%b\r\n\r\n"
-WITHOUT_END = [HEAD % b"X: 1" + b'{"error": {"message": "overloaded ', *[b"x" * 2**16] * 10_000]
-PACKED = [HEAD % b"Content-Encoding: gzip", gzip.compress(b"overloaded " + bytes(2**28), compresslevel=1)]
 
 
+def without_end():
+    return [HEAD % b"X: 1" + b'{"error": {"message": "overloaded ', *[b"x" * 2**16] * 10_000]
+
+
+def packed():
+    return [HEAD % b"Content-Encoding: gzip", gzip.compress(b"overloaded " + bytes(2**28), compresslevel=1)]
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("vendor", ["open_source", "openai"])
-@pytest.mark.parametrize("parts", [WITHOUT_END, PACKED], ids=["without end", "packed"])
-async def test_a_large_error_takes_little_memory(connect, vendor, parts):
+@pytest.mark.parametrize("body", [without_end, packed])
+async def test_a_large_error_takes_little_memory(connect, vendor, body):
+    parts = body()
+
     async def serve(reader, writer):
         await read_request(reader)
         for part in parts:

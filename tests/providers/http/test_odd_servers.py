@@ -127,6 +127,7 @@ async def test_answers_are_decompressed(ask, encoding, packed):
     await ask(once(with_length(packed, b"Content-Encoding: " + encoding)))
 
 
+@pytest.mark.full
 async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
     bomb = gzip.compress(b'{"a": "' + bytes(200 * 2**20).replace(b"\0", b"x"), compresslevel=1)

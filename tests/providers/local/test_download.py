@@ -101,7 +101,7 @@ def tiny(index):
     )
 
 
-@pytest.fixture(params=["pip", "no pip"])
+@pytest.fixture(params=["pip", pytest.param("no pip", marks=pytest.mark.full)])
 def way(request, monkeypatch, index):
     """Both kinds of environments: with pip, and without it, as uv makes them, whose variable names the index."""
     if request.param == "no pip":

@@ -48,6 +48,7 @@ async def test_a_follow_up_keeps_the_other_arguments():
     assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
 
 
+@pytest.mark.full
 @pytest.mark.local_model
 async def test_a_conversation_after_a_tool_s_answer_stays_sane(embedded):
     provider = PromptedProvider(embedded)

@@ -71,8 +71,8 @@ async def test_tables_are_complete_after_rows_moved_to_the_file(tmp_path):
 async def test_growing_tables_equal_tables_built_from_scratch(monkeypatch):
     monkeypatch.setattr(recorder, "BATCH", 7)
     trace = Trace(max_bytes=8_000)
-    agent = asked(trace, 4)
-    for number in range(4):
+    agent = asked(trace, 3)
+    for number in range(3):
         async for event in agent.chat_stream(str(number)):
             if event.type in ("turn_done", "tool_call", "done"):  # what is there changes after the first two
                 anew = Trace.concat([trace])
@@ -139,6 +139,7 @@ async def test_results_count_towards_the_limit_and_move_to_the_file():
     assert loaded.groupby("call")["x"].first().tolist() == [float(seed) for seed in range(count)]
 
 
+@pytest.mark.full
 def test_agents_in_threads_share_a_trace_that_another_thread_reads(monkeypatch, tmp_path):
     monkeypatch.setattr(recorder, "BATCH", 20)
     trace, runs, agents = Trace(max_bytes=30_000), 10, 4
@@ -203,6 +204,7 @@ Agent(ScriptedProvider(turns), tools=[say], trace=trace).chat_sync("Go on.", max
 '''
 
 
+@pytest.mark.full
 def test_a_killed_process_leaves_its_turns_but_no_temporary_file(tmp_path):
     (tmp_path / "temporary").mkdir()
     paths = {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path / "temporary")}

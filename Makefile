@@ -159,7 +159,7 @@ lint: $(VENV)/.dev ## ruff: rules, bandit's for security among them, and format
 
 audit: $(VENV)/.dev $(AUDIT)/.audit ## known weaknesses of what is installed (pip-audit; needs a network)
 	@echo "Known weaknesses of the installed packages (pip-audit)"
-	@$(BIN)/python tests/support/audit.py $(AUDIT)/bin/pip-audit $(VENV)/lib/python3*/site-packages
+	@$(AUDIT)/bin/pip-audit --path $(VENV)/lib/python3*/site-packages --skip-editable --progress-spinner off
 
 types: $(VENV)/.dev ## mypy, strict, and what mypy and pyright say of programs that use nbagent
 	@echo "Types (mypy --strict, pyright)"

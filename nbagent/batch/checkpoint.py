@@ -45,9 +45,10 @@ _ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.
 class Checkpoint:
     """Keeps answers in a file, which it makes if it is missing; only its owner can read it. Without a path, nothing.
 
-    `model` is noted with each answer. `redact` removes secrets from texts. Put the file on a local disk: SQLite's
-    locks don't work on most network drives. Raises `ConfigurationError` if the file is none of a map's or of a newer
-    version; it and its methods raise `StoreError` if it can't be read or written.
+    `model` is noted with each answer. `redact` takes secrets out of questions and errors; answers stay as they
+    are. Put the file on a local disk: SQLite's locks don't work on most network drives. Raises `ConfigurationError` if
+    the file is none of a map's or of a newer version; it and its methods raise `StoreError` if it can't be
+    read or written.
 
     >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP
     ...     kept.add(Answer("a", text="Hi"), "Say hi.")
@@ -74,7 +75,8 @@ class Checkpoint:
         values |= {"question": shortened(question, QUESTION_CHARS), "model": self._model, "answered": time.time()}
         for name in _TEXTS:
             if values[name]:
-                values[name] = self._redact(well_formed(values[name]))
+                values[name] = well_formed(values[name])
+        values |= {name: self._redact(values[name]) for name in ("question", "error") if values[name]}
         with FORMAT.clear_errors(self._path):
             self._database.execute(_ADD, values)
 

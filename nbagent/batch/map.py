@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -33,7 +32,7 @@ from nbagent.core.messages import Usage
 from nbagent.core.output import output_of
 from nbagent.errors import ConfigurationError, StoreError
 from nbagent.pricing import price_at
-from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
+from nbagent.providers.http.redaction import Redactor
 
 if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
@@ -218,8 +217,8 @@ class Map:
         if self._path is None:
             return nullcontext(self._agent.unfinished)
         provider = self._batch.provider
-        redact = partial(without_secrets, names=names_of_secrets(getattr(provider, "secrets", ())))
-        return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}", redact)
+        redactor = Redactor(getattr(provider, "secrets", ()))
+        return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}", redactor.text)
 
     def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
         """The rows to ask, each once; the answers of the others are noted."""

@@ -29,7 +29,7 @@ from nbagent.core.history import saved
 from nbagent.core.history.context import split_turns
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
+from nbagent.providers.http.redaction import Redactor
 from nbagent.trace import environment
 from nbagent.trace.storage.journal import Journal
 from nbagent.trace.trace import Trace
@@ -115,7 +115,7 @@ class Keeper:
         self._trace: Trace | None = None
         self._journal: Journal | None = None
         self._secrets: set[str] = set()
-        self._names_of_secrets: dict[str, str] = {}
+        self._redactor = Redactor()
         #: Why the files can't be written; "" if they can.
         self._problem = ""
         self._is_problem_shown = False
@@ -253,10 +253,10 @@ class Keeper:
             self._owner, self._journal = agent, None
         provider = agent.provider
         self._secrets.update(getattr(provider, "secrets", ()))
-        self._names_of_secrets = names_of_secrets(self._secrets)
+        self._redactor = Redactor(self._secrets)
         model, here = f"{provider.vendor}:{provider.model_name}", kept.branches.index(kept.here)
         branches = kept.branches if len(kept.branches) > 1 else ()
-        saved.save(self.path, kept.messages, model, self._redact, branches, here)
+        saved.save(self.path, kept.messages, model, self._redactor.data, branches, here)
         if not agent.trace.is_recording:
             return
         if self._journal is None or agent.trace is not self._trace:
@@ -264,8 +264,8 @@ class Keeper:
         else:
             agent.trace.recorder.write_to(self._journal)
 
-    def _redact(self, text: str) -> str:
-        return without_secrets(text, self._names_of_secrets)
+    def _redact(self, row: Any) -> Any:
+        return self._redactor.data(row)
 
     def _new_journal(self, trace: Trace) -> Journal:
         """Write the whole trace, atomically; what comes later is appended."""

@@ -28,10 +28,10 @@ def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
         kept.add(answer, "Say hi.")
         kept.add(Answer("b", text=text), "why \udfff?" * 100)
         found = kept.answers(["a", "b", "a", "unknown"])
-    assert found["a"] == dataclasses.replace(answer, text="HI", data='{"X": 1}')
-    assert "HALF A PAIR" in found["b"].text
+    assert found["a"] == dataclasses.replace(answer, text="Hi")
+    assert "half a pair" in found["b"].text
     frame = read_checkpoint(tmp_path / "map.sqlite").set_index("key")
-    assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["SAY HI.", "vendor:m1", "HI"]
+    assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["SAY HI.", "vendor:m1", "Hi"]
     assert len(frame.loc["b", "question"]) == checkpoints.QUESTION_CHARS
 
 
@@ -91,7 +91,7 @@ async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path):
         assert len(server.asked) == 2 * (1 + len(CHANGES)), "all are kept"
 
 
-async def test_no_key_gets_into_the_file(tmp_path, monkeypatch):
+async def test_keys_leave_questions_and_answers_stay_as_they_are(tmp_path, monkeypatch):
     given, found = "sk-given-0123456789abcdef", "hunter2-in-the-environment"
     monkeypatch.setenv("SOME_VENDOR_API_KEY", found)
     data = pd.Series([f"My key is {given}, and {found}"])
@@ -99,13 +99,11 @@ async def test_no_key_gets_into_the_file(tmp_path, monkeypatch):
     async with RowServer() as server:
         provider = create_provider("open_source", model="m1", base_url=f"{server.url}/v1", api_key=given)
         frame = await Agent(provider).map(data, checkpoint=path)
-        assert found in frame["answer"][0], "the server repeated it"
-        await Agent(provider).map(data, checkpoint=path)
+        again = await Agent(provider).map(data, checkpoint=path)
         assert len(server.asked) == 1
+    assert found in frame["answer"][0], "the server repeated it"
+    assert again["answer"][0] == frame["answer"][0]
     assert read_checkpoint(path)["question"][0] == "My key is $API_KEY, and $SOME_VENDOR_API_KEY"
-    content = path.read_bytes()
-    assert given.encode() not in content
-    assert found.encode() not in content
 
 
 def a_database_of_another_program(path):

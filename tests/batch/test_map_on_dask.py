@@ -8,9 +8,9 @@ import dask.dataframe as dd
 import pandas as pd
 import pytest
 from distributed.comm import tcp
+from support.called import called
 from support.dask_clusters import WORKER_KEY, EchoServer, cluster_of, worker_pids
 from support.loopback import Answer, Loopback, said, served, sse
-from support.repeated_keys import called
 
 from nbagent import Agent, Budget, create_provider
 

@@ -14,16 +14,13 @@ from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.highlight import highlight_code
 from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, readable_name, stable_ends
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
-from nbagent.providers.http.redaction import Redactor
 from nbagent.providers.prompting.json_tool_prompt import first_json_object
 from nbagent.providers.prompting.result_sentences import without_call
 from nbagent.text import without_keys
 
 pytestmark = pytest.mark.fuzz
 
-REDACTOR = Redactor("https://ann:pass%2Fword@api.example/?key=abc%2Fdef", {"cookie": "a=%2525%25;b=2"}, "sk-1234", "K")
 FUNCTIONS = {
-    "redact a message": REDACTOR.message,
     "Markdown": markdown_to_html,
     "stable Markdown": stable_ends,
     "a line of Markdown": markdown_line_to_text,

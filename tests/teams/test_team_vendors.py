@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from support.called import called
 from support.loopback import Answer, Loopback, claude_said, said, sse
-from support.repeated_keys import called
 
 from nbagent import Agent, Team, create_provider
 

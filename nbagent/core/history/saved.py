@@ -50,11 +50,11 @@ def save(
     path: str | os.PathLike[str],
     messages: Sequence[LLMMessage],
     model: str,
-    redact: Callable[[str], str] = str,
+    redact: Callable[[Any], Any] = lambda data: data,
     branches: Sequence[Branch] = (),
     here: int = 0,
 ) -> None:
-    """Write the file atomically: if that fails, an old file stays. `redact` removes secrets from the JSON text.
+    """Write the file atomically: if that fails, an old file stays. `redact` takes secrets out of the JSON data.
 
     `messages` are those of `branches[here]`, if branches are to be saved, too. Raises `ConfigurationError`.
     """
@@ -64,7 +64,7 @@ def save(
         data |= {"branches": _branches_as_data(messages, branches), "here": here}
     target = checked_path(path)
     try:
-        text = redact(well_formed(json.dumps(data, ensure_ascii=False, indent=1)))
+        text = well_formed(json.dumps(redact(data), ensure_ascii=False, indent=1))
         with atomic_write(target) as temporary:
             temporary.write_text(text, encoding="utf-8")
     except (TypeError, ValueError) as error:

@@ -9,12 +9,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.providers.http.redaction import is_telling, mask_secret
-from nbagent.providers.http.spellings import SHORTEST_SECRET
+from nbagent.providers.http.redaction import forms_of, is_telling
 from nbagent.text import without_keys
 
-#: Shorter values than this are never taken for secrets, whatever their name is.
-_SHORTEST = 4
+#: Shorter values are never taken for secrets, whatever their name is; and of names that don't tell, these.
+_SHORTEST, _SHORTEST_UNNAMED = 4, 8
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ class Address:
 
     def masked(self, text: str) -> str:
         """A text of the server or about it, without the secrets that it was given. Control characters are shown."""
-        for secret in sorted(set(self._secrets()), key=len, reverse=True):
-            text = mask_secret(text, secret) if len(secret) >= SHORTEST_SECRET else text.replace(secret, "***")
+        for secret in sorted({form for each in self._secrets() for form in forms_of(each)}, key=len, reverse=True):
+            text = text.replace(secret, "***")
         return show_control_chars(without_keys(text))
 
     def _secrets(self) -> Iterator[str]:
         named = {**self.env, **self.headers}
         for name, value in named.items():
-            if len(value) >= (_SHORTEST if is_telling(name) else SHORTEST_SECRET):
+            if len(value) >= (_SHORTEST if is_telling(name) else _SHORTEST_UNNAMED):
                 yield from {value, value.rpartition(" ")[2]} if name in self.headers else (value,)
         for before, word in zip(("", *self.command), self.command, strict=False):
             option, has_value, value = word.partition("=")

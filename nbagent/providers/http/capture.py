@@ -11,6 +11,7 @@ from nbagent.errors import ProviderError
 from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import Redactor
+from nbagent.text import without_keys
 
 #: Bytes kept of each body; the true sizes are kept too.
 LONGEST_KEPT = 10 * 2**20
@@ -120,8 +121,8 @@ class RecordedResponse:
         target, request, response = self._target, self._request, self._response
         url = target.base_url.rstrip("/") + target.path if request is None else str(request.url)
         headers = dict(target.headers if request is None else request.headers)
-        key = target.key.get_secret_value() if target.key else None
-        redactor = Redactor(url, headers, key, target.key_variable)
+        keys = [target.key.get_secret_value()] if target.key else []
+        redactor = Redactor(keys, target.key_variable, url, headers)
         sent = _content(request, self._body or b"")
         answer: dict[str, Any] = {}
         if response is not None:
@@ -130,24 +131,24 @@ class RecordedResponse:
                 "status": response.status_code,
                 "http_version": getattr(response, "http_version", None),
                 "response_headers": redactor.headers(response.headers),
-                "response_body": redactor.body(_readable(b"".join(self._parts))),
+                "response_body": redactor.text(_readable(b"".join(self._parts))),
                 "response_bytes": self._size,
                 "request_id": redactor.text(name) if name else None,
             }
         if self._error is not None:
             words = self._error.message if isinstance(self._error, ProviderError) else str(self._error)
-            answer |= {"error_type": type(self._error).__name__, "error_message": redactor.message(words)}
+            answer |= {"error_type": type(self._error).__name__, "error_message": redactor.text(without_keys(words))}
         return Exchange(
             method=("GET" if self._body is None else "POST") if request is None else request.method,
             url=redactor.url(url),
             request_headers=redactor.headers(headers),
-            request_body=redactor.body(_readable(sent[:LONGEST_KEPT])),
+            request_body=redactor.text(_readable(sent[:LONGEST_KEPT])),
             request_bytes=len(sent),
             started=self._started,
             duration_s=self._duration,
             ttfb_s=self._ttfb,
             complete=self._complete,
-            secrets=sorted(redactor.names),
+            secrets=sorted(redactor.used),
             truncated=max(len(sent), self._size) > LONGEST_KEPT,
             **answer,
         )

@@ -18,7 +18,7 @@ from nbagent.errors import (
 )
 from nbagent.providers.formats.errors import error_class, error_code, error_message
 from nbagent.providers.http.address import proxy_for, without_password
-from nbagent.providers.http.redaction import without_secrets
+from nbagent.providers.http.redaction import redactor_of
 from nbagent.providers.http.retry import retry_headers
 
 #: Characters of a vendor's explanation that are read. Errors keep fewer, but a key that the vendor repeats has to be
@@ -35,14 +35,15 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
     """The error for an HTTP answer with an error status, without the secrets that the request sent."""
-    text = without_secrets(content[:LONGEST_ERROR].decode("utf-8", "replace").strip(), request)
+    redactor = redactor_of(request)
+    text = redactor.text(content[:LONGEST_ERROR].decode("utf-8", "replace").strip())
     asked = retry_headers(headers)
     try:
         body = json.loads(text)
         message, words = error_message(body)
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
-        body, message, words = None, _without_explanation(text, status, headers, request), ()
+        body, message, words = None, _without_explanation(text, status, redactor.headers(headers)), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
         asked["should_retry"] = False
@@ -102,10 +103,10 @@ def readable(text: str) -> str:
     return f"the text '{text[:TEXT_LIMIT]}'"
 
 
-def _without_explanation(text: str, status: int, headers: Mapping[str, str], request: Any) -> str:
+def _without_explanation(text: str, status: int, headers: Mapping[str, str]) -> str:
     """The message of an error whose body is not JSON."""
     if 300 <= status < 400 and (elsewhere := headers.get("location")):
-        return f"the server redirects the request to {without_secrets(elsewhere, request)}"
+        return f"the server redirects the request to {elsewhere}"
     description = readable(text)
     return text if description.startswith("the text ") else f"expected an explanation, got {description}"
 

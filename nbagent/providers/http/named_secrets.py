@@ -6,11 +6,9 @@ The text may be a `repr`, JSON, source code or somebody's notes, where `password
 
 from __future__ import annotations
 
-import os
 import re
 
-from nbagent.providers.http.redaction import is_telling
-from nbagent.providers.http.spellings import SHORTEST_SECRET
+from nbagent.providers.http.redaction import environment_secrets
 from nbagent.text import without_keys
 
 #: Whatever has such a name is a secret.
@@ -54,7 +52,6 @@ def masked(text: str, mask: str) -> str:
             return found[0]  # a number of tokens, say, or a type
         return f"{found['name']}{found['sign']}{quote}{mask}{quote}" if is_secret(found["name"], value) else found[0]
 
-    for value in {value for name, value in os.environ.items() if is_telling(name) and len(value) >= SHORTEST_SECRET}:
-        if not os.path.exists(value):  # such as SSH_AUTH_SOCK
-            text = text.replace(value, mask)
+    for value in environment_secrets():
+        text = text.replace(value, mask)
     return _PAIR.sub(masked_pair, without_keys(text, mask))

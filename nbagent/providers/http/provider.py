@@ -36,12 +36,10 @@ from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
 from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
-from nbagent.providers.http.answer_mask import mask_for, masked
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import is_telling, mask_secret, without_secrets
+from nbagent.providers.http.redaction import is_telling, redactor_of
 from nbagent.providers.http.response import Body, drain, read_events, read_lines, read_object, read_up_to
 from nbagent.providers.http.retry import RequestRevised, retrying
-from nbagent.providers.http.spellings import SHORTEST_SECRET
 from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import BodyOptions, check_body_options, check_json, check_settings
@@ -312,16 +310,14 @@ class HTTPProvider(StreamingProvider):
         For requests that ask no model. A `Form` goes up as a file. One that is not `is_repeatable` is sent once,
         whatever happens. `betas` of the vendor's API are named with it.
         """
-        read = partial(read_object, clean=self._without_secrets)
-        attempt = partial(self._attempt, path, lambda _: body, read, None, Timing(), betas=betas)
+        attempt = partial(self._attempt, path, lambda _: body, read_object, None, Timing(), betas=betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             (answer,) = [item async for item in items if isinstance(item, dict)]
         return answer
 
     async def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
         """GET a file of JSON lines, read as it comes. After a broken connection it begins again."""
-        read = partial(read_lines, clean=self._without_secrets)
-        attempt = partial(self._attempt, path, lambda _: None, read, None, Timing())
+        attempt = partial(self._attempt, path, lambda _: None, read_lines, None, Timing())
         async with aclosing(retrying(attempt, self.max_retries)) as items:
             async for item in items:
                 if isinstance(item, dict):
@@ -390,12 +386,7 @@ class HTTPProvider(StreamingProvider):
                 raise RequestRevised(_refusal_event(refused))
         raise self._explained(failure, response, functions)
 
-    def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
-        """The answer without the secrets of its request, which a server may repeat."""
-        items, mask = self._decoded(response), mask_for(response.request, self._key_variable)
-        return items if mask is None else masked(items, mask)
-
-    async def _decoded(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
+    async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
         """The events of one answer up to its logical end, then the `LLMResponse`."""
         decoder = self.codec.decoder()
         try:
@@ -466,21 +457,15 @@ class HTTPProvider(StreamingProvider):
         key = getattr(self._client, "api_key", None)
         return key if isinstance(key, str) else None
 
-    def _without_secrets(self, text: str) -> str:
-        """A text of the vendor's without this provider's secrets."""
-        for secret in self.secrets:
-            text = mask_secret(text, secret) if len(secret) >= SHORTEST_SECRET else text
-        return text
-
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
         """The error with vendor, model and request id, and without secrets that the vendor repeated."""
         error.__traceback__ = error.__context__ = None  # frames hold the request, and some tools show their variables
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        for clean in (self._without_secrets, partial(without_secrets, request=getattr(response, "request", None))):
-            error.args = tuple(clean(str(arg)) for arg in error.args)
-            if isinstance(error, ProviderError):
-                error.code, error.request_id = (clean(told or "") or None for told in (error.code, error.request_id))
+        clean = redactor_of(getattr(response, "request", None), self.secrets, self._key_variable).text
+        error.args = tuple(clean(str(arg)) for arg in error.args)
+        if isinstance(error, ProviderError):
+            error.code, error.request_id = (clean(told or "") or None for told in (error.code, error.request_id))
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]), SHOWN_CHARS)
             error.code = error.code and shortened(error.code, CODE_CHARS)

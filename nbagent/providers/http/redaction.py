@@ -1,86 +1,80 @@
-"""Finds the secrets of an HTTP request and removes them from whatever is kept of the exchange.
+"""Takes secrets out of what is kept: HTTP records, errors, recordings, and a notebook's kept conversation.
 
-The name of a variable that could hold it replaces a secret: `$OPENAI_API_KEY`. A value is a secret if it is sent in a
-header or query parameter with a telling name, or as the user or password of the address or of the proxy on the way. It
-is then searched for everywhere, in the answer too, in all its `spellings`.
+A secret is found by its exact text, as it is or as JSON and URLs write it; the name of a header or query parameter may
+say that its value is one. What a model says and what a tool gets is never changed.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
+import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from nbagent.providers.http.address import proxy_for, without_credentials
-from nbagent.providers.http.spellings import SHORTEST_SECRET, may_be_words, spellings_of
 
 _TELLING = re.compile(
     r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
 )
-#: Telling names of headers that only describe limits and caches.
-_HARMLESS = re.compile(r"rate-?limit|idempotency|-limit-|-remaining-|^access-control-", re.I)
-#: Headers and query parameters that carry the vendor's own key.
+#: Telling names that only describe limits, caches and settings.
+_HARMLESS = re.compile(r"rate-?limit|idempotency|-limit-|-remaining-|^access-control-|max_|tokenizer|keyboard", re.I)
+#: Headers and query parameters that carry the provider's own key.
 _KEY_PLACES = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "key", "api_key", "apikey"})
 _SCHEME = re.compile(r"([A-Za-z][\w-]*) +(\S+)")
 _PARAMETER = re.compile(r"(?<![^&])([^&=]+)=([^&]*)")
+#: Local servers take any key, so people pass words such as "ollama" and "not-needed". Texts may hold these.
+_WORDS = re.compile(r".{0,7}|(?=.{0,19}\Z)[A-Za-z]+(?:[-_ ][A-Za-z]+)*", re.DOTALL)
+#: Characters of the shortest value of the environment that is a secret: "false" is none.
+_SHORTEST_VALUE = 6
 
 
 class Redactor:
-    """Removes the secrets of one request from texts. `variable` is the name that replaces the vendor's own key."""
+    """Replaces secrets with `$NAME`: `keys`, what a request sends to `url` in `headers`, and those of the environment.
 
-    def __init__(self, url: str, headers: Mapping[str, str], key: str | None, variable: str) -> None:
+    `variable` is the name for a key. A key that is a word stays in texts; a value of the environment never does.
+
+    >>> Redactor(["sk-12345678"]).text("wrong key: sk-12345678")
+    'wrong key: $API_KEY'
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str] = (),
+        variable: str = "API_KEY",
+        url: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._variable = variable
-        #: The names that replace secrets.
-        self.names: set[str] = set()
-        self._names: dict[str, str] = {}
-        self._add(key, variable)
-        for name, value in headers.items():
-            if is_telling(name):
-                self._add_header(name, value)
-        parts = urlsplit(url)
-        for part in (parts.username, parts.password):
-            self._add(unquote(part or ""), "URL_PASSWORD")
-        for value in without_credentials(proxy_for(url) or "")[1].values():
-            self._add_header("Proxy-Authorization", value)
-        for name, value in _PARAMETER.findall(parts.query):
-            if is_telling(name):
-                self._add(unquote(value), self._name_for(name))
+        sent = [*(headers or {}).items(), *_sent_to(url), *_sent_to((url and proxy_for(url)) or "")]
+        found = {secret: self._name_of(place) for place, value in sent for secret in _secrets_in(place, value)}
+        found |= dict.fromkeys(keys, variable)
+        named = {secret: name for secret, name in found.items() if not _WORDS.fullmatch(secret)} | environment_secrets()
+        forms = {form: name for secret, name in named.items() for form in forms_of(secret)}
+        #: What is replaced, and the name that replaces it; long texts first.
+        self.names = dict(sorted(forms.items(), key=lambda form: -len(form[0])))
+        #: The names that were put into a text.
+        self.used: set[str] = set()
 
-    @property
-    def secrets(self) -> dict[str, str]:
-        """Each secret that is long enough to be searched for, and its name; long ones first."""
-        return {secret: self._names[secret] for secret in sorted(self._names, key=len, reverse=True)}
-
-    def text(self, text: str, mask: str = "") -> str:
-        """The text with each secret replaced by `mask`, or by its name."""
-        for secret, name in self.secrets.items():
-            text = mask_secret(text, secret, mask or f"${name}")
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for secret, name in self.names.items():
+            if secret in text:
+                text = text.replace(secret, self._named(name))
         return text
 
-    def body(self, text: str) -> str:
-        """What was said in a request or answer: a key that may be a word of it stays."""
-        for secret, name in self.secrets.items():
-            if not may_be_words(secret):
-                text = mask_secret(text, secret, f"${name}")
-        return text
-
-    def url(self, url: str) -> str:
-        """The URL without user and password; names replace the values of telling parameters."""
-        parts = urlsplit(url)
-
-        def named(found: re.Match[str]) -> str:
-            return f"{found[1]}=${self._name_for(found[1])}" if is_telling(found[1]) else found[0]
-
-        host = parts.netloc.rpartition("@")[2]
-        return self.text(parts._replace(netloc=host, query=_PARAMETER.sub(named, parts.query)).geturl())
-
-    def message(self, message: str) -> str:
-        """An error message, which may name an address, or a proxy's."""
-        return self.text(re.sub(r"//[^/@\s]*@", "//", message))
+    def data(self, data: Any) -> Any:
+        """JSON data without secrets. A number that only holds the digits of one stays a number."""
+        if isinstance(data, str):
+            return self.text(data)
+        if isinstance(data, dict):
+            return {self.data(key): self.data(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.data(value) for value in data]
+        is_number = isinstance(data, int | float) and not isinstance(data, bool)
+        return self._named(self.names[str(data)]) if is_number and str(data) in self.names else data
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers; telling ones keep only their name and scheme."""
@@ -88,48 +82,57 @@ class Redactor:
             name: self._hidden(name, value) if is_telling(name) else self.text(value) for name, value in headers.items()
         }
 
-    def _hidden(self, name: str, value: str) -> str:
-        scheme = _SCHEME.fullmatch(value) if "authorization" in name.lower() else None
-        return f"{scheme[1] + ' ' if scheme else ''}${self._name_for(name)}"
+    def url(self, url: str) -> str:
+        """The URL without user and password; names replace the values of telling parameters."""
+        parts = urlsplit(url)
 
-    def _name_for(self, place: str) -> str:
+        def named(found: re.Match[str]) -> str:
+            return f"{found[1]}={self._named(self._name_of(found[1]))}" if is_telling(found[1]) else found[0]
+
+        host = parts.netloc.rpartition("@")[2]
+        return self.text(parts._replace(netloc=host, query=_PARAMETER.sub(named, parts.query)).geturl())
+
+    def _hidden(self, place: str, value: str) -> str:
+        scheme = _SCHEME.fullmatch(value) if "authorization" in place.lower() else None
+        return f"{scheme[1] + ' ' if scheme else ''}{self._named(self._name_of(place))}"
+
+    def _name_of(self, place: str) -> str:
         return self._variable if place.lower() in _KEY_PLACES else re.sub(r"\W", "_", place).upper()
 
-    def _add(self, secret: str | None, name: str) -> None:
-        if secret:
-            self.names.add(name)
-        if secret and len(secret) >= SHORTEST_SECRET:
-            self._names.setdefault(secret, name)
-
-    def _add_header(self, place: str, value: str) -> None:
-        name = self._name_for(place)
-        values = [value]
-        if scheme := _SCHEME.fullmatch(value):
-            values = [scheme[2], *(_decoded(scheme[2]).split(":", 1) if scheme[1].lower() == "basic" else ())]
-        if "cookie" in place.lower():
-            values = re.findall(r"=([^;]*)", value)
-        for secret in values:
-            self._add(secret, name)
+    def _named(self, name: str) -> str:
+        self.used.add(name)
+        return f"${name}"
 
 
-def mask_secret(text: str, secret: str, mask: str = "***") -> str:
-    """The text with a secret masked, also its beginning at the end of a text that was cut off.
+def redactor_of(request: Any, keys: Iterable[str] = (), variable: str = "API_KEY") -> Redactor:
+    """The redactor for the answer to a request of httpx or httpx2, or to None."""
+    return Redactor(keys, variable, str(request.url), request.headers) if request else Redactor(keys, variable)
 
-    >>> mask_secret("key=sk%2D12345678 or sk-1234567", "sk-12345678")
-    'key=*** or ***'
+
+def environment_secrets() -> dict[str, str]:
+    """The values of environment variables that are named like secrets, whatever they look like, and the names.
+
+    A path of a file that exists is no secret: SSH_AUTH_SOCK.
     """
-    spellings = spellings_of(secret)
-    return spellings.cut(spellings.replaced(text, mask), mask)
+    return {
+        value: name
+        for name, value in os.environ.items()
+        if len(value) >= _SHORTEST_VALUE and is_telling(name) and not (os.path.isabs(value) and os.path.exists(value))
+    }
 
 
-def without_secrets(text: str, request: Any) -> str:
-    """An answer to a request of httpx or httpx2, without the secrets that the request sent."""
-    return text if request is None else Redactor(str(request.url), request.headers, None, "").text(text, "***")
+def forms_of(secret: str) -> set[str]:
+    """A secret as it is, and as JSON and URLs write it.
+
+    >>> sorted(forms_of('a/"b"'))
+    ['a%2F%22b%22', 'a/"b"', 'a/\\\\"b\\\\"']
+    """
+    return {secret, json.dumps(secret, ensure_ascii=False)[1:-1], quote(secret, safe="")}
 
 
 @lru_cache(maxsize=256)
 def is_telling(name: str) -> bool:
-    """Whether a header or query parameter of this name holds a secret.
+    """Whether a header, query parameter or environment variable of this name holds a secret.
 
     >>> [is_telling(name) for name in ("X-Corp-Token", "set-cookie", "x-ratelimit-limit-tokens")]
     [True, True, False]
@@ -137,8 +140,15 @@ def is_telling(name: str) -> bool:
     return bool(_TELLING.search(name)) and not _HARMLESS.search(name)
 
 
-def _decoded(text: str) -> str:
-    try:
-        return base64.b64decode(text).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        return ""
+def _sent_to(url: str) -> Iterator[tuple[str, str]]:
+    """What is sent to an address besides headers: its login, and the parameters of its query."""
+    parts = urlsplit(url)
+    yield "URL_PASSWORD", unquote(parts.password or "")
+    yield from without_credentials(url)[1].items()
+    yield from parse_qsl(parts.query)
+
+
+def _secrets_in(place: str, value: str) -> list[str]:
+    if not is_telling(place):
+        return []
+    return re.findall(r"=([^;]*)", value) if "cookie" in place.lower() else [value.rpartition(" ")[2]]

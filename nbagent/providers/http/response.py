@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
@@ -82,12 +82,12 @@ async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
     return b"".join(parts)
 
 
-async def read_object(response: Any, clean: Callable[[str], str]) -> AsyncGenerator[dict[str, Any]]:
-    """The one JSON object of a body; `clean` takes secrets out of its text."""
-    yield _object(await read_up_to(response.aiter_bytes()), clean)
+async def read_object(response: Any) -> AsyncGenerator[dict[str, Any]]:
+    """The one JSON object of a body."""
+    yield _object(await read_up_to(response.aiter_bytes()))
 
 
-async def read_lines(response: Any, clean: Callable[[str], str]) -> AsyncGenerator[dict[str, Any]]:
+async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
     """The JSON objects of a body, one a line, as they come. Anything else is left out, also a broken end."""
     rest = b""
     async for chunk in response.aiter_bytes():
@@ -96,14 +96,14 @@ async def read_lines(response: Any, clean: Callable[[str], str]) -> AsyncGenerat
             raise InvalidResponseError(f"a line of the file has more than {LONGEST_BODY} bytes")
         for line in filter(bytes.strip, lines):
             with contextlib.suppress(IncompleteStreamError):
-                yield _object(line, clean)
+                yield _object(line)
     with contextlib.suppress(IncompleteStreamError):
-        yield _object(rest, clean)
+        yield _object(rest)
 
 
-def _object(content: bytes, clean: Callable[[str], str]) -> dict[str, Any]:
+def _object(content: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(clean(content.decode("utf-8", "replace")))
+        body = json.loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise IncompleteStreamError("the answer is not JSON, or breaks off") from None
     if not isinstance(body, dict):

@@ -147,11 +147,11 @@ def _is_json(value: Any) -> bool:
 class RecordingFile:
     """The file: `exchanges` is what it held when it was read; `append` adds to it. Thread-safe.
 
-    Other processes may append to it at the same time. `redact` removes the secrets from each line. An answer that can't
-    be written is kept, and written with the next one, or by `flush`.
+    Other processes may append to it at the same time. `redact` takes the secrets out of a line's data. An answer that
+    can't be written is kept, and written with the next one, or by `flush`.
     """
 
-    def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda data: data) -> None:
         self.path, self._redact = path, redact
         self.fingerprints = Fingerprints()
         self.exchanges: list[RecordedExchange] = []
@@ -230,7 +230,7 @@ class RecordingFile:
             ends = dict(self._ends)
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines += [_line(exchange, ends) for exchange in self.pending]
-            written = [self._redact(json_text(line)).encode() + b"\n" for line in lines]
+            written = [json_text(self._redact(line)).encode() + b"\n" for line in lines]
             append(file, b"".join(written), end)
         self._ends, self._last = ends, (end + sum(map(len, written[:-1])), written[-1])
         self.pending.clear()

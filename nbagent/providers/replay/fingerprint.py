@@ -55,12 +55,12 @@ class Fingerprints:
         messages: Sequence[LLMMessage],
         functions: Iterable[Mapping[str, Any]] | None,
         options: Mapping[str, Any],
-        redact: Callable[[str], str] = str,
+        redact: Callable[[Any], Any] = lambda data: data,
     ) -> Fingerprint:
-        """The fingerprint of a request. `redact` removes the secrets from JSON text."""
+        """The fingerprint of a request. `redact` takes the secrets out of JSON data."""
 
         def plain(data: Any) -> Any:
-            return json.loads(redact(json_text(data)))
+            return redact(json.loads(json_text(data)))
 
         hashes, at = [], ""
         numbers: dict[str | None, int] = {}  # of the calls in the latest answer

@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -27,10 +26,10 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
 from nbagent.providers.base import LLMProvider, StreamingProvider, WrapperProvider
+from nbagent.providers.http.redaction import Redactor
 from nbagent.providers.replay import active, file
 from nbagent.providers.replay.difference import difference, differs_in_results_only, nearest
 from nbagent.providers.replay.file import RecordedExchange, RecordingFile
-from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
 from nbagent.providers.replay.fingerprint import Fingerprint
 from nbagent.providers.replay.tools import ReplayedTools
 
@@ -154,7 +153,7 @@ class Recording:
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
         if not self.replay_only:
             self._check_writable(exists)
-        self._file = RecordingFile(self.path, lambda text: without_secrets(text, names_of_secrets(self._secrets)))
+        self._file = RecordingFile(self.path, lambda line: Redactor(self._secrets).data(line))
         self._file.begins_anew = self.mode == "all"
         if self.mode == "none" or (exists and self.mode != "all"):
             self._file.read()
@@ -186,12 +185,11 @@ class Recording:
 
     def _fingerprint(self, messages: list[LLMMessage], request: ModelRequest) -> Fingerprint:
         with self._lock:
-            names = names_of_secrets(self._secrets)
-            if names != self._names:
-                self._names = names
+            redactor = Redactor(self._secrets)
+            if redactor.names != self._names:
+                self._names = redactor.names
                 self._file.fingerprints.forget()
-            redact = partial(without_secrets, names=names)
-            return self._file.fingerprints.of(messages, request.tools, request.options, redact)
+            return self._file.fingerprints.of(messages, request.tools, request.options, redactor.data)
 
     def peek(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
         """The exchange that will answer this request next, or None if none is recorded.

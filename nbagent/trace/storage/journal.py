@@ -33,10 +33,10 @@ TIMES = ("ts", "started", "ended")
 class Journal:
     """Appends new rows of the tables to a file, as other processes may at the same time. Methods raise OSError.
 
-    `redact` removes secrets from each line. Raises ConfigurationError if the file is there and is not a trace.
+    `redact` takes secrets out of each row. Raises ConfigurationError if the file is there and is not a trace.
     """
 
-    def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda row: row) -> None:
         self.path, self._redact = path, redact
         #: How many rows of each table are written and no longer change.
         self._settled: Mapping[str, int] = {}
@@ -62,7 +62,7 @@ class Journal:
                 number, before = self._open.get((name, place), (None, ""))
                 if number is None:
                     number = next(self._numbers[name, row["session_id"]])
-                line = self._redact(_line(name, number, row))
+                line = _line(name, number, self._redact(row))
                 if line != before:
                     lines.append(line)
                 if place >= settled[name]:

@@ -24,10 +24,9 @@ def _short_waits(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
-async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_path, monkeypatch):
+async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_path):
     """Local servers are given keys such as "none": hidden where they are sent, and no word of the conversation."""
     key = "not-needed"
-    monkeypatch.setenv("SOME_TOKEN", "thousand")
     said_all = f"A thousand words: {key} is {key}."
     loopback.answers = [Answer(sse(said(said_all)))]
     agent = Agent(connect(api_key=key), trace=Trace(record_http=True))
@@ -41,6 +40,26 @@ async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_
     assert "Bearer $OPEN_SOURCE_API_KEY" in row["request_headers"]
 
 
+async def test_what_a_model_says_and_a_tool_gets_is_not_altered(loopback, connect):
+    """`token-abc123` is the key of vLLM's own documents, and a model may well write it into a file."""
+    line, files = "vllm serve --api-key token-abc123", []
+
+    def write(text: str) -> str:
+        """Write a file."""
+        files.append(text)
+        return f"written: {text}"
+
+    function = {"name": "write", "arguments": json.dumps({"text": line})}
+    call = said("", "tool_calls")
+    call["choices"][0]["delta"]["tool_calls"] = [{"index": 0, "id": "c1", "function": function}]
+    loopback.answers = [Answer(sse(call)), Answer(sse(*[said(char, None) for char in line], said("")))]
+    agent = Agent(connect(api_key="token-abc123"), tools=[write], trace=Trace(record_http=True))
+    result = await agent.chat("hi")
+    assert (files, result.content) == ([line], line)
+    assert agent.trace.tool_calls["args"].iloc[0] == {"text": line}
+    assert "token-abc123" not in str(agent.trace.rows("http"))
+
+
 def test_names_that_tell():
     telling = ["Authorization", "X-API-Key", "x-goog-api-key", "Set-Cookie", "X-Corp-Token", "X-Client-Secret", "sig"]
     harmless = ["content-type", "x-request-id", "x-ratelimit-remaining-tokens", "openai-organization", "design"]
@@ -50,11 +69,10 @@ def test_names_that_tell():
 
 def test_addresses():
     url = "https://me:hunter2hunter2@host:8443/v1/models?key=AIzaSECRET123&alt=sse&sig=abc%2Fdefgh"
-    redactor = Redactor(url, {}, None, "GEMINI_API_KEY")
+    redactor = Redactor((), "GEMINI_API_KEY", url)
     assert redactor.url(url) == "https://host:8443/v1/models?key=$GEMINI_API_KEY&alt=sse&sig=$SIG"
     for secret in ("hunter2hunter2", "AIzaSECRET123", "abc/defgh", "abc%2Fdefgh"):
         assert secret not in redactor.text(f"I saw {secret}.")
-    assert redactor.message("no route to http://u:p@proxy:3128/") == "no route to http://proxy:3128/"
 
 
 STREAMS = {"claude": claude_said("Good."), "openai": sse(said("Good.")), "open_source": sse(said("Good."))}
@@ -71,7 +89,7 @@ async def test_a_server_that_repeats_the_key(loopback, connect, vendor):
         Answer(in_html, 500, {"content-type": "text/html", **headers}),
         Answer(f": {KEY} {corp}\n\n".encode() + STREAMS[vendor], headers=headers),
         Answer(in_json, 401, headers),
-        Answer(f"data: {KEY[:12]}".encode(), end="drop", headers=headers),
+        Answer(f"data: {KEY}".encode(), end="drop", headers=headers),
     ]
     agent = Agent(connect(vendor, api_key=KEY, headers={"X-Corp-Token": corp}), trace=Trace(record_http=True))
     assert (await agent.chat("hi")).content == "Good."
@@ -83,7 +101,7 @@ async def test_a_server_that_repeats_the_key(loopback, connect, vendor):
     sent = [value for request in loopback.requests for value in request.headers.values()]
     assert any(KEY in value for value in sent)
     text = everything(agent.trace)
-    assert KEY[:12] not in text
+    assert KEY not in text
     assert corp not in text
     assert json.loads(agent.trace.http["request_headers"].iloc[0])["x-corp-token"] == "$X_CORP_TOKEN"
     assert "wrong key $" in text

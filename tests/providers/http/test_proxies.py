@@ -264,4 +264,6 @@ async def test_a_proxy_that_repeats_its_request(monkeypatch):
             await agent.chat("hi")
         await provider.aclose()
     assert proxy.requests[0].headers["proxy-authorization"] == f"Basic {login}"
-    assert_clean(f"{caught.value}{everything(agent.trace)}", PASSWORD)
+    told = f"{caught.value}{everything(agent.trace)}"
+    assert_clean(told, PASSWORD)
+    assert login not in told

@@ -5,7 +5,7 @@ from support.killed import killed
 from support.loopback import Answer, said, sse
 
 import nbagent
-from nbagent import Agent, ScriptedProvider
+from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.errors import BadRequestError
 from nbagent.providers.replay.file import RecordingFile
 
@@ -26,6 +26,7 @@ MARKERS = {
     "ANTHROPIC_API_KEY": "sk-ant-marker-5678",
     "GEMINI_API_KEY": "AIza-marker-gemini-1",
     "MY_DB_PASSWORD": "marker-database-pw-1",
+    "SMTP_PASSWORD": "abcd efgh ijkl mnop",
 }
 
 
@@ -50,6 +51,7 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
             await agent.chat(repeated)
     written = path.read_text("utf-8")
     assert "marker" not in written
+    assert "efgh" not in written
     assert "$MY_DB_PASSWORD" in written
     again = Agent(connect(api_key=own, headers={"X-Corp-Token": header}), tools=[leak])
     loopback.answers = []
@@ -57,6 +59,20 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
         result = await again.chat(f"My password is {MARKERS['MY_DB_PASSWORD']}")
     assert result.iterations == 2
     assert "$ANTHROPIC_API_KEY" in result.content
+
+
+async def test_a_secret_of_digits_leaves_numbers_numbers(path, monkeypatch):
+    monkeypatch.setenv("DB_PASSWORD", "73918264")
+    monkeypatch.setenv("MY_API_KEY", "00000000")
+    monkeypatch.setenv("MAX_OUTPUT_TOKENS", "100000")
+    turns = [FunctionCall("scale", {"factor": 0.1 + 0.2, "pin": 73918264, "n": 100000}), "The pin is 73918264."]
+    with nbagent.record(path):
+        await Agent(ScriptedProvider(turns)).chat("My pin: 73918264.")
+    text = path.read_text("utf-8")
+    assert "73918264" not in text
+    assert "0.30000000000000004" in text
+    assert "100000" in text
+    assert len(exchanges_in(path)) == 2
 
 
 async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
@@ -73,7 +89,7 @@ async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
 
 KILLED = """
 import sys, nbagent
-from nbagent import Agent, ScriptedProvider
+from nbagent import Agent, FunctionCall, ScriptedProvider
 agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000))
 with nbagent.record(sys.argv[1]):
     number = 0

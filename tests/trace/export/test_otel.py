@@ -10,8 +10,8 @@ from opentelemetry import trace as otel
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
+from support.called import called
 from support.loopback import Answer, Loopback, said, sse
-from support.repeated_keys import called
 from support.spans import Collected
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider

@@ -44,13 +44,13 @@ async def histories(case: Case) -> dict[str, list[LLMMessage]]:
 
 
 async def _history(case: Case) -> list[LLMMessage]:
-    """Thinking, text, calls with awkward ids, results, an error."""
+    """Thinking, text, calls with awkward ids and a made-up name, results, an error."""
     odd = case.dialect.careless
     signature = "Zm9yZWlnbg=="
     calls = [call("find", '{"path": "/1"}', id="functions.find:0" if odd else "call_h1"), call("now", id="call_0")]
     first = reply(thought("foreign thought", signature=signature), f"{case.name} looks", *calls)
     long = call("find", '{"path": "/2"}', id=f"chatcmpl-tool-{1:032}" if odd else "call_h2")
-    again = call("functions.now", id="call_0") if odd else call("now", id="call_h3")
+    again = call("open browser tab", id="call_0" if odd else "call_h3")
     last = reply(thought("foreign thought", signature=signature), f"{case.name} ends")
     async with case.talk(first, reply(long, again), last) as talk:
         history = [LLMMessage("system", "Be brief."), user("Look")]

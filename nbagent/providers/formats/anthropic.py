@@ -299,12 +299,12 @@ class MessagesCodec(Codec):
         """The blocks as received, if they still say what the message says; else its text and calls."""
         blocks = self._native(message).get("blocks")
         if blocks is not None and _agree(blocks, message):
-            return [self._with_fitting_id(block) for block in blocks if self._sendable(block)]
+            return [self._fitting(block) for block in blocks if self._sendable(block)]
         uses: list[dict[str, Any]] = [
-            {"type": "tool_use", "id": call.id, "name": fitting_name(call.name), "input": call.arguments}
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
             for call in message.tool_calls or ()
         ]
-        return _content(message.text) + [self._with_fitting_id(use) for use in uses]
+        return _content(message.text) + [self._fitting(use) for use in uses]
 
     def _without_open_calls(self, messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
         """The messages. A call of the vendor's own tools stays open only until the user says something else."""
@@ -318,11 +318,11 @@ class MessagesCodec(Codec):
             else:
                 yield message
 
-    def _with_fitting_id(self, block: dict[str, Any]) -> dict[str, Any]:
-        """The block with an id that the vendor takes; ids that do not fit come from other servers only."""
+    def _fitting(self, block: dict[str, Any]) -> dict[str, Any]:
+        """The block with an id and a name that the provider takes: models make up names that it refuses."""
         if block.get("type") != "tool_use":
             return block
-        return block | {"id": fitting_id(block["id"], self.vendor.call_id)}
+        return block | {"id": fitting_id(block["id"], self.vendor.call_id), "name": fitting_name(block.get("name"))}
 
     def _sendable(self, block: Mapping[str, Any]) -> bool:
         """The API refuses empty texts, and Claude thinking without its signature."""

@@ -316,7 +316,7 @@ class GeminiCodec(Codec):
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The parts as received, if they still say what the message says; else its text and calls."""
         if self._replays(message):
-            return list(self._native(message)["parts"])
+            return [_fitting(part) for part in self._native(message)["parts"]]
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]
         if calls:
             calls[0] |= _FOREIGN  # of parallel calls, only the first has a signature
@@ -341,6 +341,12 @@ def _agree(parts: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
         and [(call.get("name"), call.get("args") or {}) for call in native] == [(c.name, c.arguments) for c in calls]
         and all(item.get("id", call.id) == call.id for item, call in zip(native, calls, strict=True))
     )
+
+
+def _fitting(part: dict[str, Any]) -> dict[str, Any]:
+    """The part; a call in it with a name that Gemini takes."""
+    call = part.get("functionCall")
+    return part if call is None else {**part, "functionCall": {**call, "name": _name(call.get("name"))}}
 
 
 def _call(call: FunctionCall) -> dict[str, Any]:

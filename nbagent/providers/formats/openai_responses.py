@@ -311,13 +311,12 @@ class ResponsesCodec(Codec):
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The items as received, if they may go back; else text and calls."""
         if self._replays(message):
-            return [self._with_fitting_id(item) for item in _without_loose_reasoning(message.provider_extras["items"])]
+            return [self._fitting(item) for item in _without_loose_reasoning(message.provider_extras["items"])]
         calls = [
-            {"type": "function_call", "call_id": self._id(call.id), "name": fitting_name(call.name), "arguments": text}
+            {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
             for call in message.tool_calls or []
-            for text in [dumps(call.arguments).decode()]
         ]
-        return ([_said("assistant", message.text)] if message.text else []) + calls
+        return ([_said("assistant", message.text)] if message.text else []) + [self._fitting(call) for call in calls]
 
     def _replays(self, message: LLMMessage) -> bool:
         items = self._native(message).get("items")
@@ -326,9 +325,17 @@ class ResponsesCodec(Codec):
     def _id(self, call_id: str | None) -> str:
         return fitting_id(call_id, _CALL_ID)
 
-    def _with_fitting_id(self, item: dict[str, Any]) -> dict[str, Any]:
-        """The item with an id that the vendor takes; ids that do not fit come from other servers only."""
-        return item | {"call_id": self._id(item["call_id"])} if item.get("type") == "function_call" else item
+    def _fitting(self, item: dict[str, Any]) -> dict[str, Any]:
+        """The item with an id, a name and arguments that the provider takes: models send others, which it refuses.
+
+        Missing and unreadable arguments become `"{}"`.
+        """
+        if item.get("type") != "function_call":
+            return item
+        arguments, raw = arguments_of(item)
+        sent = item.get("arguments")
+        text = sent if sent and isinstance(sent, str) and raw is None else dumps(arguments).decode()
+        return item | {"call_id": self._id(item["call_id"]), "name": fitting_name(item.get("name")), "arguments": text}
 
     def _sendable(self, item: Mapping[str, Any]) -> bool:
         """Reasoning goes back only to models that reason, and with its content: the server stores nothing."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from support.dialects.base import Asked, Dialect, RefusedError, require
-from support.dialects.script import Failure, Reply
+from support.dialects.script import Call, Failure, Reply
 from support.loopback import Answer, Loopback, Request
 
 KEY = "sk-conformance-4711"
@@ -49,5 +52,19 @@ class VendorServer(Loopback):
         if isinstance(step, Failure):
             return dialect.failure(step)
         if not step.fault:
-            self.issued.append(dialect.issued(step, asked))
+            self.issued.append(dialect.issued(_returnable(step), asked))
         return dialect.answer(step, asked)
+
+
+def _returnable(reply: Reply) -> Reply:
+    """The answer as it has to come back: no vendor takes made-up names, or arguments that are no JSON."""
+    return replace(reply, parts=tuple(_called(part) if isinstance(part, Call) else part for part in reply.parts))
+
+
+def _called(call: Call) -> Call:
+    try:
+        json.loads(call.text)
+        pieces = call.pieces
+    except ValueError:
+        pieces = ("{}",)
+    return replace(call, name=re.sub(r"[^a-zA-Z0-9_-]", "_", call.name), pieces=pieces)

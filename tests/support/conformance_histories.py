@@ -68,7 +68,7 @@ async def check_odd_histories(case: Case) -> None:
     asked = LLMMessage.from_dict({"role": "assistant", "content": None, "tool_calls": [made]})
     orphan = LLMMessage("tool", "", tool_call_id="nobody")
     odd = [
-        [LLMMessage("assistant", "How can I help?"), user("Hi")],
+        [LLMMessage("assistant", "How can I help?"), LLMMessage("assistant", "Well?"), user("Hi")],
         [user("One"), user("Two"), LLMMessage("assistant", ""), user("Three")],
         [LLMMessage("system", "Be brief.")],
         [user("Look"), asked, user("Well?")],

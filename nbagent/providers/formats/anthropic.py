@@ -34,6 +34,7 @@ from nbagent.providers.formats.codec import (
     token_count,
 )
 from nbagent.providers.formats.errors import error_in_answer
+from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.options.resolved import ResolvedOptions
@@ -247,7 +248,11 @@ class MessagesCodec(Codec):
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
     def _fragments(
-        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+        self,
+        messages: Sequence[LLMMessage],
+        reminder: Sequence[LLMMessage],
+        head: dict[str, Any],
+        changes: Changes,
     ) -> list[bytes]:
         """The groups, with breakpoints in them and in the head.
 

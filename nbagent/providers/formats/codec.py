@@ -156,7 +156,11 @@ class Codec(ABC):
 
     @abstractmethod
     def _fragments(
-        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+        self,
+        messages: Sequence[LLMMessage],
+        reminder: Sequence[LLMMessage],
+        head: dict[str, Any],
+        changes: Changes,
     ) -> list[bytes]:
         """The encoded conversation and reminder, one element of the body's list each. It may add to the head."""
 
@@ -190,16 +194,17 @@ class Codec(ABC):
 
         Raises `ImageInputError` if the question holds an image and the model takes none.
         """
+        changes = changes or {}
         if not all(isinstance(message.content, str) for message in messages):
-            text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
+            text_only = IMAGES in changes or not self.vendor.takes_images(model)
             messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
             messages = sendable_messages(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:
             raise ConfigurationError(f"extra_body can't hold {self.conversation!r}: that is the conversation.")
-        fragments = self._fragments(messages, reminder, head)
-        head = changed_head(head, changes or {})
+        fragments = self._fragments(messages, reminder, head, changes)
+        head = changed_head(head, changes)
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 

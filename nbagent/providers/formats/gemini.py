@@ -21,6 +21,7 @@ from nbagent.providers.formats.codec import Codec, Decoder, new_call_id, token_c
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.gemini_schema import gemini_schema
 from nbagent.providers.formats.images import AnswerImages
+from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.options.resolved import ResolvedOptions
@@ -302,7 +303,11 @@ class GeminiCodec(Codec):
         return head
 
     def _fragments(
-        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+        self,
+        messages: Sequence[LLMMessage],
+        reminder: Sequence[LLMMessage],
+        head: dict[str, Any],
+        changes: Changes,
     ) -> list[bytes]:
         return [_encode(group) for group in group_by_role([*_named(messages), *reminder], self.encode_message)]
 

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import has_image, image_url
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
+from nbagent.core.history.repair import CONTINUE
+from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats import chat_tools
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
+from nbagent.providers.formats.refused import ROLES, Changes
+from nbagent.providers.formats.role_groups import OPENING
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
@@ -30,6 +34,8 @@ from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
 _IMAGES_NOTE = "Images returned by the tools above:"
+#: The model's word between a tool's result and the user, where one is wanted.
+_HEARD = LLMMessage("assistant", "OK.")
 #: The vendors' words for why an answer ended. Words that are not here leave `finish_reason` None.
 FINISH_REASONS = {
     **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence"), "stop"),
@@ -383,25 +389,18 @@ class ChatCodec(Codec):
         return head
 
     def _fragments(
-        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+        self,
+        messages: Sequence[LLMMessage],
+        reminder: Sequence[LLMMessage],
+        head: dict[str, Any],
+        changes: Changes,
     ) -> list[bytes]:
-        """The encoded messages; the images of consecutive tool results follow them as one user message."""
-        fragments: list[bytes] = []
-        images: list[dict[str, Any]] = []
-        for message in (*messages, *reminder):
-            if images and message.role != "tool":
-                fragments.append(_image_message(images))
-                images = []
-            if fragment := self.encode_message(message):
-                fragments.append(fragment)
-            if message.role == "tool" and not isinstance(message.content, str):
-                images += [part for part in message.content if part.get("type") == "image"]
-        if images:
-            fragments.append(_image_message(images))
-        return fragments
+        """The encoded messages, those of the user joined: many servers refuse two in a row."""
+        spoken = _joined([each for each in _with_images((*messages, *reminder)) if self.encode_message(each)])
+        return [self.encode_message(each) for each in (_alternating(spoken) if ROLES in changes else spoken)]
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """One message; the images of tool results get a message of their own in `_fragments`.
+        """One message; the images of tool results get a message of their own in `_with_images`.
 
         An answer that says nothing in this format is left out, since some vendors refuse it.
         """
@@ -473,6 +472,41 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     return dict(part)
 
 
-def _image_message(images: list[dict[str, Any]]) -> bytes:
-    parts = [{"type": "text", "text": _IMAGES_NOTE}, *map(_part, images)]
-    return dumps({"role": "user", "content": parts})
+def _with_images(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+    """The messages; the images of consecutive tool results follow them as a message of the user."""
+    for is_result, group in groupby(messages, key=lambda message: message.role == "tool"):
+        said = list(group)
+        yield from said
+        parts = [part for each in said if is_result and not isinstance(each.content, str) for part in each.content]
+        if images := [part for part in parts if part.get("type") == "image"]:
+            yield LLMMessage("user", [{"type": "text", "text": _IMAGES_NOTE}, *images])
+
+
+def _joined(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """The messages, those of the user that follow each other as one: texts as paragraphs, else all of their parts."""
+    joined: list[LLMMessage] = []
+    for is_user, group in groupby(messages, key=lambda message: message.role == "user"):
+        said = list(group)
+        if is_user and len(said) > 1:
+            texts = [each.content for each in said if isinstance(each.content, str)]
+            parts = [part for each in said for part in _parts(each.content)]
+            said = [LLMMessage("user", "\n\n".join(texts) if len(texts) == len(said) else parts)]
+        joined += said
+    return joined
+
+
+def _parts(content: Content) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _alternating(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """The messages with short ones between, so that the user begins, and each side speaks in turn."""
+    turns: list[LLMMessage] = []
+    for message in messages:
+        before = turns[-1].role if turns else "system"
+        if message.role == "assistant" and before in ("system", "assistant"):
+            turns.append(CONTINUE if before == "assistant" else OPENING)
+        elif message.role == "user" and before == "tool":
+            turns.append(_HEARD)
+        turns.append(message)
+    return turns

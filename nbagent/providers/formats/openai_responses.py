@@ -31,6 +31,7 @@ from nbagent.providers.formats.codec import (
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
+from nbagent.providers.formats.refused import Changes
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
@@ -294,7 +295,11 @@ class ResponsesCodec(Codec):
         return head | fields
 
     def _fragments(
-        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+        self,
+        messages: Sequence[LLMMessage],
+        reminder: Sequence[LLMMessage],
+        head: dict[str, Any],
+        changes: Changes,
     ) -> list[bytes]:
         return [items for message in _each_once([*messages, *reminder]) if (items := self.encode_message(message))]
 

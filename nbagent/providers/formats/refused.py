@@ -2,7 +2,8 @@
 
 Which model takes which tuning parameter changes faster than any table. So if a request is refused for one of them, it
 is sent again without it, and the provider remembers that. Fields that decide what a request means (messages, tools,
-formats, limits, whether it may be stored) are never left out. Refused images are replaced by descriptions.
+formats, limits, whether it may be stored) are never left out. Refused images are replaced by descriptions, and a
+conversation that the server can't read is put into a form that it can.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbagent.errors import BadRequestError, ImageInputError
+from nbagent.errors import BadRequestError, ImageInputError, ProviderError
 
 #: The refused fields of a body, each with its new name, or None if it is left out. A field in a field is written with a
 #: dot.
@@ -33,8 +34,12 @@ TUNABLES = (
 #: The fields that are sent under their other name instead.
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
-#: The name of images among `Changes`.
-IMAGES = "images"
+#: The names among `Changes` of what is no field.
+IMAGES, ROLES = "images", "messages whose roles do not alternate"
+#: What is sent instead of each.
+INSTEAD = {IMAGES: "short descriptions", ROLES: "short messages between them"}
+#: What servers say whose templates want both sides to alternate, such as Mistral's and Gemma's. Some answer 500.
+_ALTERNATE = re.compile(r"roles must alternate|unexpected role '?(?:user|assistant)\b", re.IGNORECASE)
 #: How images look in the bodies of the four formats.
 _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')
 #: A field is refused as such. A value out of range is for the user to correct.
@@ -63,9 +68,13 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
     """
     if isinstance(error, ImageInputError) and body and IMAGES not in changed and _IMAGE.search(body):
         return {IMAGES: None}
-    if type(error) is not BadRequestError or error.status not in (400, 422) or not body:
+    if not isinstance(error, ProviderError) or not body:
         return {}
     text = error.message
+    if _ALTERNATE.search(text):
+        return {} if ROLES in changed else {ROLES: None}
+    if type(error) is not BadRequestError or error.status not in (400, 422):
+        return {}
     if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text) or _OF_MESSAGE.search(text):
         return {}
     sent = json.loads(body)

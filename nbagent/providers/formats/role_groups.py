@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from nbagent.core.messages import LLMMessage
 
-_OPENING = LLMMessage("user", "Hello.")
+#: The user's message before a conversation that begins with an answer.
+OPENING = LLMMessage("user", "Hello.")
 
 
 @dataclass(eq=False)
@@ -40,5 +41,5 @@ def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage],
         groups[-1].messages.append(message)
         (groups[-1].results if message.role == "tool" else groups[-1].others).append(fragment)
     if groups and groups[0].role == "assistant":
-        groups.insert(0, RoleGroup("user", others=[encode(_OPENING)]))
+        groups.insert(0, RoleGroup("user", others=[encode(OPENING)]))
     return groups

@@ -34,7 +34,7 @@ from nbagent.errors import (
 from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
-from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
+from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, tool_named
 from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import is_telling, redactor_of
@@ -507,7 +507,7 @@ async def _with_first(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[E
 def _refusal_event(refused: Changes) -> Retry:
     """Says that the request is sent again without a field, or with another name for it."""
     ((name, other),) = refused.items()
-    instead = other or ("short descriptions" if name == IMAGES else "the default")
+    instead = other or INSTEAD.get(name, "the default")
     text = f"This model does not take {name}. Trying again with {instead}."
     details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
     return Retry(text, metadata={**details, "refused": name, "instead": other})

@@ -65,6 +65,14 @@ def test_chat_conversation():
     }
 
 
+def test_neighbouring_messages_of_the_user_are_sent_as_one():
+    shown = LLMMessage("user", [{"type": "image", "media_type": "image/png", "data": "aWNvbg=="}])
+    said = [[message["role"], message["content"]] for message in body(chat(), [USER, USER, *TURN[2:4]])["messages"]]
+    assert [said[0], len(said)] == [["user", "hi\n\nhi"], 3]
+    (one,) = body(chat(), [USER, shown])["messages"]
+    assert [part["type"] for part in one["content"]] == ["text", "image_url"]
+
+
 def test_messages_conversation():
     got = body(messages("minimax"), TURN, [ADD])
     mark = {"cache_control": {"type": "ephemeral"}}

@@ -158,7 +158,7 @@ def test_a_reminder_comes_after_all_that_is_cached(name):
         if messages[end - 1].role != "assistant":
             told = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1", None, [reminder])
             plain = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1")
-            assert told.startswith(plain.rstrip(b"]}"))
+            assert told.startswith(plain.rstrip(b'"]}'))
             assert told.count(b"cache_control") == plain.count(b"cache_control")
             assert told.rstrip(b"]}").endswith(b'Two steps are left.\\n</reminder>"')
             json.loads(told)

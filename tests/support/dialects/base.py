@@ -12,8 +12,9 @@ from support.dialects.script import Failure, Reply
 from support.loopback import Answer, Request
 
 JSON = {"content-type": "application/json"}
-#: HTTP status by what is wrong; a vendor may have others.
+#: HTTP status by what is wrong; a vendor may have others. llama.cpp's for an error of its templates.
 STATUS = {"invalid": 400, "key": 401, "missing": 404, "rate_limit": 429, "overloaded": 503, "context": 400}
+STATUS |= {"roles": 500}
 
 
 class RefusedError(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from support.dialects.base import STATUS, Asked, Dialect, answered_once, check_function, known_fields, require
@@ -45,6 +46,8 @@ class ChatDialect(Dialect):
     longest_id: int = 1000
     #: A message has no further fields than the documented ones, no part is empty, a user has spoken.
     pedantic: bool = False
+    #: The template of Mistral's models: the user begins, and each side speaks in turn.
+    alternates: bool = False
     #: The HTTP status is the code of an error, which has no type.
     numbered: bool = False
     #: Token counts without being asked.
@@ -210,6 +213,11 @@ def _check_head(vendor: ChatDialect, asked: Asked) -> None:
 def _check_conversation(vendor: ChatDialect, messages: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
     """Each message by itself, each call with its result, and thinking as the vendor wants it back."""
     require(any(m["role"] == "user" for m in messages) or not vendor.pedantic, "messages 参数非法。请检查文档。")
+    for before, after in pairwise([{"role": "system"}, *messages] if vendor.alternates else ()):
+        pair = (before["role"], after["role"])
+        require(pair != ("user", "user"), "conversation roles must alternate user and assistant roles")
+        of_history = pair in {("tool", "user"), ("system", "assistant"), ("assistant", "assistant")}
+        require(not of_history, f"Unexpected role '{pair[1]}' after role '{pair[0]}'", "roles")
     after_tools = any(message["role"] == "tool" for message in messages)
     waiting = list(enumerate(messages))
     ids: list[str] = []

@@ -42,8 +42,13 @@ class VendorServer(Loopback):
             asked = dialect.read(request)
             dialect.check(asked, self.issued)
         except (RefusedError, AttributeError, KeyError, TypeError, ValueError) as error:
-            self.refusals.append(str(error) if isinstance(error, RefusedError) else repr(error))
-            return dialect.failure(Failure(getattr(error, "kind", "invalid")), self.refusals[-1])
+            text, kind = (
+                str(error) if isinstance(error, RefusedError) else repr(error),
+                getattr(error, "kind", "invalid"),
+            )
+            if kind != "roles":  # that, a provider learns from one refusal
+                self.refusals.append(text)
+            return dialect.failure(Failure(kind), text)
         self.asked.append(asked)
         if callable(self.script):
             step = self.script(asked)

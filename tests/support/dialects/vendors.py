@@ -69,6 +69,7 @@ DIALECTS: dict[str, Dialect] = {
     "open_source vllm": ChatDialect(thinking="reasoning", returned="reasoning", limits=_BOTH, numbered=True),
     "open_source llama.cpp": ChatDialect(
         returned="reasoning_content",
+        alternates=True,
         texts=_too_long("request (9001 tokens) exceeds the available context size (8192 tokens)"),
     ),
     "open_source tags": ChatDialect(thinking="<think>"),

@@ -8,6 +8,7 @@ import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar
 
@@ -18,9 +19,10 @@ from nbagent.core.vendor_calls import VendorCall
 from nbagent.errors import ConfigurationError
 from nbagent.providers.formats.documents import sendable_documents, sent_as_text
 from nbagent.providers.formats.images import sendable_messages
-from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
+from nbagent.providers.formats.refused import CALLS, IMAGES, Changes, changed_head
 from nbagent.providers.options.merged import merged
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.options.tool_choice import ToolChoiceResolver
 from nbagent.providers.vendor import Vendor
 
 #: What the events say of a vendor that summarised what came before.
@@ -199,6 +201,8 @@ class Codec(ABC):
             text_only = IMAGES in changes or not self.vendor.takes_images(model)
             messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
             messages = sendable_messages(messages, self.vendor, text_only, self._replays)
+        if CALLS in changes and not options.tools:
+            options = self._with_called_tools(options, messages, model)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:
@@ -207,6 +211,15 @@ class Codec(ABC):
         head = changed_head(head, changes)
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
+
+    def _with_called_tools(
+        self, options: ResolvedOptions, messages: Sequence[LLMMessage], model: str
+    ) -> ResolvedOptions:
+        """The options, with the names of the tools that were called and the choice to call none."""
+        names = dict.fromkeys(fitting_name(call.name) for message in messages for call in message.tool_calls or ())
+        tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in names]
+        choice = ToolChoiceResolver(self.format, model).resolve("none", tools or None)
+        return replace(options, tools=choice.tools, extra={**options.extra, **choice.fields})
 
     def left_out(self, messages: Sequence[LLMMessage], model: str) -> str:
         """Tells the user which documents are sent as text only; empty if there are none."""

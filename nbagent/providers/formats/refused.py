@@ -35,11 +35,18 @@ TUNABLES = (
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 #: The names among `Changes` of what is no field.
-IMAGES, ROLES = "images", "messages whose roles do not alternate"
+IMAGES, ROLES, CALLS = "images", "messages whose roles do not alternate", "calls without tools"
 #: What is sent instead of each.
-INSTEAD = {IMAGES: "short descriptions", ROLES: "short messages between them"}
-#: What servers say whose templates want both sides to alternate, such as Mistral's and Gemma's. Some answer 500.
-_ALTERNATE = re.compile(r"roles must alternate|unexpected role '?(?:user|assistant)\b", re.IGNORECASE)
+INSTEAD = {
+    IMAGES: "short descriptions",
+    ROLES: "short messages between them",
+    CALLS: "the tools' names and tool_choice='none'",
+}
+#: What servers say that can't read a conversation: the templates of Mistral and Gemma, Mistral's API; LiteLLM, Bedrock.
+_UNREADABLE = {
+    ROLES: re.compile(r"roles must alternate|unexpected role '?(?:user|assistant)\b", re.IGNORECASE),
+    CALLS: re.compile(r"expects the .?tools=|toolConfig field must be defined|must define tools", re.IGNORECASE),
+}
 #: How images look in the bodies of the four formats.
 _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')
 #: A field is refused as such. A value out of range is for the user to correct.
@@ -71,8 +78,9 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
     if not isinstance(error, ProviderError) or not body:
         return {}
     text = error.message
-    if _ALTERNATE.search(text):
-        return {} if ROLES in changed else {ROLES: None}
+    for name, words in _UNREADABLE.items():  # some servers answer 500
+        if words.search(text):
+            return {} if name in changed else {name: None}
     if type(error) is not BadRequestError or error.status not in (400, 422):
         return {}
     if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text) or _OF_MESSAGE.search(text):

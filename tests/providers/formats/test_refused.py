@@ -7,7 +7,7 @@ from support.loopback import Answer, claude_said, gemini_said, responses_said, s
 from support.requests import streamed
 
 from nbagent.core.events import Retry
-from nbagent.core.messages import LLMMessage
+from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import BadRequestError
 
 HI = [LLMMessage("user", "hi")]
@@ -97,6 +97,21 @@ async def test_learned_once_then_remembered(loopback, connect, kind, options, bo
     assert {key: again[key] for key in again if again[key] != sent.get(key)} == second
     assert not any(isinstance(item, Retry) for item in await items_of(provider))
     assert loopback.requests[2].json == again
+
+
+LITELLM = "litellm.UnsupportedParamsError: Anthropic expects the `tools=` param to be passed in for tool calls."
+BEDROCK = "The toolConfig field must be defined when using toolUse and toolResult content blocks."
+
+
+@pytest.mark.parametrize("text", [LITELLM, BEDROCK])
+async def test_a_conversation_with_calls_goes_on_without_tools_where_a_server_wants_them(loopback, connect, text):
+    loopback.answers = [refused(openai(text)), GOOD["open_source"]]
+    made = LLMMessage("assistant", tool_calls=[FunctionCall("add", {}, "c1")])
+    provider = connect("open_source")
+    *_, answer = [item async for item in streamed(provider, [*HI, made, LLMMessage("tool", "2", tool_call_id="c1")])]
+    sent, again = (request.json for request in loopback.requests)
+    assert (answer.content, "tools" in sent, again["tool_choice"]) == ("Good.", False, "none")
+    assert [tool["function"]["name"] for tool in again["tools"]] == ["add"]
 
 
 @pytest.mark.parametrize("word", ["temperature", "max_tokens", "messages", "stop"])

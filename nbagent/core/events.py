@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from nbagent.core.http_exchange import Exchange
-from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import Timing
 from nbagent.core.results import AgentResult, ToolOutcome
 
@@ -175,9 +175,17 @@ class Approval(Event):
 
 @dataclass(slots=True)
 class UsageReport(Event):
-    """Token counts of a complete answer. `metadata`: the fields of `Usage`, cost_usd, replayed, and estimated."""
+    """What an answer took, a complete one or, `estimated`, what had come of one that broke off or was stopped.
+
+    `metadata`: the fields of `Usage`, unless nothing is known of them; cost_usd, replayed, and estimated.
+    """
 
     type: ClassVar[Literal["usage"]] = "usage"
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts; zeros where nothing is known of them."""
+        return Usage(**{name: self.metadata.get(name) or 0 for name in Usage.__slots__})
 
 
 @dataclass(slots=True)

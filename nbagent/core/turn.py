@@ -27,7 +27,7 @@ from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, stream_collecting
 from nbagent.core.in_context import InContext
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, new_id
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.results import ToolOutcome, interrupted_outcomes
 from nbagent.core.run import Provider, Run, current_teller
@@ -63,7 +63,7 @@ class Turn:
         #: Set when a call has ended, or there are reports.
         self._has_news = asyncio.Event()
         self._exchanges = 0
-        #: The request whose answer is being read, and how many characters came besides text.
+        #: The request whose answer is awaited, and how many characters came besides text.
         self._request: ModelRequest | None = None
         self._other_chars = 0
         #: Stands in the history until the answer is complete.
@@ -74,10 +74,11 @@ class Turn:
     def __enter__(self) -> Turn:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Leave the history valid: it keeps the text so far, and each call has one result, in call order."""
         if self.response is None:
-            self._count_broken_attempt()
+            is_stopped = kind is None or not issubclass(kind, Exception)
+            self.run.pending_events += self._count_broken_attempt(is_stopped=is_stopped)
             text, message_id = "".join(self.text), new_id("msg")
             partial = LLMMessage("assistant", text, self._speaker, interrupted=True, message_id=message_id)
             self._replace_placeholder(partial if partial.content else None)
@@ -134,7 +135,8 @@ class Turn:
             has_alternative.set(False)  # unless the candidates say so
             for candidate in await self._candidates(request):
                 if failure is not None:
-                    yield self._give_up(failure, candidate)
+                    for event in self._give_up(failure, candidate):
+                        yield event
                     if run.spent.reached_budget() is not None:  # what had come of the broken answer took the rest
                         return
                 self.provider = candidate
@@ -157,11 +159,12 @@ class Turn:
             return found
         return await self.run.within(found)
 
-    def _give_up(self, failure: ProviderError, candidate: Provider) -> Event:
+    def _give_up(self, failure: ProviderError, candidate: Provider) -> list[Event]:
         """End the call that failed; another one, to the candidate, follows."""
+        counted = self._count_broken_attempt()
+        self._request = None
         following = f"{candidate.vendor}:{candidate.model_name}"
         metadata = {
-            "cost_usd": self._count_broken_attempt(),
             "discard_chars": sum(map(len, self.text)),
             "error": type(failure).__name__,
             "error_message": str(failure),
@@ -174,7 +177,7 @@ class Turn:
         text = f"{self.provider.vendor}:{self.provider.model_name}: {problem}. Going on with {following}."
         event = self.run.emit(events.Retry(text, metadata=metadata), self.meta)
         self.meta = {**self.meta, "call_id": new_id("call")}
-        return event
+        return [*counted, event]
 
     async def _ask(self, request: ModelRequest) -> AsyncGenerator[Event]:
         """Send a request and yield the answer as it comes."""
@@ -199,11 +202,13 @@ class Turn:
                     self._take_piece(item, vendor_calls)
                     if isinstance(item, events.Retry):
                         item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
-                        self._count_broken_attempt()
+                        for event in self._count_broken_attempt():
+                            yield event
                         self.text.clear()
                         over_budget = run.spent.reached_budget() is not None
                     yield run.emit(item, self.meta)
                     if over_budget:
+                        self._request = None
                         return
                     await breather.pause()
         finally:  # closing the stream may be cancelled; a complete answer counts all the same
@@ -232,18 +237,26 @@ class Turn:
             stream = stream_collecting(stream, self._record_exchange)
         return stream if context is None else InContext(stream, context)
 
-    def _count_broken_attempt(self) -> float | None:
-        """Count the tokens of an answer that broke off, if any had come: the vendor bills these too. In dollars."""
-        run, chars = self.run, sum(map(len, self.text)) + self._other_chars
-        if not chars or self._request is None:
-            return 0.0
+    def _count_broken_attempt(self, *, is_stopped: bool = False) -> list[Event]:
+        """Count the tokens of an answer that broke off, if any had come: providers bill these, too. Returns the event.
+
+        What a request costs that was stopped before anything came is not known, unless the model is free.
+        """
+        run, provider, chars = self.run, self.provider, sum(map(len, self.text)) + self._other_chars
+        if self._request is None or not (chars or is_stopped):
+            return []
         self._other_chars = 0
-        usage, provider = broken_attempt(self._request, chars), self.provider
-        is_paid = not getattr(provider, "is_replaying", False)
-        cost = run.price(usage, provider.model_name, provider) if is_paid else 0.0
-        run.spent.add(usage, cost)
-        run.result.metadata["usage_estimated"] = True
-        return cost
+        usage, is_replayed = broken_attempt(self._request, chars), getattr(provider, "is_replaying", False)
+        cost = run.price(usage, provider.model_name, provider)
+        if chars:
+            run.result.metadata["usage_estimated"] = True
+        elif is_replayed or cost == 0:
+            return []
+        else:
+            usage, cost = Usage(), None
+        run.spent.add(usage, 0.0 if is_replayed else cost)
+        facts = {"cost_usd": cost, "replayed": is_replayed, "estimated": True}
+        return [run.emit(events.UsageReport(metadata={**(usage.to_dict() if chars else {}), **facts}), self.meta)]
 
     async def summarise(self) -> AsyncGenerator[Event]:
         """Unless the strategy is "trim", replace the oldest messages of a history over its limits by a summary.

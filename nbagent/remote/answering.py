@@ -34,7 +34,7 @@ from nbagent.core.events import (
 )
 from nbagent.core.history.repair import missing_result
 from nbagent.core.history.saved import as_data
-from nbagent.core.messages import FunctionCall, LLMMessage, Usage, new_id
+from nbagent.core.messages import FunctionCall, LLMMessage, new_id
 from nbagent.core.run import Run
 from nbagent.errors import (
     BadRequestError,
@@ -57,7 +57,6 @@ OPTIONS = ("temperature", "max_tokens", "thinking", "tool_choice")
 #: What of the server's result is not counted here.
 _TAKEN = ("content", "function_calls", "finish_reason", "status", "limit_reason", "status_reason", "images", "metadata")
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-_USAGE = [each.name for each in fields(Usage)]
 
 
 @dataclass
@@ -191,8 +190,7 @@ class Answering:
                 messages.append(message)
                 self._message, self._start = message, len(messages)
             case UsageReport():
-                counts = Usage(*(event.metadata.get(name, 0) for name in _USAGE))
-                run.spent.add(counts, event.metadata.get("cost_usd"))
+                run.spent.add(event.usage, event.metadata.get("cost_usd"))
             case ToolResult(message=LLMMessage() as message):
                 self._results[event.metadata.get("index", 0)] = message
                 messages[self._start :] = [self._results[index] for index in sorted(self._results)]

@@ -64,7 +64,8 @@ class OpenRun:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 
     def end_call(self) -> None:
-        """The time of the call begins when its request could be sent."""
+        """The time of the call begins when its request could be sent. It cost nothing if nothing was counted."""
+        self.call.setdefault("cost_usd", 0.0)
         self.call["setup_s"] = self.timing.setup_s
         self.call["started"] += self.timing.setup_s
         self.call["duration_s"] = time.time() - self.call["started"]

@@ -422,9 +422,7 @@ class Recorder:
             finish_reason_raw=meta.get("finish_reason_raw"),
             usage_raw=as_json(meta["usage_raw"]) if meta.get("usage_raw") else None,
             quoted=bool(meta.get("quoted")),
-            usage_estimated=not response.is_counted,
             cache_hit=usage.cache_read_tokens > 0 if response.is_counted else None,
-            **dict(zip(USAGE, _usage_counts(usage), strict=True)),
         )
         run.end_call()
         _set_replayed(call, meta.get("replayed"))
@@ -439,8 +437,15 @@ class Recorder:
             self._add_row("citations", event, {**row, "message_id": run.last_message, "call_id": call["call_id"]})
             self.bytes += len(row["text"])
 
-    def _on_usage(self, run: OpenRun, event: Event) -> None:
-        run.call["cost_usd"] = event.metadata.get("cost_usd")
+    def _on_usage(self, run: OpenRun, event: kinds.UsageReport) -> None:
+        """Add what an attempt of the call took: before the one that was answered, others may have broken off."""
+        call, meta = run.call, event.metadata
+        before, cost = call.get("cost_usd", 0.0), meta.get("cost_usd")
+        call["cost_usd"] = None if before is None or cost is None else before + cost
+        call["usage_estimated"] = bool(call.get("usage_estimated") or meta.get("estimated"))
+        if "input_tokens" in meta:
+            for name, count in zip(USAGE, _usage_counts(event.usage), strict=True):
+                call[name] = call.get(name, 0) + count
 
     def _on_tool_call(self, run: OpenRun, event: Event) -> None:
         """Add the row when the model makes the call, so that calls without a result have one too."""
@@ -556,10 +561,7 @@ _KEYS = {"prompts": "hash", "environment": "session_id"}
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: The columns of a call that failed -> keys in the metadata of the `retry` that asks another model.
-_FAILED = {
-    "error_type": "error", "error_message": "error_message", "error_code": "code", "http_status": "status",
-    "cost_usd": "cost_usd",
-}  # fmt: skip
+_FAILED = {"error_type": "error", "error_message": "error_message", "error_code": "code", "http_status": "status"}
 #: The columns of `runs` that are known when a run starts.
 _RUN_KEYS = (
     "parent_run_id", "parent_tool_call_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type",

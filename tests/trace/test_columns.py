@@ -1,10 +1,22 @@
 """The tables of a trace: declared columns and dtypes, empty or not, and the values of a simple run."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pandas as pd
 import pytest
+from support.loopback import Answer, Loopback, said, sse
+from support.spans import Collected
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent import Agent, Budget, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
+from nbagent.errors import IncompleteStreamError
+from nbagent.notebook.panel.meter import Meter
+from nbagent.providers.http import retry
 from nbagent.trace.columns import COLUMNS
+
+#: A stream that breaks after twelve characters, and a whole one with the vendor's counts.
+BROKEN = Answer(sse(said("It is twelve", None), done=False), end="drop")
+WHOLE = Answer(sse(said("It is 8.", usage={"prompt_tokens": 2000, "completion_tokens": 7})))
 
 
 def double(x: int) -> int:
@@ -38,6 +50,54 @@ async def test_an_unknown_price_makes_the_sum_unknown():
     assert pd.isna(agent.trace.runs["cost_usd"].iloc[0])
     assert not agent.trace.runs["cost_known"].iloc[0]
     assert pd.isna(agent.trace.usage["cost_usd"].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("answers", "models", "told"),
+    [
+        ([BROKEN, WHOLE], 1, ["usage", "retry", "usage", "done"]),
+        ([BROKEN, WHOLE], 2, ["usage", "retry", "usage", "done"]),
+        ([BROKEN], 1, ["usage", "error"]),
+        ([replace(BROKEN, end="stall")], 1, []),
+        ([replace(BROKEN, end="stall", body=b"")], 1, []),
+    ],
+    ids=["sent again", "another model is asked", "the run fails", "stopped", "stopped before the first word"],
+)
+async def test_a_broken_attempt_counts_alike_in_the_budget_the_events_the_tables_the_spans_and_the_meter(
+    monkeypatch, answers, models, told
+):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+    collected, kinds = Collected(), []
+    async with Loopback() as server:
+        server.answers = list(answers)
+        about = {"api_key": "k" * 12, "base_url": f"{server.url}/v1", "max_retries": len(answers) - models}
+        asked = [create_provider("deepseek", model="deepseek-v4-flash", **about) for _ in range(models)]
+        agent = collected.follow(Agent(asked, budget=Budget(max_cost=1)))
+        meter = Meter(agent)
+        agent.trace.observers.append(
+            lambda trace, event: event.type == "usage" and meter.count(event.metadata["run_id"], event)
+        )
+        with suppress(IncompleteStreamError):
+            stream = agent.chat_stream("word " * 2000)
+            async for event in stream:
+                kinds += [event.type] if event.type in ("usage", "retry", "done", "error") else []
+                if answers[0].end == "stall" and event.type == ("text" if answers[0].body else "turn_started"):
+                    break
+        await stream.aclose()
+        for each in asked:
+            await each.aclose()
+    trace, budget = agent.trace, agent.budget
+    calls, runs = trace.calls, trace.runs
+    spans = [span.attributes for span in collected.spans if span.name.startswith("chat")]
+    assert kinds == told
+    for taken, column in ((budget.spent, "cost_usd"), (budget.account.usage.total_tokens, "total_tokens")):
+        assert [calls[column].sum(), runs[column].sum(), trace.usage[column].sum()] == pytest.approx([taken] * 3)
+    assert sum(span.get("gen_ai.usage.cost", 0) for span in spans) == pytest.approx(budget.spent)
+    assert sum(span.get("gen_ai.usage.input_tokens", 0) for span in spans) == calls["input_tokens"].sum()
+    assert calls["usage_estimated"].tolist() == [True, False][:models]
+    assert bool(runs["cost_known"].item()) is bool(answers[0].body)
+    meter.add(1, 0.1)
+    assert f" tokens, at least ${budget.spent + 0.1:.4f}" in meter.html()
 
 
 async def test_changing_a_frame_or_an_argument_does_not_change_the_trace(trace):

@@ -271,8 +271,8 @@ class Transcript:
         self.segments[self._turn_start :] = noted
         self.status = event.content or "trying again"
 
-    def _add_usage(self, event: Event) -> None:
-        self._usage += Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()})
+    def _add_usage(self, event: events.UsageReport) -> None:
+        self._usage += event.usage
         cost = event.metadata.get("cost_usd")
         if event.metadata.get("replayed"):
             self._played += cost or 0.0

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from nbagent.agent import Agent
-from nbagent.core.events import Event
-from nbagent.core.messages import Usage
+from nbagent.core.events import UsageReport
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.pricing import context_window
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What some requests took. `is_least`: of a stopped or broken answer less is known than it costs."""
+
+    tokens: int = 0
+    dollars: float = 0.0
+    is_least: bool = False
+
+    def add(self, tokens: int, dollars: float | None, is_least: bool) -> None:
+        self.tokens += tokens
+        self.dollars += dollars or 0.0
+        self.is_least = self.is_least or is_least or dollars is None
+
+    @property
+    def text(self) -> str:
+        """The dollars, in words."""
+        if self.is_least:
+            return f"at least ${self.dollars:.4f}" if self.dollars else "an unknown price"
+        return f"${self.dollars:.4f}"
 
 
 class Meter:
@@ -20,31 +41,25 @@ class Meter:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._tokens = self._run_tokens = 0
-        self._cost: float | None = 0.0
-        self._run_cost: float | None = 0.0
-        self._run_id = ""
+        self._all, self._run, self._run_id = _Sum(), _Sum(), ""
         if any(message.role == "assistant" for message in agent.conversation_history):
             calls = agent.trace.calls  # loads pandas, so only if there is something to count
-            self._tokens, self._cost = _sums(calls)
             last = calls["run_id"].iloc[-1:]
             self._run_id = "".join(last)
-            self._run_tokens, self._run_cost = _sums(calls[calls["run_id"].isin(last)])
+            self._all, self._run = _sum(calls), _sum(calls[calls["run_id"].isin(last)])
 
-    def count(self, run_id: str, event: Event) -> None:
-        """Add the usage of a request."""
+    def count(self, run_id: str, event: UsageReport) -> None:
+        """Add what a request took."""
         if run_id != self._run_id:
-            self._run_id, self._run_tokens, self._run_cost = run_id, 0, 0.0
-        cost = 0.0 if event.metadata.get("replayed") else event.metadata.get("cost_usd")
-        tokens = Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()}).total_tokens
-        self.add(tokens, cost)
-        self._run_tokens += tokens
-        self._run_cost = None if self._run_cost is None or cost is None else self._run_cost + cost
+            self._run_id, self._run = run_id, _Sum()
+        about = event.metadata
+        cost = 0.0 if about.get("replayed") else about.get("cost_usd")
+        for each in (self._all, self._run):
+            each.add(event.usage.total_tokens, cost, bool(about.get("estimated") and cost))
 
     def add(self, tokens: int, cost: float | None) -> None:
         """Add what was spent beside the conversation's runs."""
-        self._tokens += tokens
-        self._cost = None if self._cost is None or cost is None else self._cost + cost
+        self._all.add(tokens, cost, False)
 
     def html(self) -> str:
         """Tokens, dollars, and a bar for what is nearest to its limit. The title says all of it in words."""
@@ -53,10 +68,10 @@ class Meter:
             share = min(1.0, part / whole) if whole else 1.0
             shares.append((share, what))
             lines.append(f"{what}: {text} ({share:.0%})")
-        cost = "an unknown price" if self._cost is None else f"${self._cost:.4f}"
-        lines.append(f"Spent in all: {self._tokens:,} tokens, {cost}")
-        shown = [f"{self._tokens:,} tokens"] if self._tokens else []
-        shown += [cost] if self._cost else []
+        spent = self._all
+        lines.append(f"Spent in all: {spent.tokens:,} tokens, {spent.text}")
+        shown = [f"{spent.tokens:,} tokens"] if spent.tokens else []
+        shown += [spent.text] if spent.dollars else []
         spans = "".join(f"<span>{part}</span>" for part in shown)
         if shares:
             share, what = max(shares)
@@ -70,16 +85,15 @@ class Meter:
     def _limited(self) -> list[tuple[str, str, float, float]]:
         """`(what, how much of it, part, whole)` for all that has a limit. Other limits are those of one run."""
         found: list[tuple[str, str, float, float]] = []
-        if self._tokens:
+        if self._all.tokens:
             tokens, window = self._agent.context.get_tokens(), self._window()
             if window:
                 found.append(("Context", f"about {tokens:,} of {window:,} tokens", tokens, window))
         limits = self._agent.limits
         if (most := limits.max_total_tokens) is not None:
-            found.append(("Last run", f"{self._run_tokens:,} of {most:,} tokens", self._run_tokens, most))
+            found.append(("Last run", f"{self._run.tokens:,} of {most:,} tokens", self._run.tokens, most))
         if (dollars := limits.max_cost) is not None:
-            spent = "?" if self._run_cost is None else f"${self._run_cost:.4f}"
-            found.append(("Cost of the last run", f"{spent} of ${dollars:g}", self._run_cost or 0.0, dollars))
+            found.append(("Cost of the last run", f"{self._run.text} of ${dollars:g}", self._run.dollars, dollars))
         return found
 
     def _window(self) -> int | None:
@@ -92,7 +106,8 @@ class Meter:
             return None
 
 
-def _sums(calls: Any) -> tuple[int, float | None]:
-    """Tokens and dollars of some requests; no dollars if a price is unknown. Replayed answers were not paid."""
+def _sum(calls: Any) -> _Sum:
+    """What some requests took. Replayed answers were not paid."""
     cost = calls["cost_usd"].mask(calls["replayed"].fillna(False), 0.0)
-    return int(calls["total_tokens"].sum()), None if cost.isna().any() else float(cost.sum())
+    is_least = cost.isna() | (calls["usage_estimated"].fillna(False) & (cost > 0))
+    return _Sum(int(calls["total_tokens"].sum()), float(cost.sum()), bool(is_least.any()))

@@ -130,6 +130,9 @@ class _Chat:
     #: When the current attempt was sent, and when its first piece arrived.
     sent: float = field(default_factory=perf_counter)
     first: float | None = None
+    #: What its attempts took so far. Dollars are None if a price is not known.
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
 
     def metric_attributes(self) -> Attributes:
         return {name: self.attributes[name] for name in names.METRIC_ATTRIBUTES if name in self.attributes}
@@ -246,6 +249,24 @@ class Telemetry:
         if "next" in event.metadata:  # another model is asked
             self._end_chat(run, False, event.metadata["error"], event.metadata["error_message"])
 
+    def _on_usage(self, run: _OpenRun, event: kinds.UsageReport) -> None:
+        """What an answer took that broke off; that of a complete one is counted when it comes."""
+        if run.chat is not None and not event.metadata["replayed"] and "input_tokens" in event.metadata:
+            self._count(run, run.chat, event.usage, event.metadata["cost_usd"], is_estimated=True)
+
+    def _count(self, run: _OpenRun, chat: _Chat, usage: Usage, cost: float | None, *, is_estimated: bool) -> None:
+        """Add what an attempt of the call took."""
+        chat.usage += usage
+        run.usage += usage
+        chat.cost = None if cost is None or chat.cost is None else chat.cost + cost
+        attributes = usage_attributes(names.ANSWER, chat.usage)
+        if chat.cost is not None:
+            attributes |= dict.fromkeys(names.COST, chat.cost)
+        chat.span.set_attributes(attributes)
+        if is_estimated:
+            for span in (chat.span, run.span):
+                span.set_attribute("nbagent.usage_estimated", True)
+
     def _on_turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
         response, chat = event.response, run.chat
         if response is None or event.message is None or chat is None:
@@ -256,13 +277,11 @@ class Telemetry:
             attributes |= names.output_attributes(event.message, response.finish_reason, metadata.get("thinking"))
         chat.attributes |= attributes
         is_replayed = bool(metadata.get("replayed"))
-        if is_replayed or response.is_counted:
-            usage = Usage() if is_replayed else response.usage
-            attributes |= usage_attributes(names.ANSWER, usage)
-            run.usage += usage
-        if (cost := 0.0 if is_replayed else event.metadata["cost_usd"]) is not None:
-            attributes |= dict.fromkeys(names.COST, cost)
-        if not is_replayed:
+        if is_replayed:
+            self._count(run, chat, Usage(), 0.0, is_estimated=False)
+        else:
+            cost = event.metadata["cost_usd"]
+            self._count(run, chat, response.usage, cost, is_estimated=not response.is_counted)
             attributes |= self._measure(chat, response)
         chat.span.set_attributes(attributes)
         self._end_chat(run, is_replayed)

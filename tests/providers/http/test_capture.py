@@ -127,7 +127,7 @@ async def test_an_interrupted_answer_is_kept_so_far(loopback, recording, name):
     await asyncio.gather(task, return_exceptions=True)
     (row,) = agent.trace.rows("http")
     assert (row["status"], row["response_body"], row["complete"]) == (200, piece.decode(), False)
-    assert agent.trace.events["type"].tolist()[-2:] == ["http", "interrupted"]
+    assert agent.trace.events["type"].tolist()[-3:] == ["http", "usage", "interrupted"]
 
 
 async def test_only_who_asked_is_told(loopback, connect):

@@ -96,7 +96,7 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
     assert openai.requests[0].json["reasoning_effort"] == "low"
     assert gemini.requests[0].json["contents"] == [{"role": "user", "parts": [{"text": QUESTION}]}]
     kinds = [event.type for event in events]
-    assert kinds[:6] == ["run_started", "turn_started", "retry", "turn_started", "text", "retry"]
+    assert kinds[:7] == ["run_started", "turn_started", "retry", "turn_started", "text", "usage", "retry"]
     first, second = (event for event in events if event.type == "retry")
     assert "Overloaded" in first.content
     assert first.content.endswith("Going on with openai:gpt-5-mini.")

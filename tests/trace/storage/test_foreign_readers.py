@@ -42,7 +42,7 @@ def check_sums(trace: Trace, rows: list[tuple]) -> None:
     assert [row[1] for row in rows] == ["ok", "error"]
     assert [row[2] for row in rows] == [200, None]
     assert rows[0][3] == pytest.approx(runs["cost_usd"][0])
-    assert rows[1][3] is None
+    assert rows[1][3] == 0.0
     began = trace.calls.groupby("run_id", sort=False)["started"].min()
     assert [pd.Timestamp(row[4], unit="us", tz="UTC") for row in rows] == began.tolist()
 

@@ -1,4 +1,4 @@
-"""What a request costs: by the provider's own `price`, or by the price list of the package `genai-prices`.
+"""What a request costs: what the provider says, or by your own `price`, or the list of the package `genai-prices`.
 
 An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and a replayed answer
 is not paid again.
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nbagent.checks import is_number
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import CATALOG
@@ -36,11 +37,12 @@ def price(
     *,
     rates: Mapping[str, float] | None = None,
 ) -> float | None:
-    """US dollars for these tokens, or None if the price list does not have this model of this vendor.
+    """US dollars for these tokens, or None if the price list does not have this model of this provider, or the tier.
 
     `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list.
-    `raw` is the vendor's own usage object, which may say more: Claude charges more for tokens that it caches for an
-    hour, and Gemini bills what its own tools returned as input. Its `vendor_calls` are the calls of the vendor's own
+    `raw` is the provider's own usage object, which may say more. OpenRouter says what the request cost, which is then
+    the price. It may name the tier that served the request, Claude charges more for tokens that it caches for an
+    hour, and Gemini bills what its own tools returned as input. Its `vendor_calls` are the calls of the provider's own
     tools, of which searches have a fee. Models on the user's machine are free.
     `is_batched`: the vendor's batch endpoint answered. The list has prices of its own for that; where it has none, and
     for `rates`, such an answer costs `BATCH_SHARE` of the usual price.
@@ -49,6 +51,8 @@ def price(
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
+    if (reported := _reported(raw, vendor)) is not None:
+        return reported
     fees = _tool_fees(raw, model, vendor)
     if rates is not None:
         return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0) + fees
@@ -69,7 +73,10 @@ def price(
     )
     usual = float(calc_price(tokens, model, provider_id=listed_at).total_price)
     if not is_batched:
-        return usual + fees
+        if not (tier := _tier(raw)):
+            return usual + fees
+        of_tier = float(calc_price(tokens, model, provider_id=listed_at, price_context=tier).total_price)
+        return None if of_tier == usual else of_tier + fees  # the list has no price for the tier
     batched = calc_price(tokens, model, provider_id=listed_at, price_context={"processing": "batch"}).total_price
     return (float(batched) if batched < usual else usual * BATCH_SHARE) + fees
 
@@ -86,7 +93,7 @@ def check_priced(limits: Limits, provider: LLMProvider) -> None:
         return
     for member in provider.members:
         vendor, model = member.vendor, member.model_name
-        if _is_free(type(member).vendor) or price_at(Usage(), model, member) is not None:
+        if _is_free(type(member).vendor) or _reports(vendor) or price_at(Usage(), model, member) is not None:
             continue  # a replay has the vendor it replays
         raise ConfigurationError(
             f"max_cost={limits.max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
@@ -100,6 +107,34 @@ def _by_rates(usage: Usage, rates: Mapping[str, float]) -> float:
     cached = usage.cache_read_tokens
     new = (usage.input_tokens - cached) * rates["input"]
     return (new + cached * rates.get("cached", rates["input"]) + usage.output_tokens * rates["output"]) / 1e6
+
+
+def _reports(vendor: str) -> bool:
+    """Whether the provider says what each request cost."""
+    return vendor in CATALOG and CATALOG[vendor].reports_cost
+
+
+def _reported(raw: Any, vendor: str) -> float | None:
+    """What the provider says that the request cost, fees included.
+
+    With your own key for the model, OpenRouter's share is one part of that; what the model's provider bills is another.
+    """
+    said: Any = raw if isinstance(raw, dict) and _reports(vendor) else {}
+    details: Any = (said.get("is_byok") and said.get("cost_details")) or {}
+    cost, billed = said.get("cost"), details.get("upstream_inference_cost")
+    return float(cost) + (float(billed) if is_number(billed) else 0.0) if is_number(cost) else None
+
+
+#: Names of the tier that the price list calls none.
+_USUAL_TIERS = ("", "auto", "batch", "default", "on_demand", "standard")
+
+
+def _tier(raw: Any) -> dict[str, str]:
+    """The tier that served the request, as the price list names it; empty for the usual one."""
+    said = raw if isinstance(raw, dict) else {}
+    named = {"service_tier": said.get("service_tier") or said.get("serviceTier"), "speed": said.get("speed")}
+    tiers = {name: tier.lower() for name, tier in named.items() if isinstance(tier, str)}
+    return {name: tier for name, tier in tiers.items() if tier not in _USUAL_TIERS}
 
 
 def _is_free(vendor: str) -> bool:

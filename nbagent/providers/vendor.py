@@ -148,6 +148,8 @@ class Vendor:
     price_name: str = ""
     #: Requests cost nothing.
     free: bool = False
+    #: Its usage says in `cost` what the request cost, in US dollars.
+    reports_cost: bool = False
     #: Fields of every request body, unless the caller gives them.
     body: Fields = field(default_factory=dict)
     #: Further fields of request bodies that offer tools.

@@ -100,6 +100,7 @@ class ChatDecoder(Decoder):
         self._found: list[dict[str, Any]] = []
         self._finish: str | None = None
         self._refusal: list[str] = []
+        self._tier: str | None = None
         self._model: str | None = None
         self._id: str | None = None
 
@@ -122,6 +123,7 @@ class ChatDecoder(Decoder):
         usage = event.get("usage")
         if usage or "x_groq" in event:
             self._take_usage(usage or (event["x_groq"] or {}).get("usage"))
+        self._tier = event.get("service_tier") or self._tier
         self._model = self._model or event.get("model")
         self._id = self._id or event.get("id")
         events: list[Event] = []
@@ -153,6 +155,8 @@ class ChatDecoder(Decoder):
             text, thinking = split_missing_open(text)
         calls = [self._function_call(call) for call in self._calls]
         cited = chat_tools.citations_of(self._annotations, self._found, text)
+        if self._usage:  # the tier makes the price
+            self._take_usage({"service_tier": self._tier})
         metadata = self._metadata(usage_of(self._usage), self._finish, self._model, self._id, thinking, cited)
         if self._refusal:
             metadata["refusal"] = "".join(self._refusal)

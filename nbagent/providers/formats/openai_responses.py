@@ -206,7 +206,8 @@ class ResponsesDecoder(Decoder):
 
     def _about(self, items: list[dict[str, Any]], reason: str) -> dict[str, Any]:
         """The answer's metadata."""
-        self._usage = self._response.get("usage") or {}
+        if usage := self._response.get("usage"):  # the tier makes the price
+            self._take_usage({**usage, "service_tier": self._response.get("service_tier")})
         thinking = "".join(map(_thinking_of, items))
         model, response_id = self._response.get("model"), self._response.get("id")
         cited = responses_tools.citations_of(_message_parts(items))

@@ -24,6 +24,7 @@ VENDOR = Vendor(
     key_vars=("OPENROUTER_API_KEY",),
     base_url_vars=("OPENROUTER_BASE_URL",),
     profiles=PROFILES,
+    reports_cost=True,
     replay_fields=("reasoning_details",),
     replay_images=True,
     call_id=".{1,40}",

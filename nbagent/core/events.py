@@ -7,7 +7,7 @@ items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(slots=True)
 class Event:
-    """The base class of events. Its five main fields can be read as items too."""
+    """The base class of events, each a mapping of its five main fields, too."""
 
     type: ClassVar[str] = ""
     content: str = ""
@@ -40,14 +40,33 @@ class Event:
         """Like `dict.get`."""
         return getattr(self, key) if key in KEYS else default
 
+    def __contains__(self, key: object) -> bool:
+        return key in KEYS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KEYS)
+
+    def __len__(self) -> int:
+        return len(KEYS)
+
     def keys(self) -> tuple[str, ...]:
-        """The five names, so that `dict(event)` works."""
+        """The five names."""
         return KEYS
+
+    def values(self) -> ValuesView[Any]:
+        """Like `dict.values`."""
+        return self.to_dict().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Like `dict.items`."""
+        return self.to_dict().items()
 
     def to_dict(self) -> dict[str, Any]:
         """The five items as a dict."""
         return {key: getattr(self, key) for key in KEYS} | {"metadata": dict(self.metadata)}
 
+
+Mapping.register(Event)  # no base class of it: that would make each `isinstance` of the many events slower
 
 @dataclass(slots=True)
 class RunStarted(Event):

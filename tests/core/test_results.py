@@ -7,6 +7,7 @@ import pytest
 
 from nbagent import AgentResult, Usage
 from nbagent.core.content.images import Image
+from nbagent.core.events import Text
 
 
 def test_a_result_is_a_mapping():
@@ -16,6 +17,16 @@ def test_a_result_is_a_mapping():
     assert (result["content"], result.get("status"), result.get("nothing", 1)) == ("Yes.", "ok", 1)
     with pytest.raises(KeyError, match="'contents'.*content"):
         result["contents"]
+
+
+def test_an_event_is_a_mapping():
+    event = Text("Yes.", metadata={"step": 1})
+    match event:
+        case {"type": "text", "metadata": {"step": step}}:
+            assert step == 1
+    assert ("metadata" in event, "contents" in event, len(event)) == (True, False, 5)
+    assert list(event) == list(event.keys())
+    assert {**event} == dict(event.items()) == dict(zip(event, event.values(), strict=True)) == event.to_dict()
 
 
 def test_a_result_is_json_data():

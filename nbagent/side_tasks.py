@@ -190,7 +190,9 @@ class SideTasks(ABC):
             return task.preview()
         self._last_map = task
         answers = await task.run()
-        return answers if in_parts is None else in_parts(task)
+        answers = answers if in_parts is None else in_parts(task)
+        task.forget()
+        return answers
 
     @overload
     def map_sync(

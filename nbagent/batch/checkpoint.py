@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 #: Characters of a question that are kept, to tell what an answer belongs to.
 QUESTION_CHARS = 200
 
-_NAMES = [field.name for field in fields(Answer)]
+_NAMES = [field.name for field in fields(Answer) if field.name != "values"]
 _COLUMNS = ["key", "question", "model", "answered", *_NAMES[1:]]
 #: The columns that may hold what the model or the user wrote.
-_TEXTS = frozenset({"question", "text", "data", "error"})
+_TEXTS = frozenset({"question", "text", "error"})
 FORMAT = SQLiteFormat(
     "answers of a map",
     "nbck",
     version=1,
     tables=f"CREATE TABLE answers ({', '.join(_COLUMNS).replace('key', 'key PRIMARY KEY', 1)}) WITHOUT ROWID;",
 )
+_FIND = f"SELECT {', '.join(_NAMES)} FROM answers WHERE key = ?"  # noqa: S608  see _ADD
 _ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608  the columns are fields of our own class, values are bound
 
 
@@ -85,10 +86,8 @@ class Checkpoint:
         if self._database is None:
             return {}
         with FORMAT.clear_errors(self._path):
-            find = self._database.execute
-            query = "SELECT * FROM answers WHERE key = ?"
-            found = (find(query, (key,)).fetchone() for key in dict.fromkeys(keys))
-            return {key: Answer(key, *values) for key, _question, _model, _answered, *values in filter(None, found)}
+            found = (self._database.execute(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
+            return {key: Answer(key, *values) for key, *values in filter(None, found)}
 
     def execute(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement on tables of others in the same file -> its rows. It needs a path."""
@@ -113,7 +112,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     """What the checkpoint of a map holds, as a DataFrame: an answer a row, in the order in which they came.
 
     Its columns are `key` (a hash of what decides the answer), `question` (its beginning), `model`, `answered` (the
-    time), `answer`, `data` (the values of `output` as JSON), and those of `Agent.map`. A map may be writing meanwhile.
+    time), `answer` (what the model wrote), and those of `Agent.map`. A map may be writing meanwhile.
 
     Raises `ConfigurationError` if the file is missing or is not a checkpoint, `StoreError` if it can't be read.
 
@@ -128,8 +127,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     if not target.exists():
         raise ConfigurationError(f"There is no checkpoint {str(target)!r}. agent.map(..., checkpoint=path) writes one.")
     with closing(FORMAT.open(target)) as database, FORMAT.clear_errors(target):
-        frame = pd.DataFrame(database.execute("SELECT * FROM answers ORDER BY answered"), columns=_COLUMNS)
-    texts = dict.fromkeys(["key", "question", "model", "text", "data"], TEXT)
+        rows = database.execute(f"SELECT {', '.join(_COLUMNS)} FROM answers ORDER BY answered")  # noqa: S608  see _ADD
+        frame = pd.DataFrame(rows, columns=_COLUMNS)
+    texts = dict.fromkeys(["key", "question", "model", "text"], TEXT)
     frame = frame.astype({**texts, **{name: kind for name, kind in COLUMNS.items() if name in frame}})
     frame["answered"] = pd.to_datetime(frame["answered"], unit="s", utc=True).dt.as_unit("us")
     return frame.rename(columns={"text": "answer"})

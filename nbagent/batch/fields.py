@@ -1,4 +1,4 @@
-"""The fields of an output type: what a checkpoint keeps as JSON becomes typed columns.
+"""The fields of an output type: a value becomes a row of typed columns.
 
 A pydantic model's fields are columns, those of a model in it too, as `address.city`. Text is the pandas string type,
 whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`; lists, dicts and unions stay
@@ -14,10 +14,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pandas as pd
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from nbagent.checks import invalid
 from nbagent.core.output import output_of
+from nbagent.functions.formatting import in_order
 from nbagent.trace.columns import COUNT, FLAG, REAL, TEXT, TIME
 
 #: The one column of a type that has no fields.
@@ -26,23 +27,22 @@ OBJECT = "object"
 _KINDS = {str: TEXT, bool: FLAG, int: COUNT, float: REAL, datetime: TIME}
 
 
-def to_json(output: Any, value: Any) -> str:
-    """A value as the JSON text that a checkpoint keeps."""
-    return output_of(output).adapter.dump_json(value, by_alias=False).decode()
+def row_of(output: Any, value: Any) -> dict[str, Any]:
+    """A value of the type, by column."""
+    plain = _plain(value)
+    return {ANSWER: plain} if _model(output) is None else _flat(plain, dict(_fields(output)))
 
 
-def _value(output: Any, text: str) -> Any:
-    return output_of(output).adapter.validate_json(text, by_alias=True, by_name=True)
+def read_row(output: Any, text: str) -> dict[str, Any]:
+    """The same from what the model wrote. Raises what the type's validators raise if it takes this no longer."""
+    return row_of(output, output_of(output).read(text))
 
 
-def columns_of(output: Any, texts: Sequence[str | None], index: pd.Index[Any]) -> dict[str, pd.Series[Any]]:
-    """The columns of answers that are kept as these JSON texts; None is NA."""
-    kinds = dict(_fields(output))
-    values: list[Any] = [None if text is None else _plain(_value(output, text)) for text in texts]
-    if list(kinds) != [ANSWER] or _model(output):
-        values = [_flat(value, kinds) for value in values]
-        return {name: _column([each.get(name) for each in values], index, kind) for name, kind in kinds.items()}
-    return {ANSWER: _column(values, index, kinds[ANSWER])}
+def columns_of(
+    output: Any, rows: Sequence[Mapping[str, Any] | None], index: pd.Index[Any]
+) -> dict[str, pd.Series[Any]]:
+    """The columns of these rows; None is NA."""
+    return {name: _column([(row or {}).get(name) for row in rows], index, kind) for name, kind in _fields(output)}
 
 
 def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
@@ -95,14 +95,15 @@ MAX_DEPTH = 5
 def _model(annotation: Any) -> type[BaseModel] | None:
     """The model with fields that an annotation means, also where it may be None."""
     bare = _bare(annotation)
-    is_model = isinstance(bare, type) and issubclass(bare, BaseModel) and "root" not in bare.model_fields
-    return bare if is_model and bare.model_fields else None
+    return bare if isinstance(bare, type) and issubclass(bare, BaseModel) and bare.model_fields else None
 
 
 def _bare(annotation: Any) -> Any:
-    """The annotation without `Annotated` and `| None`."""
+    """The annotation without `Annotated`, `RootModel` and `| None`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        return _bare(annotation.model_fields["root"].annotation)
     if get_origin(annotation) in (Union, types.UnionType):
         others = [each for each in get_args(annotation) if each is not type(None)]
         return _bare(others[0]) if len(others) == 1 else annotation
@@ -128,16 +129,20 @@ def _dtype(annotation: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with dicts in place of models, and values in place of enumerations."""
+    """The value with dicts in place of models, values in place of enumerations, and lists in place of sets."""
     match value:
+        case RootModel():
+            return _plain(value.root)
         case BaseModel():
             return _plain({name: getattr(value, name) for name in type(value).model_fields})
         case enum.Enum():
             return value.value
         case Mapping():
             return {_plain(key): _plain(item) for key, item in value.items()}
-        case list() | tuple() | set() | frozenset():
+        case list() | tuple():
             return [_plain(item) for item in value]
+        case set() | frozenset():
+            return in_order(_plain(item) for item in value)
     return value
 
 
@@ -153,9 +158,9 @@ def _flat(value: Any, kinds: Mapping[str, str], prefix: str = "") -> dict[str, A
 
 
 def _column(values: Sequence[Any], index: pd.Index[Any], kind: str) -> pd.Series[Any]:
-    if kind == TIME:  # times with and without a zone may stand in one column
-        values = list(pd.to_datetime(pd.Series(values, dtype=OBJECT), utc=True))
     try:
+        if kind == TIME:  # times with and without a zone may stand in one column
+            values = list(pd.to_datetime(pd.Series(values, dtype=OBJECT), utc=True))
         return pd.Series(values, index=index, dtype=kind)
     except (OverflowError, TypeError, ValueError):  # a whole number of more than 64 bits
         return pd.Series(values, index=index, dtype=OBJECT)

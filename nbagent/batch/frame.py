@@ -40,7 +40,7 @@ def to_frame(
         text = [row.text if row.is_final else None for row in rows]
         columns = {ANSWER: pd.Series(text, index=index, dtype=TEXT)}
     else:
-        columns = columns_of(output, [row.data for row in rows], index)
+        columns = columns_of(output, [row.values for row in rows], index)
     is_repeated = pd.Index(keys).duplicated()
     for name, kind in COLUMNS.items():
         column = pd.Series([getattr(row, name) for row in rows], index=index, dtype=kind)

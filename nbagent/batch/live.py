@@ -11,7 +11,7 @@ from time import monotonic
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, Keep, RowAgent, current_key
-from nbagent.batch.fields import to_json
+from nbagent.batch.fields import row_of
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Waited, admission_of, current_admissions, current_waited
 from nbagent.core.limits import Limits, Spending, current_account
@@ -74,31 +74,29 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     agent.clear_history()
     current_key.set(row.key)
     error: str | None
+    result, values = None, None
     try:
         result = await agent.chat(row.content, origin={"source": "map"}, **batch.options)
+        if result.data is not None:
+            values = row_of(batch.output, result.data)
     except Exception as failure:  # the row holds it; other rows are not lost
         if batch.raises or isinstance(failure, OF_ALL_ROWS):
             raise
         log.info("a row failed", exc_info=True)
-        result = getattr(failure, "partial", None) or AgentResult()
+        result = result or getattr(failure, "partial", None) or AgentResult()
         status, error = "error", f"{type(failure).__name__}: {failure}"
     else:
         left = result.limit_reason and batch.budget.is_spent
         status, error = ("left", None) if left else (result.status, result.status_reason)
-    return _answer(batch, row, result, monotonic() - started - waited.seconds, status, error)
-
-
-def _answer(batch: Batch, row: Row, result: AgentResult, seconds: float, status: str, error: str | None) -> Answer:
-    is_whole = batch.output is not None and status in ("ok", "denied")
     return Answer(
         row.key,
         status,
         result.content,
-        to_json(batch.output, result.data) if is_whole else None,
         result.usage.input_tokens,
         result.usage.output_tokens,
         result.cost,
-        seconds,
+        monotonic() - started - waited.seconds,
         error,
         result.run_id or None,
+        values,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -16,6 +18,7 @@ import pandas as pd
 from nbagent.batch.answer import Answer
 from nbagent.batch.checkpoint import Checkpoint
 from nbagent.batch.engine import Batch, Engine, RowAgent
+from nbagent.batch.fields import read_row
 from nbagent.batch.frame import to_frame
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.preview import SAMPLES, Estimate, MapPreview
@@ -36,6 +39,8 @@ from nbagent.providers.http.redaction import Redactor
 
 if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
+
+log = logging.getLogger("nbagent")
 
 #: Tokens that an answer is taken to have while nothing is known.
 ANSWER_TOKENS = 200
@@ -180,7 +185,7 @@ class Map:
         )
 
     async def run(self) -> pd.DataFrame:
-        """Ask the rows that have no answer yet. What came is kept, whatever ends this.
+        """Ask the rows that have no answer yet. What came is kept, whatever ends this, until `forget` is called.
 
         Raises `ConfigurationError` if they may cost more than is left to spend, and nobody says that it may begin.
         """
@@ -188,9 +193,9 @@ class Map:
             missing = self._missing(kept)
             await self._check_the_cost(missing)
             questions = {row.key: row for row in missing}
-            keys = {row.key for row in self._rows}
+            total = len({row.key for row in self._rows})
             try:
-                with map_progress(len(keys), len(keys) - len(missing), self._progress) as show:
+                with map_progress(total, total - len(missing), self._progress) as show:
 
                     def keep(answer: Answer) -> None:
                         self._answers[answer.key] = answer
@@ -209,9 +214,13 @@ class Map:
             budget = self._batch.budget
             cause = f"the budget is spent ({budget!r})" if budget.is_spent else "a batch was cancelled"
             _warn(f"The map ended: {cause}. {self._how_to_go_on()}")
-        elif self._path is None and all(answer.status != "error" for answer in self._answers.values()):
-            self._agent.unfinished.forget(keys)
         return self.frame()
+
+    def forget(self) -> None:
+        """The answers have arrived where they are wanted. Those of a map without rows to ask again are kept no more."""
+        failed = sum(answer.status == "error" for answer in self._answers.values())
+        if self._path is None and not self._left() and not failed:
+            self._agent.unfinished.forget(row.key for row in self._rows)
 
     def _kept(self) -> AbstractContextManager[Checkpoint | Unfinished]:
         if self._path is None:
@@ -222,8 +231,19 @@ class Map:
 
     def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
         """The rows to ask, each once; the answers of the others are noted."""
-        self._answers |= kept.answers(row.key for row in self._rows)
+        found = kept.answers(row.key for row in self._rows).values()
+        self._answers |= {answer.key: answer for answer in map(self._read, found) if answer is not None}
         return list({row.key: row for row in self._rows if row.key not in self._answers}.values())
+
+    def _read(self, answer: Answer) -> Answer | None:
+        """A kept answer with its values; None if the type takes it no longer: validators may have changed."""
+        if self._output is None or answer.values is not None or answer.status != "ok":
+            return answer
+        try:
+            return replace(answer, values=read_row(self._output, answer.text))
+        except Exception:  # the user's own validators; the row is asked again
+            log.info("a kept answer does not fit any more", exc_info=True)
+            return None
 
     def _left(self) -> int:
         """How many rows were not asked, or not to the end."""

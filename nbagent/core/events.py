@@ -68,6 +68,7 @@ class Event:
 
 Mapping.register(Event)  # no base class of it: that would make each `isinstance` of the many events slower
 
+
 @dataclass(slots=True)
 class RunStarted(Event):
     """A run begins. `content` is the prompt; `messages` are the system message and what the prompt adds to the history.

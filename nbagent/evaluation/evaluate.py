@@ -124,6 +124,8 @@ async def aevaluate(
         column = pd.Series(pd.NA, index=range(len(rows)), dtype=scores.dtype)
         column[is_answered] = scores.to_numpy(dtype=object)
         rows[name] = column.array
+    for task in maps.values():
+        task.forget()
     models = {name: f"{agent.provider.vendor}:{agent.provider.model_name}" for name, agent in agents.items()}
     return Evaluation(rows, tuple(scorers), models, prompt or "", expected)
 

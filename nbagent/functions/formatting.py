@@ -190,6 +190,15 @@ class _JsonConverter:
         return str(value) if table is None else table
 
 
+def in_order(items: Iterable[Any]) -> list[Any]:
+    """The items of a set, in the same order in each process."""
+    items = list(items)
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=repr)
+
+
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
     """A data frame or a series, of pandas, polars or a similar library, as text; None for any other value.
 

@@ -21,7 +21,7 @@ def counting(answers=None):
 
 
 def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
-    answer = Answer("a", "truncated", "Hi", '{"x": 1}', 3, 4, 0.5, 1.5, None, "run_1")
+    answer = Answer("a", "truncated", "Hi", 3, 4, 0.5, 1.5, None, "run_1")
     text = "half a pair \ud83d, a \0 and \N{GRINNING FACE}"
     with Checkpoint(tmp_path / "map.sqlite", "vendor:m1", str.upper) as kept:
         kept.add(Answer("a", "blocked"))

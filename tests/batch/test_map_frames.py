@@ -1,15 +1,19 @@
 """`agent.map(output=Model)`: the fields of the answers as typed columns."""
 
 import enum
+import json
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import pandas as pd
+import pydantic
 import pytest
-from pydantic import BaseModel, Field
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field, Json, RootModel, SecretStr
 
 from nbagent import Agent, ScriptedProvider
-from nbagent.errors import ConfigurationError
+from nbagent.errors import AuthenticationError, ConfigurationError
 
 
 class Mood(enum.Enum):
@@ -91,8 +95,86 @@ async def test_an_answer_of_another_form_is_an_error_of_its_row():
     assert answers["mood"].isna().tolist() == [False, True]
 
 
-async def test_values_come_back_out_of_a_checkpoint(agent, tmp_path):
-    first = await agent.map(pd.Series(["a", "b"]), output=Order, checkpoint=tmp_path / "orders.sqlite")
-    again = await agent.map(pd.Series(["a", "b"]), output=Order, checkpoint=tmp_path / "orders.sqlite")
-    pd.testing.assert_frame_equal(first, again)
-    assert len(agent.trace.runs) == 2
+class Odd(BaseModel, extra="forbid"):
+    """What pydantic writes of it is nothing that it reads."""
+
+    share: Annotated[float, AfterValidator(lambda value: value / 100)]
+    price: Annotated[float, pydantic.BeforeValidator(lambda text: float(text.removeprefix("$")))]
+    tags: set[str] = Field(default=set(), exclude=True)
+    items: Json[list[int]]
+    code: Annotated[int, pydantic.PlainSerializer(hex)] = Field(alias="postCode")
+    secret: SecretStr | None = None
+
+    @pydantic.computed_field
+    def double(self) -> float:
+        return 2 * self.price
+
+
+NUMBERS, TEXTS = st.floats(), st.text(max_size=5)
+ITEMS = st.lists(st.integers(-9, 9), max_size=3)
+ODD = st.fixed_dictionaries(
+    {"share": NUMBERS, "price": NUMBERS.map("${}".format), "items": ITEMS.map(json.dumps), "postCode": st.integers()},
+    optional={"tags": st.lists(TEXTS, max_size=3), "secret": TEXTS | st.none()},
+)
+OUTPUTS = [
+    (Odd, ODD), (list[Odd], st.lists(ODD, max_size=2)), (RootModel[list[int]], ITEMS), (set[int], ITEMS),
+    (float | None, NUMBERS | st.none()), (SecretStr, TEXTS), (Json[int], st.integers().map(str)),
+]  # fmt: skip
+
+
+def plain(value):
+    match value:
+        case RootModel():
+            return value.root
+        case BaseModel():
+            return {name: plain(item) for name, item in value}
+        case set():
+            return sorted(value)
+        case list():
+            return [plain(item) for item in value]
+    return None if value is None or value is pd.NA or value != value else value
+
+
+@given(st.sampled_from(OUTPUTS).flatmap(lambda pair: st.tuples(st.just(pair[0]), st.lists(pair[1], max_size=4))))
+@settings(max_examples=40)
+def test_a_map_gives_what_chat_gives_and_goes_on_after_any_end(tmp_path_factory, drawn):
+    output, rows = drawn
+    answers = {f"row {number}": json.dumps({"result": row}) for number, row in enumerate(rows)}
+    if output is Odd:
+        answers = dict(zip(answers, map(json.dumps, rows), strict=True))
+    asked, stops = [], True
+
+    def answer(messages, _):
+        question = messages[-1].text
+        if stops and len(asked) == len(rows) // 2:
+            raise AuthenticationError("the end")
+        asked.append(question)
+        return answers[question]
+
+    data, where = pd.Series(list(answers), dtype=str), {"checkpoint": tmp_path_factory.mktemp("map") / "c.sqlite"}
+    if rows:
+        with pytest.raises(AuthenticationError):
+            Agent(ScriptedProvider(answer)).map_sync(data, output=output, concurrency=1, **where)
+    stops = False
+    frame = Agent(ScriptedProvider(answer)).map_sync(data, output=output, **where)
+    again = Agent(ScriptedProvider(answer)).map_sync(data, output=output, **where)
+    assert sorted(asked) == sorted(answers), "each row is paid once"
+    said = [Agent(ScriptedProvider(answer)).chat_sync(question, output=output).data for question in answers]
+    fresh = Agent(ScriptedProvider(answer)).map_sync(data, output=output)
+    for each in (frame, again, fresh):
+        assert (each["status"] == "ok").all()
+        columns = list(Odd.model_fields) if output is Odd else ["answer"]
+        found = [{name: plain(row[name]) for name in columns} for row in each.to_dict("records")]
+        assert found == [plain(value) if output is Odd else {"answer": plain(value)} for value in said]
+
+
+class Fussy(BaseModel):
+    address: Annotated[Address, AfterValidator(lambda value: value if value.code else "nowhere")]
+
+
+async def test_what_cannot_become_a_row_is_an_error_of_that_row():
+    agent = Agent(ScriptedProvider(lambda messages, _: messages[-1].text))
+    said = ['{"address": {"city": "Bonn", "postCode": 53111}}', '{"address": {"city": "Bonn"}}']
+    frame = await agent.map(pd.Series(said), output=Fussy)
+    assert frame["status"].tolist() == ["ok", "error"]
+    assert frame["address.code"].isna().tolist() == [False, True]

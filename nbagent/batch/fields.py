@@ -50,14 +50,8 @@ def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
 
     Rows without items stay, with NA. The index repeats.
     """
-    places = {column: _item(kind) for column, kind in _annotations(output)}
-    if places.get(name) is None:
-        lists = [column for column, item in places.items() if item is not None]
-        raise invalid("explode", name, f"a field that is a list ({', '.join(lists) or 'there is none'})")
-    item = places[name]
+    item, prefix, kinds = _items(output, name)
     rows = frame.explode(name)
-    prefix = "" if name == ANSWER else f"{name}."
-    kinds = {f"{prefix}{inner}": kind for inner, kind in _fields(item)} if _model(item) else {name: _dtype(item)}
     at = list(frame.columns).index(name)
     values = [None if value is None or value is pd.NA or value != value else value for value in rows.pop(name)]
     for place, (column, kind) in enumerate(kinds.items()):
@@ -67,6 +61,22 @@ def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
             inner = [each.get(column.removeprefix(prefix)) for each in flat]
         rows.insert(at + place, column, _column(inner, rows.index, kind))
     return rows
+
+
+def columns_of_items(output: Any, name: str) -> list[str]:
+    """The columns that `exploded` makes of a column. Raises `ConfigurationError` for one that holds no lists."""
+    return list(_items(output, name)[2])
+
+
+def _items(output: Any, name: str) -> tuple[Any, str, dict[str, str]]:
+    """The type of the items in a column of lists, what their columns begin with, and these with their dtypes."""
+    places = {column: _item(kind) for column, kind in _annotations(output)}
+    if places.get(name) is None:
+        lists = [column for column, item in places.items() if item is not None]
+        raise invalid("explode", name, f"a field that is a list ({', '.join(lists) or 'there is none'})")
+    item, prefix = places[name], "" if name == ANSWER else f"{name}."
+    kinds = {f"{prefix}{inner}": kind for inner, kind in _fields(item)} if _model(item) else {name: _dtype(item)}
+    return item, prefix, kinds
 
 
 def _fields(output: Any) -> Iterator[tuple[str, str]]:

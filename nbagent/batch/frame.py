@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from nbagent.batch.answer import Answer
-from nbagent.batch.fields import ANSWER, columns_of, exploded
+from nbagent.batch.fields import ANSWER, columns_of, columns_of_items, exploded
 from nbagent.trace.columns import COUNT, REAL, TEXT
 
 #: The columns after the answer.
@@ -20,6 +20,8 @@ COLUMNS = {
 SPENT = frozenset({"input_tokens", "output_tokens", "cost"})
 #: Before the name of one of these columns if the model has a field of this name.
 PREFIX = "row_"
+#: Says from which row an item is, for a moment.
+_KEY = "key of the row"
 
 
 def to_frame(
@@ -31,9 +33,9 @@ def to_frame(
 ) -> pd.DataFrame:
     """A row for each key, aligned with the index. Rows without an answer have the status "left".
 
-    Of equal rows the first has the tokens and the cost, the others have 0. With `output`, its fields are the columns of
-    the answer (see `fields`), else there is one, `answer`. Where a model has a field of a later column's name, such as
-    `status`, that column is called `row_status`.
+    Of equal rows, and of the items of one, the first has the tokens and the cost, the others have 0. With `output`,
+    its fields are the columns of the answer (see `fields`), else there is one, `answer`. Where a model has a field
+    of a later column's name, such as `status`, that column is called `row_status`.
     """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]
     if output is None:
@@ -41,11 +43,16 @@ def to_frame(
         columns = {ANSWER: pd.Series(text, index=index, dtype=TEXT)}
     else:
         columns = columns_of(output, [row.values for row in rows], index)
-    is_repeated = pd.Index(keys).duplicated()
+    taken = {*columns, *(() if explode is None else columns_of_items(output, explode))}
+    titles = {name: f"{PREFIX}{name}" if name in taken else name for name in COLUMNS}
     for name, kind in COLUMNS.items():
-        column = pd.Series([getattr(row, name) for row in rows], index=index, dtype=kind)
-        if name in SPENT:
-            column = column.mask(is_repeated & column.notna().to_numpy(), 0)
-        columns[f"{PREFIX}{name}" if name in columns else name] = column
-    frame = pd.DataFrame(columns, index=index)
-    return frame if explode is None else exploded(frame, explode, output)
+        columns[titles[name]] = pd.Series([getattr(row, name) for row in rows], index=index, dtype=kind)
+    frame, asked = pd.DataFrame(columns, index=index), pd.Series(keys, index=index, dtype=TEXT)
+    if explode is not None:
+        frame = exploded(frame.assign(**{_KEY: asked}), explode, output)
+        asked = frame.pop(_KEY)
+    is_repeated = asked.duplicated().to_numpy()
+    for name in SPENT:
+        spent = frame[titles[name]]
+        frame[titles[name]] = spent.mask(is_repeated & spent.notna().to_numpy(), 0)
+    return frame

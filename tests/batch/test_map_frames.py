@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, Json, RootModel, SecretStr
 
-from nbagent import Agent, ScriptedProvider
+from nbagent import Agent, Budget, ScriptedProvider
 from nbagent.errors import AuthenticationError, ConfigurationError
 
 
@@ -78,6 +78,21 @@ async def test_lists_explode_on_request(agent):
     assert str(answers["items.price"].dtype) == "Float64"
     with pytest.raises(ConfigurationError, match=r"a field that is a list \(items\)"):
         await agent.map(pd.Series(["a"]), output=Order, explode="mood")
+
+
+class Ticket(BaseModel):
+    title: str
+    status: str
+
+
+def test_the_items_of_a_row_cost_once_and_may_have_any_field():
+    answer = '[{"title": "a", "status": "open"}, {"title": "b", "status": "closed"}]'
+    agent, budget = Agent(ScriptedProvider(lambda *_: answer, price={"input": 1, "output": 1})), Budget(max_cost=100)
+    frame = agent.map_sync(pd.Series(["x", "y", "x"]), output=list[Ticket], explode="answer", budget=budget)
+    assert frame["status"].tolist() == ["open", "closed"] * 3
+    assert frame["row_status"].tolist() == ["ok"] * 6
+    assert frame["cost"].gt(0).tolist() == [True, False, True, False, False, False]
+    assert frame["cost"].sum() == pytest.approx(budget.spent)
 
 
 async def test_types_that_are_no_models_have_one_column():

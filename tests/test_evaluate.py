@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from nbagent import Agent, Budget, ScriptedProvider, aevaluate, evaluate, exact, judge, matches
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError, MissingDependencyError, ProviderError
 from nbagent.evaluation.inspect_log import log_data
 from nbagent.evaluation.intervals import wilson
 
@@ -95,6 +95,17 @@ async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
     result = await aevaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, budget=budget, progress=False)
     assert result.frame["nice"].tolist() == [True, False, True, False]
     assert budget.spent > result.summary()["cost"]["a"] > 0
+
+
+async def test_paid_answers_stay_if_the_judge_fails():
+    agent, judging = reviewer(), Agent(ScriptedProvider([ProviderError("down")] * 4 + ["true"] * 4))
+    options = {"scorers": {"fair": judge(judging, "Is it fair? {text} {answer}")}, "progress": False}
+    with pytest.raises(ConfigurationError, match="the judge answered no row"):
+        await aevaluate({"a": agent}, REVIEWS, PROMPT, **options)
+    result = await aevaluate({"a": agent}, REVIEWS, PROMPT, **options)
+    assert result.frame["fair"].all()
+    assert len(agent.provider.requests) == len(REVIEWS)
+    assert not agent.unfinished
 
 
 async def test_the_fields_of_a_model_are_scored():

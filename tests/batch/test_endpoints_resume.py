@@ -11,6 +11,7 @@ from support.loopback import Answer
 
 from nbagent import Agent, create_provider
 from nbagent.batch.endpoints import cancel, engine
+from nbagent.batch.endpoints.vendors import ENDPOINTS
 
 ROWS = pd.Series([f"question {n}" for n in range(6)])
 OPENAI, CLAUDE, _ = SERVERS
@@ -37,18 +38,21 @@ async def asked(server, model, path):
 
 
 @every_vendor
-async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_path):
+async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_requests", 3)
     async with SERVERS[model]() as server:
-        server.swallows = True
+        server.swallows = 2
         call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
-        await server.made.wait()
+        while len(server.batches) < 2:
+            await server.made.wait()
+            server.made.clear()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        server.swallows = False
+        server.swallows = 10**9
         answers = await asked(server, model, tmp_path / "c.db")
     assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
-    assert (len(server.batches), server.live, server.refusals) == (1, [], [])
+    assert (len(server.batches), server.live, server.refusals) == (2, [], [])
 
 
 @every_vendor

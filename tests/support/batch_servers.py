@@ -81,8 +81,8 @@ class BatchServer(Loopback):
         self.failure = ""
         #: Set when a batch was made, and when one was looked at.
         self.made, self.polled = asyncio.Event(), asyncio.Event()
-        #: The answers to batches that were made don't arrive.
-        self.swallows = False
+        #: From this batch on, answers don't arrive.
+        self.swallows = 10**9
 
     def answer_to(self, request):
         what = f"{request.method} {urlsplit(request.path).path}"
@@ -95,7 +95,7 @@ class BatchServer(Loopback):
         except RefusedError as refused:
             self.refusals.append(f"{what}: {refused}")
             return as_json({"error": {"type": "invalid_request_error", "message": str(refused)}}, 400)
-        if self.swallows and self.made.is_set():
+        if len(self.batches) >= self.swallows:
             return Answer(end="stall")
         return found if isinstance(found, Answer) else as_json(found)
 

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Sequence, Set
 from datetime import datetime
 
 from nbagent.batch.endpoints.endpoint import Endpoint, Phase, Request, Result, State, joined
@@ -30,15 +30,17 @@ class ClaudeEndpoint(Endpoint):
         made = await self.provider.call(_PATH, body, is_repeatable=False, betas=self.betas)
         return str(made["id"])
 
-    async def find(self, tag: str, submitted_at: float, count: int) -> str | None:
-        """See `Endpoint`. A batch can hold no name of ours: it is the first one since then with as many requests.
+    async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
+        """See `Endpoint`. A batch can hold no name of ours: it is the first one since then with as many requests
+        that is not `known`.
 
         If it is another one after all, its results name other rows, and ours are asked live.
         """
         listed = await self.provider.call(f"{_PATH}?limit={_LISTED}")
         for each in reversed(listed["data"]):  # the latest is the first
             created = datetime.fromisoformat(each["created_at"]).timestamp()
-            if created > submitted_at - _CLOCKS_APART and sum(each["request_counts"].values()) == count:
+            is_ours = created > submitted_at - _CLOCKS_APART and sum(each["request_counts"].values()) == count
+            if is_ours and each["id"] not in known:
                 return str(each["id"])
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -66,10 +66,11 @@ class Endpoint(ABC):
         """Send a batch -> the vendor's id of it. `tag` is our name for it. It is sent once, whatever happens."""
 
     @abstractmethod
-    async def find(self, tag: str, submitted_at: float, count: int) -> str | None:
+    async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
         """The id of a batch that was sent, if it arrived: the vendor's answer may have been lost.
 
-        `submitted_at` is when it was sent (seconds since 1970), and `count` how many requests it has.
+        `submitted_at` is when it was sent (seconds since 1970), and `count` how many requests it has. `known` are
+        the vendor's ids of other batches.
         """
 
     @abstractmethod

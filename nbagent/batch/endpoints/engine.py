@@ -89,7 +89,7 @@ class _Work:
         """Find the batches that are at the vendor, and submit the other rows."""
         for sent in self.submitted.holding(self.rows):
             if sent.batch_id is None:
-                batch_id = await self.endpoint.find(sent.tag, sent.sent_at, sent.count)
+                batch_id = await self._find(sent)
                 if batch_id is None:
                     self.submitted.forget(sent.tag)
                     continue
@@ -142,9 +142,13 @@ class _Work:
                         self.submitted.forget(sent.tag)
                     raise
                 await asyncio.sleep(wait_s(error, attempt))
-                batch_id = await self.endpoint.find(sent.tag, sent.sent_at, sent.count)
+                batch_id = await self._find(sent)
         self.submitted.accept(sent.tag, batch_id)
         self.waiting[-1] = replace(sent, batch_id=batch_id)
+
+    async def _find(self, sent: Sent) -> str | None:
+        """The vendor's id of a batch, if it arrived."""
+        return await self.endpoint.find(sent.tag, sent.sent_at, sent.count, self.submitted.batch_ids())
 
     async def read(self, keep: Keep) -> None:
         """Keep the answers of each batch, once it is over."""

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Sequence, Set
 from typing import Any
 
 from nbagent.batch.endpoints.endpoint import Endpoint, Request, Result, State, joined
@@ -34,7 +34,7 @@ class GeminiEndpoint(Endpoint):
         made = await self.provider.call(path, joined(pieces, before, b"]}}}}"), is_repeatable=False)
         return str(made["name"])
 
-    async def find(self, tag: str, submitted_at: float, count: int) -> str | None:
+    async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
         """See `Endpoint`."""
         listed = await self.provider.call(f"/batches?pageSize={_LISTED}")
         for each in listed.get("operations") or []:

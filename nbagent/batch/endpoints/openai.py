@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Sequence, Set
 from typing import Any
 
 from nbagent.batch.endpoints.endpoint import Endpoint, Request, Result, State
@@ -42,7 +42,7 @@ class OpenAIEndpoint(Endpoint):
         made = await self.provider.call("/batches", dumps(batch), is_repeatable=False)
         return str(made["id"])
 
-    async def find(self, tag: str, submitted_at: float, count: int) -> str | None:
+    async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
         """See `Endpoint`."""
         listed = await self.provider.call(f"/batches?limit={_LISTED}")
         found = (each["id"] for each in listed["data"] if (each.get("metadata") or {}).get("nbagent") == tag)

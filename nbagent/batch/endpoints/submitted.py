@@ -57,6 +57,10 @@ class Submitted:
         found = self._run("SELECT * FROM batches WHERE vendor = ? AND NOT is_read ORDER BY sent_at", vendor)
         return [_sent(*row) for row in found]
 
+    def batch_ids(self) -> set[str]:
+        """The vendor's ids of all batches."""
+        return {batch_id for (batch_id,) in self._run("SELECT batch_id FROM batches WHERE batch_id IS NOT NULL")}
+
     def keys_of(self, tag: str) -> set[str]:
         """The rows of a batch that wait for their answers."""
         return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ?", tag)}

@@ -65,6 +65,7 @@ def test_a_cell_asks_about_each_row(kernel):
     ("cell", "problem"),
     [
         ("%%agent --map wrods\n{word}", "--map wrods: there is no such variable; did you mean words?"),
+        ("%%agent other --map words -m local\n{wrod}", "no columns named 'wrod'"),
         ("%%agent --map words -m local -s 'Be rude.'\n{wrod}", "no columns named 'wrod'; did you mean word?"),
         ("%%agent --map words --new\n{word}", "--new does not go with --map"),
     ],
@@ -74,7 +75,8 @@ def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
     assert failed.status == "error"
     assert problem in failed.traceback + failed.stderr  # the latter of wrong options
     assert "File " not in failed.traceback
-    assert kernel.value("Halting.asked, agent.provider.vendor, agent.system_prompt") == ([], "scripted", None)
+    state = kernel.value("Halting.asked, agent.provider.vendor, agent.system_prompt, 'other' in globals()")
+    assert state == ([], "scripted", None, False)
 
 
 def test_a_map_over_its_budget_asks_the_person_and_is_refused_where_nobody_is(kernel):

@@ -45,7 +45,7 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
     """Ask about each row of the variable `given.map`. Braces in the prompt name columns."""
     data = _variable(shell, "--map", given.map)
     output = None if given.shape is None else _variable(shell, "--shape", given.shape)
-    before = agent.provider_or_spec, agent.system_prompt
+    before, bound = (agent.provider_or_spec, agent.system_prompt), shell.user_ns.get(given.name)
     try:
         if given.dry_run:
             agent = agent.fork()
@@ -66,8 +66,12 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
             **of_requests(given),
         )
     except NbagentError as error:
-        if isinstance(error, ConfigurationError):  # nothing was sent: a wrong cell changes nothing
+        if isinstance(error, ConfigurationError):  # a wrong cell changes neither the agent nor its name
             agent.provider, agent.system_prompt = before
+            if bound is None:
+                shell.user_ns.pop(given.name, None)
+            else:
+                shell.user_ns[given.name] = bound
         raise readable(error) from None
     if given.output:
         shell.user_ns[given.output] = frame

@@ -32,4 +32,5 @@ class Answer:
     @property
     def is_final(self) -> bool:
         """Whether a checkpoint keeps it. What failed or was left is asked again."""
-        return self.status in ("ok", "blocked", "truncated")
+        is_of_model = self.status != "blocked" or bool(self.input_tokens)  # else one of the agent's guards blocked it
+        return self.status in ("ok", "blocked", "truncated") and is_of_model

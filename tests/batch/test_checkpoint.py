@@ -45,6 +45,7 @@ def test_only_its_owner_can_read_it(tmp_path):
 
 async def test_what_is_kept_is_not_asked_again_and_what_failed_is(tmp_path):
     path, fails = tmp_path / "map.sqlite", True
+    guarded = Agent(counting(), guards=[lambda message: False])
 
     def answer(messages, *_):
         if fails and messages[-1].text == "row 1":
@@ -52,6 +53,7 @@ async def test_what_is_kept_is_not_asked_again_and_what_failed_is(tmp_path):
         return f"echo {messages[-1].text}"
 
     provider = ScriptedProvider(answer)
+    assert list((await guarded.map(questions(3), checkpoint=path))["status"]) == ["blocked"] * 3
     first = await Agent(provider).map(questions(3), checkpoint=path)
     assert list(first["status"]) == ["ok", "error", "ok"]
     fails = False

@@ -40,7 +40,7 @@ def test_only_the_pages_own_script_and_style_run():
 
 def test_what_the_page_shows_is_rendered_as_in_a_notebook():
     items = [
-        {"kind": "markdown", "text": "| a |\n|--:|\n| **1** <b onclick=x> |"},
+        {"kind": "markdown", "text": "| a |\n|--:|\n| **1** <b onclick=x> |" + "\n| 2 |" * 300},
         {"kind": "call", "name": "evil name\u202e", "arguments": {"x": 1}},
         {"kind": "arguments", "arguments": {"code": "a\n" + "\n" * 60 + "b\u200b"}},
     ]
@@ -50,6 +50,7 @@ def test_what_the_page_shows_is_rendered_as_in_a_notebook():
     table, call, arguments = answer.json()["html"]
     assert '<td class="right"><strong>1</strong> ' in table
     assert "<b " not in table
+    assert "… 101 more rows" in table
     assert call == "&quot;evil name\\u202e&quot;(x=1)"
     assert arguments == "code =\na\n[60 blank lines]\nb⟨U+200B⟩"
     assert refused.status_code == 422

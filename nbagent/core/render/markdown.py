@@ -24,13 +24,15 @@ from nbagent.core.render.control_chars import escape_control_chars, show_all_cha
 from nbagent.core.render.formulas import TooMuchWorkError, formula_plugin
 from nbagent.text import shortened
 
-#: Longer Markdown, or Markdown with more marks, is shown as plain text: hostile nesting makes parsing slow, and a host
-#: needs half a millisecond for each formula. Four lines count as one mark.
-MAX_MARKDOWN = 200_000
+#: Longer Markdown, or Markdown with more marks outside of code, is shown as plain text: hostile nesting makes parsing
+#: slow, and a host needs half a millisecond for each formula.
+MAX_MARKDOWN, MAX_LINES = 500_000, 40_000
 MAX_MARKS = 10_000
+#: Rows of a table, and cells of all tables in a text, that are shown. With more, the page gets slow and miles long.
+MAX_ROWS, MAX_CELLS = 200, 5_000
 #: With more addresses than this, bare ones stay text: finding them takes time that is quadratic in their number.
 MAX_ADDRESSES = 500
-_MARKS = (*"[*_<|~&$", "\\(", "\\[", "\\begin{")
+_MARKS = (*"[*_<~&$", "\\(", "\\[", "\\begin{")
 #: Characters of a part of growing Markdown that is not rendered again. A part in progress is, with each update.
 STABLE_CHARS = 800
 #: Characters of a tool's result in an output; the trace has all of it.
@@ -85,6 +87,8 @@ def _parser(linkify: bool = True) -> Any:
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough", "linkify"]).use(formula_plugin)
     # only addresses that begin with http:// or https://, and nothing that just looks like one
     exact = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
+    parser.block.ruler.at("table", _short_table, {"alt": ["paragraph", "reference"]})
+    parser.core.ruler.before("inline", "count_marks", _count_marks)
     parser.linkify = LinkifyIt({"ftp:": None, "//": None, "mailto:": None}, exact)
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     for name, rule in {
@@ -92,6 +96,7 @@ def _parser(linkify: bool = True) -> Any:
         "formula": _formula_html,
         "formula_block": lambda text: f"<p>{_formula_html(text)}</p>\n",
         "image": lambda text: f"[image: {_escape_tex(text)}]",
+        "more_rows": lambda text: f"<p><em>{text}</em></p>\n",
     }.items():
         parser.add_render_rule(name, lambda self, tokens, i, options, env, rule=rule: rule(tokens[i].content))
     return parser
@@ -112,13 +117,45 @@ def _escape_tex(text: str) -> str:
     return _TEX_DELIMITER.sub(r"<span>\g<0></span>", _without_commands(text))
 
 
-def _is_markdown(text: str) -> bool:
-    return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) + text.count("\n") / 4 <= MAX_MARKS
+def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
+    """markdown-it's rule for tables. Rows that are too many leave the text here, before their cells are parsed."""
+    from markdown_it.rules_block import table
+
+    begin = len(state.tokens)
+    if not table(state, start, end, silent):
+        return False
+    if not silent:
+        _shorten_table(state, begin)
+    return True
+
+
+def _shorten_table(state: Any, begin: int) -> None:
+    """Cut the table whose tokens begin here, and say below it how many rows are missing and who has them."""
+    tokens = state.tokens
+    columns = sum(token.type == "th_open" for token in tokens[begin:])
+    rows = [place for place in range(begin, len(tokens)) if tokens[place].type == "tr_open"][1:]
+    room = state.env.get("cells", MAX_CELLS) - columns
+    if room < 0:
+        raise TooMuchWorkError
+    shown = min(len(rows), MAX_ROWS, room // columns)
+    state.env["cells"] = room - shown * columns
+    if missing := len(rows) - shown:
+        del tokens[rows[shown] : -2]  # the table's two ends stay
+        more = f"{missing:,} more {'row' if missing == 1 else 'rows'}"
+        all_of_them = "The answer's text has all of them, and <code>%%agent --as df</code> makes a DataFrame of a table."
+        state.push("more_rows", "", 0).content = f"… {more}. {all_of_them}"
+
+
+def _count_marks(state: Any) -> None:
+    """markdown-it's step between blocks and what is in them: more marks than `MAX_MARKS` are too much work."""
+    texts = [token.content for token in state.tokens if token.type == "inline"]
+    if sum(text.count(mark) for text in texts for mark in _MARKS) > MAX_MARKS:
+        raise TooMuchWorkError
 
 
 def _parsed(text: str, env: dict[str, Any], *, inline: bool = False) -> list[Any] | None:
     """The text's tokens, for rendering with the same `env`; None if it is shown as plain text."""
-    if not _is_markdown(text):
+    if len(text) > MAX_MARKDOWN or text.count("\n") > MAX_LINES:
         return None
     parser = _parser(linkify=text.count("://") <= MAX_ADDRESSES)
     try:
@@ -200,7 +237,7 @@ def stable_ends(text: str) -> list[int]:
 
 def has_link_definitions(text: str) -> bool:
     """Whether Markdown defines link targets, which may be used anywhere in it."""
-    return _DEFINITION.search(text) is not None and _is_markdown(text)
+    return _DEFINITION.search(text) is not None and _parsed(text, {}) is not None
 
 
 def has_formulas(page: str) -> bool:

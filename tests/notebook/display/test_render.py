@@ -76,6 +76,16 @@ def test_text_that_is_slow_to_parse_is_shown_as_plain_text(text):
     assert time.process_time() - begun < 5  # seconds; it takes much less
 
 
+def test_a_long_table_is_cut_with_a_note_and_the_rest_of_the_answer_stays():
+    table = "|".join("abcdefghij") + "\n" + "-|" * 10 + "\n" + "**1**|" * 10
+    answer = f"**All**:\n\n{table}" + "\n1|2" * 1_100 + f"\n\n{table}\n\n```python\nx = 1\n```"
+    _, displays = shown(ScriptedProvider([answer]))
+    assert "<strong>All</strong>" in displays.html
+    assert '<span class="nbagent-number">1</span>' in displays.html
+    assert displays.html.count("<tr>") == 1 + 200 + 2
+    assert "… 901 more rows. The answer's text has all of them" in displays.html
+
+
 def test_formulas_are_left_to_the_host():
     assert markdown_to_html(r"$\frac{1}{\alpha}$") == "<p>$\\frac{1}{\\alpha}$</p>\n"
     transcript = Transcript()

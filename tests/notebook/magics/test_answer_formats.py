@@ -43,6 +43,7 @@ def test_a_markdown_table_becomes_a_frame():
         ("| id | pi |\n|--|--|\n| 12345678901234567890 | 3.14159265358979312 |", [
             {"id": "12345678901234567890", "pi": pytest.approx(math.pi, rel=1e-15)},
         ]),
+        ("|".join("abcdefgh") + "\n" + "-|" * 8 + ("\n1" + "|1" * 7) * 1_500, [dict.fromkeys("abcdefgh", 1)] * 1_500),
         ("| x |\n|---|\n| −5 |\n| +5 |", [{"x": -5}, {"x": 5}]),
         ("Here:\n```markdown\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
         ('```json\n[{"a": 1}, {"a": 2}]\n```', [{"a": 1}, {"a": 2}]),

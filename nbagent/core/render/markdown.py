@@ -142,8 +142,8 @@ def _shorten_table(state: Any, begin: int) -> None:
     if missing := len(rows) - shown:
         del tokens[rows[shown] : -2]  # the table's two ends stay
         more = f"{missing:,} more {'row' if missing == 1 else 'rows'}"
-        all_of_them = "The answer's text has all of them, and <code>%%agent --as df</code> makes a DataFrame of a table."
-        state.push("more_rows", "", 0).content = f"… {more}. {all_of_them}"
+        remedy = "The answer's text has all of them, and <code>%%agent --as df</code> makes a DataFrame of a table."
+        state.push("more_rows", "", 0).content = f"… {more}. {remedy}"
 
 
 def _count_marks(state: Any) -> None:

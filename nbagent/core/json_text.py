@@ -8,10 +8,24 @@ from typing import Any
 from nbagent.core.messages import well_formed
 
 
+def _name_of_type(value: Any) -> str:
+    return type(value).__name__
+
+
+_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_name_of_type)
+_LENIENT = json.JSONEncoder(ensure_ascii=False, default=_name_of_type)
+
+
 def json_text(value: Any) -> str:
     """The value as JSON text. An object that JSON can't hold is written as the name of its type.
 
-    >>> json_text({"city": "Zürich", "when": object()})
-    '{"city": "Zürich", "when": "object"}'
+    NaN and infinite numbers become null: Python writes and reads them, other languages do not.
+
+    >>> json_text({"city": "Zürich", "when": object(), "t": [1.5, float("nan")]})
+    '{"city": "Zürich", "when": "object", "t": [1.5, null]}'
     """
-    return well_formed(json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__))
+    try:
+        text = _STRICT.encode(value)
+    except ValueError:
+        text = _STRICT.encode(json.loads(_LENIENT.encode(value), parse_constant=lambda _: None))
+    return well_formed(text)

@@ -168,7 +168,8 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     """Converts arguments as a vendor sends them to `(arguments, raw)`; `raw` is set if they are not a JSON object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
-    too long or nested too deep, for us or for a vendor that reads the conversation, are cut off and count as `raw`.
+    too long or nested too deep, for us or for a vendor that reads the conversation, are cut off and count as `raw`, as
+    do those with numbers that JSON lacks.
     """
     if text is None or text == "":
         return {}, None
@@ -186,20 +187,35 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
         return {}, None
     if _depth(value) > MAX_ARGUMENT_DEPTH:
         return {}, text if isinstance(text, str) else json.dumps(_cut_at(value, MAX_ARGUMENT_DEPTH + 1))
-    if isinstance(value, dict):
+    if isinstance(value, dict) and _is_json(value):
         return value, None
     return {}, text if isinstance(text, str) else json.dumps(text)
 
 
-def too_large(raw: str) -> str:
-    """What is wrong with the size or depth of JSON text; "" if nothing is. Raises ValueError if it is not JSON."""
+def fault_in(raw: str) -> str:
+    """What is wrong with the size, depth or numbers of JSON text; "" if nothing is.
+
+    Raises ValueError if it is not even what Python reads as JSON.
+    """
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
+    too_deep = f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep"
     try:
-        is_deep = _depth(json.loads(raw)) > MAX_ARGUMENT_DEPTH
+        value = json.loads(raw)
     except RecursionError:
-        is_deep = True
-    return f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep" if is_deep else ""
+        return too_deep
+    if _depth(value) > MAX_ARGUMENT_DEPTH:
+        return too_deep
+    return "" if _is_json(value) else "must hold no NaN and no infinite number, which JSON lacks"
+
+
+def _is_json(value: Any) -> bool:
+    """Whether other languages can read it, too: Python takes `NaN`, and `1e999` as infinite."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _depth(value: Any) -> int:

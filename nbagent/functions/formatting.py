@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import enum
 import itertools
-import json
 import logging
 import sysconfig
 import traceback
@@ -16,6 +15,7 @@ from typing import Any
 
 from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
 from nbagent.core.content.pdf import PDF_MARK
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content
 from nbagent.text import beginning, shortened
 
@@ -124,7 +124,7 @@ def _is_content(result: Any) -> bool:
 
 def _text(value: Any) -> str:
     data = _JsonConverter().convert(value)
-    return json.dumps(data, ensure_ascii=False) if isinstance(data, (dict, list)) else str(data)
+    return json_text(data) if isinstance(data, (dict, list)) else str(data)
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

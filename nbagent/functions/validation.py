@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nbagent.core.messages import FunctionCall, too_large
+from nbagent.core.messages import FunctionCall, fault_in
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
 from nbagent.functions.formatting import safe_repr
 from nbagent.functions.registry import FunctionDefinition
@@ -85,7 +85,7 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
     """The feedback for a call whose arguments did not arrive as a JSON object."""
     raw = call.raw or ""
     try:
-        text = too_large(raw) or "must be a JSON object"
+        text = fault_in(raw) or "must be a JSON object"
     except ValueError as error:
         text = f"must be a JSON object, and are not valid JSON, cut off perhaps: {error}"
     return _feedback(definition, [Problem("arguments", text, raw, "json")])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.events import Retry
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import new_id
 from nbagent.core.model_request import Timing
 from nbagent.errors import AuthenticationError, ModelNotFoundError, NbagentError, ProviderError
@@ -66,7 +66,7 @@ class Connection:
         target = Target(self.url, path, self._token, self._timeout, headers, TOKEN_VARIABLE)
         response, has_begun = None, False
         try:
-            response = await self._transport.open(target, json.dumps(data).encode(), Timing())
+            response = await self._transport.open(target, json_text(data).encode(), Timing())
             try:
                 if "Accept" not in headers:
                     await read_up_to(response.aiter_bytes())

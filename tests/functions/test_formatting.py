@@ -53,6 +53,7 @@ class Color(enum.Enum):
         ([decimal.Decimal("1.5"), pd.Timestamp("2026-01-02"), pd.NA], '["1.5", "2026-01-02T00:00:00", "<NA>"]'),
         (Point(1, dt.date(2026, 1, 2)), '{"x": 1, "when": "2026-01-02"}'),
         (Model(name="ä", path="/x"), '{"name": "ä", "path": "/x"}'),
+        ([float("nan"), -np.inf, {"x": float("inf")}], '[null, null, {"x": null}]'),
         ({"data": b"abc"}, '{"data": "<bytes of 3 bytes>"}'),
         (Color.RED, "red"),
         (pd.Series([1, 2], name="n"), "Series: 2 rows, dtype int64\n0    1\n1    2"),

@@ -27,6 +27,22 @@ def test_without_the_token_only_health_answers():
     assert refused.json()["code"] == "unauthorized"
 
 
+def test_a_number_that_json_lacks_is_null():
+    def half(a: float) -> dict:
+        return {"x": a / 2}
+
+    turns = [FunctionCall("half", {"a": float("inf")}), "None."] * 2
+    with served(Agent(ScriptedProvider(turns), tools=[half])) as server:
+        client, ask = server.client(), {"message": "?", "conversation_id": "c"}
+        answers = [
+            client.post("/agent/chat", json=ask, headers={"Accept": kind}) for kind in ("*/*", "text/event-stream")
+        ]
+        answers.append(client.get("/agent/conversations/c"))
+    assert ["Infinity" in answer.text for answer in answers] == [False] * 3
+    assert answers[0].json()["tool_calls"][0]["result"]["data"] == {"x": None}
+    assert "half" in answers[2].text
+
+
 @pytest.mark.parametrize("form", ["short", "full"])
 def test_an_unforeseen_error_tells_no_details_here_or_in_an_agent_that_a_tool_asks(form):
     def fail(messages, functions):

@@ -158,6 +158,19 @@ async def check_cut_arguments_do_not_run(case: Case) -> None:
     assert (made["is_error"], "it runs" in made["result"], result.content) == (True, False, "Sorry.")
 
 
+async def check_arguments_that_are_no_json(case: Case) -> None:
+    """Arguments with numbers that JSON lacks don't run, and the conversation goes on without them."""
+
+    def find(path: float) -> str:
+        raise AssertionError("it runs")
+
+    odd = [call("find", f'{{"path": {number}}}', id=f"call_{number}") for number in ("NaN", "1e999")]
+    async with case.talk(reply(*odd), reply("Sorry.")) as talk:
+        result = await talk.agent(find).chat("Look")
+    told = [made["is_error"] and "no NaN" in made["result"] for made in result.function_calls]
+    assert (told, result.content) == ([True, True], "Sorry.")
+
+
 async def check_usage(case: Case) -> None:
     """Input counts include cached tokens, output counts reasoning; counts that come again replace earlier ones."""
     written = 3 if case.dialect.counts_written else 0

@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.content.images import Image
+from nbagent.core.json_text import json_text
 from nbagent.errors import ToolError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def value_of(result: CallToolResult, tool: str) -> Any:
     if structured is not None and not _repeats(texts, structured):
         if not parts:
             return structured
-        parts.append({"type": "text", "text": json.dumps(structured, ensure_ascii=False)})
+        parts.append({"type": "text", "text": json_text(structured)})
     if len(texts) < len(result.content):
         return parts
     return "\n".join(part["text"] for part in parts) or None

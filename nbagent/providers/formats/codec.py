@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from nbagent.core.citations import Citation
 from nbagent.core.events import Event
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.vendor_calls import VendorCall
 from nbagent.errors import ConfigurationError
@@ -242,12 +243,16 @@ class Codec(ABC):
 
 
 #: `json.dumps` would make an encoder for each value.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON. Lone surrogates, which no vendor takes, become question marks."""
-    return _ENCODER.encode(value).encode("utf-8", "replace")
+    """Compact JSON. Lone surrogates, which no vendor takes, become question marks, and numbers that JSON lacks null."""
+    try:
+        text = _ENCODER.encode(value)
+    except ValueError:
+        text = _ENCODER.encode(json.loads(json_text(value)))
+    return text.encode("utf-8", "replace")
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:

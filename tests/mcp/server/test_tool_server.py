@@ -92,6 +92,7 @@ async def test_data_comes_as_text_and_structured():
         "data": [["Bonn", 1.5], [None, None]],
     }
     assert [result.structured_content for result in results[1:3]] == [{"a": None}, {"x": 1, "y": 2.0}]
+    assert text_of(results[1]) == '{"a": null}'
     assert results[3].structured_content["shape"] == [1000, 500]
     assert [len(row) for row in results[3].structured_content["data"]] == [100] * 100
     assert len(text_of(results[4])) < 50_000

@@ -97,7 +97,7 @@ class Dialect:
         """The request, parsed."""
         require(request.path == self.path, f"Invalid URL (POST {request.path})", "missing")
         require("application/json" in request.headers.get("content-type", ""), "Content-Type must be application/json")
-        body = json.loads(request.body)
+        body = loads(request.body)
         turns = body[self.conversation]
         require(isinstance(turns, list) and turns, f"{self.conversation} is a required property")
         return self.asked(request, body, turns, body["model"], body.get("stream") is True)
@@ -161,6 +161,13 @@ class Dialect:
 
 def encoded(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def loads(text: str | bytes) -> Any:
+    """JSON as other languages read it. Raises ValueError for NaN and numbers that are too large."""
+    value = json.loads(text)
+    json.dumps(value, allow_nan=False)
+    return value
 
 
 def known_fields(body: Mapping[str, Any], known: Iterable[str] | None, text: str) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.dialects.base import STATUS, Asked, Dialect, is_known, known_fields, require
+from support.dialects.base import STATUS, Asked, Dialect, is_known, known_fields, loads, require
 from support.dialects.script import Call, Counts, Reply, Said, Thought
 from support.loopback import Request
 
@@ -109,7 +109,7 @@ class GeminiDialect(Dialect):
         """The path names the model and says whether to stream."""
         found = _PATH.fullmatch(request.path)
         require(found, "Not Found", "missing")
-        body = json.loads(request.body)
+        body = loads(request.body)
         body |= body.get("generationConfig", {})
         return self.asked(request, body, body["contents"], found[1], found[2].startswith("stream"))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from support.dialects.base import STATUS, Asked, Dialect, answered_once, check_function, known_fields, require
+from support.dialects.base import STATUS, Asked, Dialect, answered_once, check_function, known_fields, loads, require
 from support.dialects.script import Call, Counts, Reply, Said, Thought
 
 WORDS = {"stop": "stop", "tool_calls": "tool_calls", "length": "length", "content_filter": "content_filter"}
@@ -258,7 +257,7 @@ def _check_message(vendor: ChatDialect, message: Mapping[str, Any], where: str) 
         require(len(call["id"]) <= vendor.longest_id, f"Invalid '{place}.id': {most}, got {len(call['id'])}.")
         require(function.keys() == {"name", "arguments"}, f"{place}.function: name and arguments are wanted")
         require(re.fullmatch(_NAME, function["name"]), f"Invalid '{place}.function.name': string does not match")
-        arguments = json.loads(function["arguments"])
+        arguments = loads(function["arguments"])
         require(isinstance(arguments, dict), f"{place}.function.arguments is not a JSON object")
 
 

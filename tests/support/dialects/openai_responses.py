@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.dialects.base import Asked, Dialect, answered_once, check_function, known_fields, require
+from support.dialects.base import Asked, Dialect, answered_once, check_function, known_fields, loads, require
 from support.dialects.openai_chat import TEXTS, openai_error
 from support.dialects.script import Call, Reply, Said
 
@@ -178,7 +178,7 @@ def _check_item(item: Mapping[str, Any], where: str) -> None:
         require(content and {part["type"] for part in content} <= _PARTS[item["role"]], f"Invalid: '{where}.content'.")
     elif kind == "function_call":
         require(re.fullmatch(_NAME, item["name"]), f"Invalid '{where}.name': string does not match pattern.")
-        require(isinstance(item["arguments"], str), f"Invalid type for '{where}.arguments'.")
+        require(isinstance(loads(item["arguments"]), dict), f"Invalid type for '{where}.arguments'.")
     if kind.startswith("function_call"):
         require(0 < len(item["call_id"]) <= 64, f"Invalid '{where}.call_id': expected a string with maximum length 64.")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from support.dialects.base import Asked, Dialect, RefusedError, require
+from support.dialects.base import Asked, Dialect, RefusedError, loads, require
 from support.dialects.script import Call, Failure, Reply
 from support.loopback import Answer, Loopback, Request
 
@@ -68,7 +67,7 @@ def _returnable(reply: Reply) -> Reply:
 
 def _called(call: Call) -> Call:
     try:
-        json.loads(call.text)
+        loads(call.text)
         pieces = call.pieces
     except ValueError:
         pieces = ("{}",)

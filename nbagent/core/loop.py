@@ -51,6 +51,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                                 yield event
                 if turn.response is not None and not turn.calls and await _accepts(run, turn.response):
                     break
+            _leave_out_if_refused(run, prompt[-1])
         if limit:
             run.result.status, run.result.limit_reason, run.result.status_reason = "limit", limit.reason, limit.text
             run.pending_events.append(run.emit(events.Limit(limit.text, metadata={"limit_reason": limit.reason})))
@@ -67,6 +68,20 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.entry.leave()
     for event in (*run.pending_events, last):
         yield event
+
+
+def _leave_out_if_refused(run: Run, question: LLMMessage) -> None:
+    """Take a refused question out of the history: Claude refuses all that follows it, whatever that is.
+
+    https://docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
+    """
+    if run.result.finish_reason != "refusal":
+        return
+    is_out = run.context.take_back(question)
+    if run.answer is None:  # else the server's agent has said it
+        left = "The question left the conversation, since the model would refuse all that follows it."
+        stays = "The model may refuse all that follows: agent.undo() takes the question out."
+        run.result.status_reason = f"{run.result.status_reason} {left if is_out else stays}"
 
 
 def _ended_by(error: Exception, run: Run) -> Event:

@@ -134,8 +134,8 @@ class ContextManager:
             prompt += self.add_input(message)
             yield prompt
         except Exception:
-            if prompt and prompt[-1].role == "user":
-                self._take_back(prompt[-1])
+            if prompt:
+                self.take_back(prompt[-1])
             raise
         finally:
             is_answered = any(each is question for each in self.messages for question in prompt[-1:])
@@ -301,14 +301,17 @@ class ContextManager:
         self._start_branch()
         return removed
 
-    def _take_back(self, question: LLMMessage) -> None:
-        """Remove a question that failed, with the beginning of an answer, so that asking again does not send it twice.
+    def take_back(self, question: LLMMessage) -> bool:
+        """Remove a question that failed or was refused, with its answer so far. Returns whether it did.
 
-        If tools have run for it, all of it stays: the model is to know what they did. The branch goes on.
+        Asking again then does not send it twice. If tools have run for it, all of it stays: the model is to know what
+        they did. The branch goes on.
         """
         start = next((index for index, message in enumerate(self.messages) if message is question), None)
-        if start is not None and not any(message.role == "tool" for message in self.messages[start:]):
-            del self.messages[start:]
+        if start is None or question.role != "user" or any(each.role == "tool" for each in self.messages[start:]):
+            return False
+        del self.messages[start:]
+        return True
 
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
         """Keep a message, or the one at this index in `messages`, when others are dropped."""

@@ -357,6 +357,8 @@ class Conversation:
     def _end_entry(self, entry: Entry | None) -> None:
         if entry is not None:
             entry.run = {**entry.run, "branch": self._branch}
+            is_kept = any(each is entry.message for each in self.agent.conversation_history)
+            entry.outlasts_history = entry.outlasts_history and not is_kept
             self.spoken_answer = entry.spoken_text()
         else:  # only the end of the run was seen: show the turn from the history instead
             waiting = [question.entry for question in self._pending]

@@ -62,7 +62,7 @@ class Entry:
         self.replaces: LLMMessage | None = None
         #: What is known of the run that asks the question, such as its branch and cell.
         self.run = run
-        #: The run is under way, or it failed: it is shown even if the history does not have its question.
+        #: The run is under way, failed or was refused: it is shown even if the history does not have its question.
         self.outlasts_history = False
         self.status = ""
         self.below: list[Any] = []
@@ -83,7 +83,8 @@ class Entry:
         if isinstance(event, events.Error) and event.exception is not None:
             self.show_error(event.exception)
         elif isinstance(event, events.Interrupted | events.Done):
-            self.outlasts_history = False
+            result = event.result if isinstance(event, events.Done) else None
+            self.outlasts_history = result is not None and result.status == "blocked"
             self._throttle.now()
         else:
             self._throttle.request()

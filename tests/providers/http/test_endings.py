@@ -57,6 +57,22 @@ async def test_an_answer_that_is_not_whole_is_not_ok(loopback, connect, who, bod
     assert status in repr(agent.trace.transcript())
 
 
+@pytest.mark.parametrize("calls", [False, True])
+async def test_a_refused_question_leaves_what_is_sent_unless_tools_have_run(loopback, connect, calls):
+    def now() -> str:
+        return "noon"
+
+    use = {"type": "tool_use", "id": "t1", "name": "now", "input": {}}
+    answers = [claude("end_turn", "Yes."), claude("refusal", "I"), claude("end_turn", "Well.")]
+    answers[1:1] = [claude("tool_use") | {"content": [use]}] if calls else []
+    loopback.answers = [Answer(json.dumps(body).encode(), headers=JSON) for body in answers]
+    agent = Agent(connect(CLAUDE[0], **CLAUDE[1]), tools=[now])
+    results = [await agent.chat(question) for question in ("One?", "Two?", "Three?")]
+    sent = [message["content"][0].get("text") for message in loopback.requests[-1].json["messages"]]
+    assert ("agent.undo()" in results[1].status_reason, "Two?" in sent) == (calls, calls)
+    assert agent.trace.runs["prompt"].tolist() == ["One?", "Two?", "Three?"]
+
+
 async def test_a_call_that_is_cut_off_before_its_arguments_does_not_run(loopback, connect):
     ran = []
 

@@ -27,7 +27,7 @@ from nbagent.text import did_you_mean
 if TYPE_CHECKING:
     from nbagent.functions.schema.function_schema import FunctionSchema  # loads pydantic
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME = re.compile(r"[\w-]{1,64}")
 #: Annotations that every model can be told of, also as text.
 _PLAIN = (inspect.Parameter.empty, str, "str", int, "int", float, "float", bool, "bool", list, "list", dict, "dict")
 
@@ -140,9 +140,7 @@ def _invalid_name(name: object, func: object) -> ConfigurationError:
             f"a {kind} has no name that could be the tool's name. Pass name=..., as in "
             'tool(name="double")(lambda x: 2 * x).'
         )
-    return invalid(
-        "the tool's name", name, "1 to 64 letters (a-z, A-Z), digits, _ or -", "Pass another one as name=..."
-    )
+    return invalid("the tool's name", name, "1 to 64 letters, digits, _ or -", "Pass another one as name=...")
 
 
 class FunctionRegistry:

@@ -54,10 +54,10 @@ def test_registering_again_replaces(registry):
 
 
 def test_names():
-    for name in ("", "a b", "é", "x" * 65, None):
+    for name in ("", "a b", "a.b", "x" * 65, None):
         with pytest.raises(ConfigurationError, match=r"tool's name.*name="):
             FunctionRegistry().register(name, "", add)
-    for name in ("A-b_9", "x" * 64):
+    for name in ("A-b_9", "天气", "x" * 64):
         FunctionRegistry().register(name, "", add)
 
 

@@ -16,10 +16,11 @@ from itertools import pairwise
 
 import pytest
 
+from nbagent.core.events import ToolCallDelta
 from nbagent.core.messages import LLMMessage, Usage
 from nbagent.errors import ImageInputError
 from support import conformance_histories, conformance_trouble
-from support.conformance_case import FINDING, LOOKING, RICH, SECOND, TOOLS, Case, answered, results, user
+from support.conformance_case import FINDING, LOOKING, ODD_TOOLS, RICH, SECOND, TOOLS, Case, answered, results, user
 from support.dialects.base import Asked
 from support.dialects.script import Counts, Reply, call, reply, said, thought
 from support.requests import streamed
@@ -110,6 +111,24 @@ async def check_parallel_tool_calls(case: Case) -> None:
     assert [(made.name, made.arguments) for made in calls] == expected
     assert len({made.id for made in calls}) == 3
     assert second.content == "Nothing there."
+
+
+async def check_odd_tools(case: Case) -> None:
+    """No tool stops a question, whatever its schema and names are. Calls have the names that the tools have."""
+
+    def answer(asked: Asked) -> Reply:
+        (tools,) = [tool.get("functionDeclarations", asked.body["tools"]) for tool in asked.body["tools"][:1]]
+        tool = tools[0].get("function", tools[0])
+        (name,) = tool.get("parameters", tool.get("input_schema"))["properties"]
+        made = call(tool["name"], json.dumps({name: "巴黎"}), id="call_a1")
+        return reply("Sunny.") if len(asked.turns) > 1 else reply(thought("Hm.", signature="b3Zlcg=="), made)
+
+    async with case.talk_by(answer) as talk:
+        first = await talk.ask("Look", ODD_TOOLS)
+        assert {item.tool_name for item in talk.items if isinstance(item, ToolCallDelta)} <= {None, "天气"}
+        second = await talk.ask([user("Look"), answered(first), *results(first)], ODD_TOOLS)
+    assert [(made.name, made.arguments) for made in first.function_calls] == [("天气", {"城市": "巴黎"})]
+    assert second.content == "Sunny."
 
 
 async def check_arguments_in_pieces(case: Case) -> None:

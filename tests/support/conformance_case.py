@@ -46,6 +46,20 @@ FIND = {
 }
 NOW = {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}}
 TOOLS = [FIND, NOW]
+#: Names, and schemas of older drafts, that some vendors refuse.
+ODD_TOOLS = [
+    {"name": name, "description": "", "parameters": {"$schema": "http://json-schema.org/draft-07/schema#", **schema}}
+    for name, schema in {
+        "天气": {"type": "object", "properties": {"城市": {"type": "string"}}, "required": ["城市"]},
+        "either": {"properties": {"$filter": {}}, "anyOf": [{"required": ["$filter"]}, {"$ref": "#/definitions/Old"}]},
+        "any_of_two": {"oneOf": [{"properties": {"kind": {"const": n}, "n": {"type": "array"}}} for n in "ab"]},
+        "tree": {"$ref": "#/definitions/Tree"},
+    }.items()
+]
+_OLD = {"minimum": 0, "exclusiveMinimum": True, "type": "number"}
+_TREE = {"left": {"$ref": "#/definitions/Tree", "description": "Left."}, "pair": {"items": [_OLD, {"type": "string"}]}}
+for _tool in ODD_TOOLS:
+    _tool["parameters"]["definitions"] = {"Old": {"properties": {"old": _OLD}}, "Tree": {"properties": _TREE}}
 
 FINDING = call("find", '{"path": ', '"/', 'tmp"}', id="call_a1")
 SECOND = call("find", '{"path": "/ü"}', id="call_a2")

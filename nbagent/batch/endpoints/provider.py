@@ -11,7 +11,7 @@ from typing import Any
 from nbagent.batch.engine import current_key
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMResponse
-from nbagent.core.model_request import ModelRequest
+from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import ProviderError
 from nbagent.providers.base import WrapperProvider
 from nbagent.providers.http.provider import HTTPProvider
@@ -54,7 +54,7 @@ class BatchedProvider(WrapperProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The batch's answer, or the model's."""
-        for item in self._batched(current_key.get()):
+        for item in self._batched(current_key.get(), request.tools):
             yield item
             if isinstance(item, LLMResponse):
                 return
@@ -62,7 +62,7 @@ class BatchedProvider(WrapperProvider):
             async for item in items:
                 yield item
 
-    def _batched(self, key: str | None) -> list[Event | LLMResponse]:
+    def _batched(self, key: str | None, tools: Functions | None) -> list[Event | LLMResponse]:
         """The items of a row's answer from the batch, or none."""
         if key is None or key in self._given:
             return []
@@ -71,7 +71,7 @@ class BatchedProvider(WrapperProvider):
         if body is None:
             return []
         try:
-            items = self.inner.decoded(body)
+            items = self.inner.decoded(body, tools)
         except ProviderError:
             log.warning("an answer of a batch can't be read: the row is asked live", exc_info=True)
             return []

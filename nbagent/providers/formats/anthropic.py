@@ -28,7 +28,6 @@ from nbagent.providers.formats.codec import (
     Decoder,
     dumps,
     fitting_id,
-    fitting_name,
     new_call_id,
     same_calls,
     token_count,
@@ -37,7 +36,9 @@ from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
+from nbagent.providers.formats.tool_schema import told
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
 
 #: Keywords that a schema for a whole answer must not contain.
@@ -385,8 +386,8 @@ def _tool_result(message: LLMMessage, vendor: Vendor) -> dict[str, Any]:
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
-    tool = {key: item[key] for key in ("name", "description") if item.get(key)}
-    schema = item.get("parameters") or {"type": "object", "properties": {}}
+    tool = told(item)
+    schema = tool.pop("parameters")
     return {**tool, "input_schema": schema, **item.get("vendor_fields", {})}
 
 

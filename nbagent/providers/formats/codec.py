@@ -24,6 +24,7 @@ from nbagent.providers.formats.refused import CALLS, IMAGES, Changes, changed_he
 from nbagent.providers.options.merged import merged
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.options.tool_choice import ToolChoiceResolver
+from nbagent.providers.tool_names import ALL_OWN, Renamed, fitting_name, is_same_call, restored
 from nbagent.providers.vendor import Vendor
 
 #: What the events say of a vendor that summarised what came before.
@@ -122,14 +123,16 @@ class Codec(ABC):
         """A decoder for one answer."""
         return self.decoder_class(self.vendor.name)
 
-    def decode_body(self, body: dict[str, Any]) -> LLMResponse:
-        """The answer in one JSON body."""
+    def decode_body(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> LLMResponse:
+        """The answer in one JSON body. See `finish`."""
         decoder = self.decoder()
         decoder.feed_body(body)
-        return self.finish(decoder)
+        return self.finish(decoder, names)
 
-    def finish(self, decoder: Decoder) -> LLMResponse:
+    def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
         """The whole answer, if it can go back to the vendor: else every later request of the conversation would fail.
+
+        What was sent under other `names` has its own again.
 
         Raises what `Decoder.finish` raises, and TypeError and the like for values of other kinds than the format has.
         """
@@ -140,7 +143,7 @@ class Codec(ABC):
         content, calls, extras = answer.message_content, answer.function_calls, answer.raw_response
         message = LLMMessage("assistant", content, tool_calls=calls, provider_extras=extras, encoded=answer.encoded)
         self.encode_message(message)
-        return answer
+        return restored(answer, names)
 
     @abstractmethod
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -267,15 +270,6 @@ def fitting_id(call_id: str | None, pattern: str) -> str:
     return f"call_{digest[:16]}"
 
 
-def fitting_name(name: str | None) -> str:
-    """The name of a called function in a form that every vendor takes: models make up names that no function can have.
-
-    >>> fitting_name("functions.find")
-    'functions_find'
-    """
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "unknown")[:64]
-
-
 def new_call_id(prefix: str = "call_") -> str:
     """A unique id for a tool call that came without one."""
     return f"{prefix}{uuid.uuid4().hex[:24]}"
@@ -291,5 +285,9 @@ def token_count(*values: Any) -> int:
 
 
 def same_calls(message: LLMMessage, calls: Sequence[tuple[Any, Any, Any]]) -> bool:
-    """Whether a message, which may have been edited, still makes these calls: `(id, name, arguments)` each."""
-    return list(calls) == [(call.id, call.name, call.arguments) for call in message.tool_calls or ()]
+    """Whether a message, which may have been edited, still makes these calls: `(id, name, arguments)` each, as sent."""
+    made = message.tool_calls or ()
+    return len(calls) == len(made) and all(
+        call_id == call.id and is_same_call(call, name, arguments)
+        for (call_id, name, arguments), call in zip(calls, made, strict=True)
+    )

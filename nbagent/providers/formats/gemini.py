@@ -24,7 +24,9 @@ from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.sse import DONE
+from nbagent.providers.formats.tool_schema import told
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.tool_names import fitting_name, is_same_call
 
 #: The fields of a body; every other option is a field of its `generationConfig`.
 _BODY_FIELDS = {
@@ -343,8 +345,11 @@ def _agree(parts: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
     calls = message.tool_calls or []
     return (
         text == message.text
-        and [(call.get("name"), call.get("args") or {}) for call in native] == [(c.name, c.arguments) for c in calls]
-        and all(item.get("id", call.id) == call.id for item, call in zip(native, calls, strict=True))
+        and len(native) == len(calls)
+        and all(
+            item.get("id", call.id) == call.id and is_same_call(call, item.get("name"), item.get("args") or {})
+            for item, call in zip(native, calls, strict=True)
+        )
     )
 
 
@@ -360,7 +365,7 @@ def _call(call: FunctionCall) -> dict[str, Any]:
 
 def _name(name: str | None) -> str:
     """A function's name in a form that Gemini takes: other models may have made up names that it refuses."""
-    return re.sub(r"[^a-zA-Z0-9_.:-]|^(?![a-zA-Z_])", "_", name or "unknown")[:64]
+    return fitting_name(name)
 
 
 def _id(call_id: str | None) -> dict[str, str]:
@@ -410,6 +415,6 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function's declaration. Without parameters the field is left out, since Gemini refuses an empty object."""
-    declared = {key: item[key] for key in ("name", "description") if item.get(key)}
-    schema = gemini_schema(item.get("parameters") or {"type": "object"})
+    declared = told(item)
+    schema = gemini_schema(declared.pop("parameters"))
     return declared | ({"parameters": schema} if schema.get("properties") else {})

@@ -22,7 +22,7 @@ from nbagent.core.history.repair import CONTINUE
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats import chat_tools
-from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, token_count
+from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.refused import ROLES, Changes
@@ -30,7 +30,9 @@ from nbagent.providers.formats.role_groups import OPENING
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
+from nbagent.providers.formats.tool_schema import told
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
 
 _IMAGES_NOTE = "Images returned by the tools above:"
@@ -449,7 +451,7 @@ def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: item[key] for key in ("name", "description", "parameters", "strict") if key in item}
+    return {**told(item), **({"strict": item["strict"]} if "strict" in item else {})}
 
 
 def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:

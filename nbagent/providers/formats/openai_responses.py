@@ -24,7 +24,6 @@ from nbagent.providers.formats.codec import (
     Decoder,
     dumps,
     fitting_id,
-    fitting_name,
     new_call_id,
     same_calls,
 )
@@ -32,7 +31,9 @@ from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
 from nbagent.providers.formats.refused import Changes
+from nbagent.providers.formats.tool_schema import told
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -393,10 +394,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function. Its schema is not enforced by default, since `strict` allows no optional parameters."""
-    tool = {key: item[key] for key in ("name", "description") if item.get(key)}
-    parameters = item.get("parameters") or {"type": "object", "properties": {}}
-    strict = item.get("strict", False)
-    return {"type": "function", **tool, "parameters": parameters, "strict": strict, **item.get("vendor_fields", {})}
+    return {"type": "function", **told(item), "strict": item.get("strict", False), **item.get("vendor_fields", {})}
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:

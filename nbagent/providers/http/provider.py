@@ -44,6 +44,7 @@ from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import BodyOptions, check_body_options, check_json, check_settings
 from nbagent.providers.options.vendor_tools import available
+from nbagent.providers.tool_names import Renamed, renamed
 from nbagent.providers.vendor import Vendor
 from nbagent.text import shortened
 
@@ -263,9 +264,8 @@ class HTTPProvider(StreamingProvider):
         path = self.codec.path(self.model_name, options.stream)
         changes = dict(self._refused.get(self.model_name, {}))
         encode = partial(self._encode, request)
-        attempt = partial(
-            self._attempt, path, encode, self._read, changes, request.timing, request.tools, options.betas
-        )
+        read = partial(self._read, names=renamed(options.tools))
+        attempt = partial(self._attempt, path, encode, read, changes, request.timing, request.tools, options.betas)
         if (admissions := current_admissions.get()) is None:
             items = retrying(attempt, self.max_retries)
         else:
@@ -290,10 +290,13 @@ class HTTPProvider(StreamingProvider):
         whole = replace(request, resolved=replace(request.resolved, stream=False))
         return self._encode(whole, self._refused.get(self.model_name, {}))
 
-    def decoded(self, body: dict[str, Any]) -> list[Event | LLMResponse]:
-        """An answer that came as one JSON body, as the items of a stream. Raises a `ProviderError` if it is none."""
+    def decoded(self, body: dict[str, Any], tools: Functions | None) -> list[Event | LLMResponse]:
+        """An answer that came as one JSON body, as the items of a stream. Raises a `ProviderError` if it is none.
+
+        `tools` are those of the request.
+        """
         try:
-            return _in_one_piece(self.codec.decode_body(body))
+            return _in_one_piece(self.codec.decode_body(body, renamed(tools)))
         except _UNREADABLE as exc:
             raise _undecodable(exc) from None
 
@@ -386,19 +389,21 @@ class HTTPProvider(StreamingProvider):
                 raise RequestRevised(_refusal_event(refused))
         raise self._explained(failure, response, functions)
 
-    async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
-        """The events of one answer up to its logical end, then the `LLMResponse`."""
+    async def _read(self, response: Any, names: Renamed) -> AsyncGenerator[Event | LLMResponse]:
+        """The events of one answer up to its logical end, then the `LLMResponse`. Tools have their own `names`."""
         decoder = self.codec.decoder()
         try:
             async with aclosing(read_events(response)) as events:
                 async for event in events:
                     if type(event) is Body:
-                        for item in _in_one_piece(self.codec.decode_body(event)):
+                        for item in _in_one_piece(self.codec.decode_body(event, names)):
                             yield item
                         return
                     for piece in decoder.feed(event):
                         if not isinstance(piece.content, str):
                             raise TypeError(f"{piece.content!r:.100} instead of a text")
+                        if piece.tool_name and (known := names.get(piece.tool_name)):
+                            piece.tool_name = known[0]
                         yield piece
                     if decoder.done:
                         await drain(events)
@@ -409,7 +414,7 @@ class HTTPProvider(StreamingProvider):
             if not decoder.complete or provider_error(exc, streaming=True) is None:
                 raise
         try:
-            answer = self.codec.finish(decoder)
+            answer = self.codec.finish(decoder, names)
         except _UNREADABLE as exc:
             raise _undecodable(exc) from None
         yield answer

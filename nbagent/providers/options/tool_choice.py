@@ -17,6 +17,7 @@ from nbagent.checks import check_choice
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import Functions
 from nbagent.errors import ConfigurationError
+from nbagent.providers.tool_names import fitting_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ _REQUIRED: Mapping[str, Mapping[str, Any]] = {
 
 
 def _named(format_name: str, name: str) -> dict[str, Any]:
+    name = fitting_name(name)
     if format_name == "gemini":
         return _gemini("ANY", allowedFunctionNames=[name])
     if format_name == "anthropic_messages":

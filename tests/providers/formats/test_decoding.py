@@ -6,7 +6,6 @@ import pytest
 from support.decoding import decode
 from support.streams import FORMATS, STREAMS, codec_of, expected, outcome, path_of
 
-from nbagent.core.messages import FunctionCall
 from nbagent.errors import (
     AuthenticationError,
     ContextLengthError,
@@ -108,13 +107,6 @@ def test_answers_that_the_vendor_broke_off_are_errors():
 async def test_an_error_as_json_where_a_stream_was_asked_for():
     with pytest.raises(ServerError, match="Too busy"):
         await decode(CHAT, [b'\n {"error": {"message": "Too busy", "type": "server_error"}}'])
-
-
-def test_missing_arguments_in_every_form():
-    for arguments in ("", None, "null", "{}", {}):
-        calls = [{"id": "c1", "type": "function", "function": {"name": "now", "arguments": arguments}}]
-        body = {"choices": [{"message": {"content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}]}
-        assert CHAT.decode_body(body).function_calls == [FunctionCall("now", {}, "c1")], arguments
 
 
 def test_an_answer_that_is_an_object_is_its_json():

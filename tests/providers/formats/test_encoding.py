@@ -8,6 +8,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.tool_schema import tool_schema
 from nbagent.providers.options.resolved import ResolvedOptions
 
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -36,33 +37,6 @@ def result(call_id, content, is_error=False):
 
 CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 TURN = [LLMMessage("system", "Be brief."), USER, assistant("", CALLS), result("c1", "2"), result("c2", "no a", True)]
-
-
-def test_chat_conversation():
-    got = body(chat(), TURN, [ADD], temperature=0.5, extra={"max_tokens": 9})
-    call = {"type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
-    assert got == {
-        "model": "m1",
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "temperature": 0.5,
-        "max_tokens": 9,
-        "tools": [{"type": "function", "function": ADD}],
-        "messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "hi"},
-            {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [
-                    call | {"id": "c1"},
-                    {"id": "c2", "type": "function", "function": {"name": "add", "arguments": "{}"}},
-                ],
-            },
-            {"role": "tool", "tool_call_id": "c1", "content": "2"},
-            {"role": "tool", "tool_call_id": "c2", "content": "no a"},
-        ],
-    }
 
 
 def test_neighbouring_messages_of_the_user_are_sent_as_one():
@@ -101,13 +75,42 @@ def test_edited_messages_are_not_replaced_by_their_old_blocks(change):
     assert b"c2ln" not in edited
 
 
+TEXT, COUNT = {"type": "string"}, {"type": "integer"}
+TREE = {"type": "object", "properties": {"left": {"$ref": "#/definitions/Tree"}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"items": [TEXT, COUNT]}, {"prefixItems": [TEXT, COUNT], "items": {"anyOf": [TEXT, COUNT]}}),
+        ({"type": ["array", "null"], "items": True}, {"type": ["array", "null"], "items": {}}),
+        ({"minimum": 0, "exclusiveMinimum": True}, {"exclusiveMinimum": 0}),
+        ({"oneOf": [TEXT, COUNT], "discriminator": {"propertyName": "kind"}}, {"anyOf": [TEXT, COUNT]}),
+        ({"properties": {"a": {"required": True}}}, {"properties": {"a": {}}, "required": ["a"]}),
+        ({"$ref": "#/definitions/Text", "description": "D."}, TEXT | {"description": "D."}),
+        ({"$ref": "#/definitions/Tree", "description": "D."},
+         {"anyOf": [{"$ref": "#/definitions/Tree"}], "description": "D."}),
+        ({"default": [1], "enum": [[1], {"$ref": 1}], "type": "any"}, {"default": [1], "enum": [[1], {"$ref": 1}]}),
+    ],
+)  # fmt: skip
+def test_schemas_in_the_dialect_of_claude_and_openai(given, taken):
+    schema = {"type": "object", "properties": {"x": given}, "definitions": {"Text": TEXT, "Tree": TREE}}
+    assert tool_schema(schema)["properties"]["x"] == taken
+
+
+def test_alternatives_at_the_top_level_are_merged():
+    kinds = [{"properties": {"kind": {"const": n}, n: TEXT}, "required": ["kind", n]} for n in ("a", "b")]
+    schema = tool_schema({"allOf": [{"properties": {"c": COUNT}, "required": ["c"]}], "oneOf": kinds})
+    kind = {"enum": ["a", "b"]}
+    assert schema["properties"] == {"c": COUNT, "kind": kind, "a": TEXT, "b": TEXT}
+    assert (schema["required"], schema["description"]) == (["c", "kind"], "Needs a, or b.")
+    assert schema.keys() == {"type", "properties", "required", "description"}
+
+
 def test_facts_of_the_vendors():
-    assert "stream_options" not in body(chat("zhipu"), [USER])
     assert body(chat("zhipu"), [USER], [ADD])["tool_stream"] is True
     assert body(chat("qwen"), [USER], [ADD])["parallel_tool_calls"] is True
     assert "parallel_tool_calls" not in body(chat("qwen"), [USER])
-    assert body(chat("openai"), [USER], extra={"max_tokens": 5})["max_completion_tokens"] == 5
-    assert "stream_options" not in body(chat(), [USER], stream=False)
 
 
 def test_lone_surrogates_do_not_break_a_request():

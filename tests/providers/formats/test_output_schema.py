@@ -70,6 +70,33 @@ async def test_vendors_without_schemas_read_it_in_the_prompt(vendor, loopback, c
     assert '\\"required\\": [\\"name\\", \\"people\\"]' in json.dumps(body)
 
 
+def people_of(city: str) -> int:
+    """How many people live in a city."""
+    return 2_100_000
+
+
+@pytest.mark.parametrize(
+    ("vendor", "options", "is_held", "with_tools"),
+    [
+        ("openai", {}, True, True),
+        ("claude", {}, True, True),
+        ("gemini", {"model": "gemini-3.7-flash"}, True, True),
+        ("gemini", {"model": "gemini-2.5-flash"}, False, True),
+        ("gemini", {"model": "gemini-2.5-flash"}, True, False),
+        ("open_source", {}, False, True),
+    ],
+)
+async def test_the_schema_is_sent_beside_tools_where_both_work(vendor, options, is_held, with_tools, loopback, connect):
+    loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
+    agent = Agent(connect(vendor, **options), tools=[people_of] if with_tools else [])
+    assert (await agent.chat("Which city?", output=City)).data == City(**PARIS)
+    body = loopback.requests[0].json
+    held = ("response_format", "output_config", "responseJsonSchema")
+    assert bool({*body, *body.get("generationConfig", ())} & {*held}) == is_held
+    assert ("tools" in body) == with_tools
+    assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
+
+
 async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, connect):
     refusal = {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}
     loopback.answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))]

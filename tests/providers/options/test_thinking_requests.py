@@ -31,17 +31,12 @@ TEMPERATURES = [
     ("openai:gpt-5.6-terra", {"reasoning_effort": "none"}, True),
     ("openai:gpt-5.4", {}, True),
     ("openai:gpt-5.4", {"thinking": "low"}, False),
-    ("openai:gpt-5.4", {"reasoning": {"effort": "low"}}, False),
-    ("openai:o3", {}, False),
     ("openai:gpt-4o-mini", {}, True),
-    ("openai:gateways-own", {}, True),
-    ("claude:claude-opus-4-7", {}, False),
     ("claude:claude-sonnet-5", {"thinking": False}, False),
     ("claude:claude-opus-4-6", {}, True),
     ("claude:claude-opus-4-6", {"thinking": "low"}, False),
     ("claude:claude-haiku-4-5", {"thinking": {"type": "enabled", "budget_tokens": 2000}}, False),
     ("gemini:gemini-3.7-flash", {}, True),
-    ("open_source:gpt-5-like", {}, True),
 ]
 
 
@@ -89,8 +84,6 @@ async def test_the_trace_says_how_deep(loopback, connect):
     [
         ("qwen3.7-plus", None, False, True),
         ("qwen3.7-plus", False, False, False),
-        ("qwen3.7-plus", False, True, True),
-        ("qwen-plus", None, False, False),
         ("qwen-plus", "low", False, True),
     ],
 )

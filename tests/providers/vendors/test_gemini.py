@@ -91,21 +91,6 @@ async def test_no_models_name_changes_the_path(loopback, connect, model):
     assert re.fullmatch(r"/v1beta/(models|tunedModels)/[^/]+:streamGenerateContent", path)
 
 
-async def test_the_request_over_http(loopback, connect):
-    loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
-    provider = connect("gemini", max_tokens=7, thinking=True)
-    assert (await provider.chat([USER], [ADD])).content == "Hi"
-    (request,) = loopback.requests
-    assert request.path == "/v1beta/models/m1:streamGenerateContent?alt=sse"
-    assert request.headers["x-goog-api-key"] == "test-key"
-    assert "authorization" not in request.headers
-    assert request.json["generationConfig"] == {"maxOutputTokens": 7, "thinkingConfig": {"includeThoughts": True}}
-    provider.streaming = False
-    loopback.answers = [Answer(json.dumps(said("Ho", "STOP")).encode(), headers={"content-type": "application/json"})]
-    assert (await provider.chat([USER])).content == "Ho"
-    assert loopback.requests[-1].path == "/v1beta/models/m1:generateContent"
-
-
 async def test_what_its_own_tools_gave_it_to_read_is_billed_as_input(loopback, connect):
     """Google counts it apart from the prompt, and its total is the sum of all four."""
     prompt, read, wrote, thought = 132, 1387, 65, 149
@@ -150,10 +135,3 @@ def test_schemas_in_geminis_dialect(given, taken):
     found = gemini_schema(given)
     assert found == ({} if "anyOf" in taken else {"type": found["type"]}) | taken
     assert json.dumps(given) == before
-
-
-def test_a_type_that_holds_itself_ends():
-    node = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}}}
-    found = gemini_schema({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
-    inner = {"type": "object", "description": "Again Node.", "nullable": True}
-    assert found == {"type": "object", "properties": {"next": inner}}

@@ -158,16 +158,6 @@ def test_bodies_without_an_answer(sent, error, retryable):
     assert caught.value.retryable is retryable
 
 
-def test_ids_that_are_too_long_are_replaced():
-    long = "call_" + "x" * 61
-    native = [{"type": "function_call", "call_id": long, "name": "add", "arguments": '{"a":1}'}]
-    call = FunctionCall("add", {"a": 1}, long)
-    for turn in (assistant("", [call]), assistant("", [call], native)):
-        _, made, output = body([USER, turn, result(long, "2")])["input"]
-        assert made["call_id"] == output["call_id"] == f"call_{made['call_id'][5:]}" != long
-        assert len(made["call_id"]) <= 64
-
-
 def test_a_repeated_answer_repeats_no_item():
     sent = body([USER, MESSAGE, USER, MESSAGE.replace(tool_calls=None), USER])["input"]
     ids = [item["id"] for item in sent if "id" in item]

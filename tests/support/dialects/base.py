@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from jsonschema import Draft202012Validator
 
 from support.dialects.script import Failure, Reply
 from support.loopback import Answer, Request
@@ -177,11 +179,46 @@ def known_fields(body: Mapping[str, Any], known: Iterable[str] | None, text: str
 
 
 def check_function(function: Mapping[str, Any], schema: str, name: str, where: str) -> None:
-    """A function has a name that matches a pattern, a description, and a JSON Schema of an object."""
+    """A function has a name that matches a pattern, a description, and a JSON Schema that its format takes."""
     require(re.fullmatch(name, function["name"]), f"{where}.name: string does not match pattern")
     require(isinstance(function.get("description", ""), str), f"{where}.description is not a string")
     require(function[schema]["type"] == "object", f'{where}: schema must be of "type": "object"')
     require(isinstance(function[schema].get("properties", {}), dict), f"{where}: properties must be an object")
+    _RULES[schema](function[schema], f"{where}.{schema}")
+
+
+def _check_for_claude(schema: Mapping[str, Any], where: str) -> None:
+    odd = {"oneOf", "allOf", "anyOf"} & schema.keys()
+    require(not odd, f"{where}: input_schema does not support oneOf, allOf, or anyOf at the top level")
+    draft = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    valid = "2020-12" in schema.get("$schema", "2020-12") and draft.is_valid(schema)
+    require(valid, f"{where}: JSON schema is invalid. It must match JSON Schema draft 2020-12")
+    names = [name for inner in _schemas_in(schema) for name in inner.get("properties", ())]
+    fitting = all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in names)
+    require(fitting, f"{where}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'")
+
+
+def _check_for_openai(schema: Mapping[str, Any], where: str) -> None:
+    odd = {"oneOf", "anyOf", "allOf", "enum", "not"} & schema.keys()
+    require(not odd, f"{where}: schema must not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.")
+    for inner in _schemas_in(schema):
+        is_array = "array" in inner.get("type", ()) or "prefixItems" in inner
+        require(not is_array or "items" in inner, f"{where}: array schema missing items.")
+        require(isinstance(inner.get("items", {}), Mapping), f"{where}: items is not of type 'object', 'boolean'.")
+
+
+_RULES = {"input_schema": _check_for_claude, "parameters": _check_for_openai}
+
+
+def _schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """A JSON Schema and all that are in it."""
+    if isinstance(schema, Mapping):
+        yield schema
+    inner = schema.items() if isinstance(schema, Mapping) else enumerate(schema) if isinstance(schema, list) else ()
+    for key, value in inner:
+        values = value.values() if key in ("properties", "$defs", "definitions") else [value]
+        for item in values if key not in ("enum", "default", "examples") else ():
+            yield from _schemas_in(item)
 
 
 def answered_once(called: Sequence[str], results: Sequence[str], what: str) -> None:

@@ -1,0 +1,148 @@
+"""Names of tools and of their arguments in a form that every provider takes, and back.
+
+Claude refuses other names of arguments than `[a-zA-Z0-9_.-]{1,64}`, alone and behind gateways; no provider takes all
+names of tools. One odd name would stop every question. So another one is sent in its place, always the same, with the
+name itself in the description; an answer gets its own names back before anybody sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbagent.core.messages import FunctionCall, LLMResponse
+from nbagent.core.model_request import Functions
+
+_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+#: The keywords of a schema that hold schemas by name, and those that hold values or names.
+SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+VALUES = ("const", "enum", "default", "examples", "example")
+
+#: By the name in which a tool was sent: its own name, and those of its arguments by what was sent for them.
+Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
+#: Nothing was sent under another name.
+ALL_OWN: Renamed = {}
+
+
+def fitting_name(name: str | None) -> str:
+    """The name of a function in a form that every provider takes. Models make up names, too, that no function has.
+
+    >>> fitting_name("functions.find"), fitting_name("天气")
+    ('functions_find', 'name_4d947325')
+    """
+    name = name or "unknown"
+    fitting = re.sub(r"[^a-zA-Z0-9_-]|^(?![a-zA-Z_])", "_", name)
+    return fitting if name.isascii() and len(fitting) <= 64 else _replaced(name)
+
+
+def fitting_argument(name: str) -> str:
+    """The name of an argument in a form that every provider takes.
+
+    >>> fitting_argument("first.name"), fitting_argument("$filter")
+    ('first.name', 'filter_0c097d40')
+    """
+    return name if _ARGUMENT.fullmatch(name) else _replaced(name)
+
+
+def described(description: str | None, name: str, sent: str) -> str:
+    """The description of what is sent under another name: it begins with its own.
+
+    >>> described("Where it is", "城市", fitting_argument("城市"))
+    '城市: Where it is'
+    """
+    text = description or ""
+    return text if name == sent or name in text else ": ".join(filter(None, (name, text)))
+
+
+def with_fitting_arguments(schema: Any) -> Any:
+    """A JSON Schema whose properties have names that every provider takes. The original is not changed."""
+    if isinstance(schema, list):
+        return [with_fitting_arguments(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in SCHEMAS_BY_NAME and isinstance(value, Mapping):
+            inner = {name: with_fitting_arguments(item) for name, item in value.items()}
+            found[key] = dict(_property(*item) for item in inner.items()) if key == "properties" else inner
+        elif key == "required" and isinstance(value, list):
+            found[key] = [fitting_argument(name) if isinstance(name, str) else name for name in value]
+        else:
+            found[key] = value if key in VALUES else with_fitting_arguments(value)
+    return found
+
+
+def _property(name: str, schema: Any) -> tuple[str, Any]:
+    sent = fitting_argument(name)
+    if sent == name:
+        return name, schema
+    schema = dict(schema) if isinstance(schema, Mapping) else {}
+    return sent, {**schema, "description": described(schema.get("description"), name, sent)}
+
+
+def renamed(tools: Functions | None) -> Renamed:
+    """What is sent under other names of these tools."""
+    found: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for tool in tools or ():
+        sent = fitting_name(tool["name"])
+        arguments = {fitting_argument(name): name for name in _arguments(tool.get("parameters"))}
+        if arguments or sent != tool["name"]:
+            found[sent] = tool["name"], arguments
+    return found
+
+
+def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
+    """The answer, its calls with their own names. It keeps its encoded form: that holds what the model said."""
+    if not names or not answer.function_calls:
+        return answer
+    calls = [_with_own_names(call, *names.get(call.name, (call.name, {}))) for call in answer.function_calls]
+    own = replace(answer, function_calls=calls)
+    own.encoded.update(answer.encoded)
+    return own
+
+
+def is_same_call(call: FunctionCall, name: str, arguments: Any) -> bool:
+    """Whether a call has this name and these arguments, in its own names or in those that were sent."""
+    if (call.name, call.arguments) == (name, arguments):
+        return True
+    return fitting_name(call.name) == fitting_name(name) and _fitting(call.arguments) == _fitting(arguments)
+
+
+def _arguments(schema: Any) -> Iterator[str]:
+    """The names in a schema that are not sent as they are."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _arguments(item)
+    elif isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key == "properties" and isinstance(value, Mapping):
+                yield from (name for name in value if not _ARGUMENT.fullmatch(name))
+            if key not in VALUES:
+                yield from _arguments(value)
+
+
+def _with_own_names(call: FunctionCall, name: str, arguments: Mapping[str, str]) -> FunctionCall:
+    return FunctionCall(name, _restored(call.arguments, arguments), call.id, call.raw)
+
+
+def _restored(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_restored(item, names) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {names.get(key, key): _restored(item, names) for key, item in value.items()}
+
+
+def _fitting(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_fitting, value))
+    return {fitting_argument(key): _fitting(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _replaced(name: str) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    kept = re.sub("[^a-zA-Z0-9]+", "_", name).strip("_")[:55] or "name"
+    return f"{kept}_{digest}"

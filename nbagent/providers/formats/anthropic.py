@@ -36,7 +36,7 @@ from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
-from nbagent.providers.formats.tool_schema import told
+from nbagent.providers.formats.tool_schema import plain_schema, told
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
@@ -243,7 +243,7 @@ class MessagesCodec(Codec):
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
-        strict = strict_schema(schema, all_required=False, without=_UNCHECKED)
+        strict = strict_schema(plain_schema(schema), all_required=False, without=_UNCHECKED)
         if strict is None or self.vendor.json_output != "schema":
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}

@@ -30,11 +30,13 @@ from nbagent.providers.formats.role_groups import OPENING
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
-from nbagent.providers.formats.tool_schema import told
+from nbagent.providers.formats.tool_schema import plain_schema, told
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
 
+#: Keywords that a schema for a whole answer must not contain.
+_NOT_STRICT = ("default", "prefixItems", "uniqueItems")
 _IMAGES_NOTE = "Images returned by the tools above:"
 #: The model's word between a tool's result and the user, where one is wanted.
 _HEARD = LLMMessage("assistant", "OK.")
@@ -445,7 +447,7 @@ class ChatCodec(Codec):
 
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The option `response_format`, for chat completions and Responses."""
-    strict = strict_schema(schema, all_required=True)
+    strict = strict_schema(plain_schema(schema), all_required=True, without=_NOT_STRICT)
     wanted = {"name": name, "schema": strict or schema, "strict": strict is not None}
     return {"response_format": {"type": "json_schema", "json_schema": wanted}}
 

@@ -1,12 +1,17 @@
 """How each vendor is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
 
 import json
+from typing import Literal
 
 import pytest
 from pydantic import BaseModel, Field
+from support.dialects.script import reply
+from support.dialects.server import KEY, VendorServer
+from support.dialects.vendors import DIALECTS
 from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent
+from nbagent.providers import OpenAIProvider
 from nbagent.providers.formats.strict_schema import strict_schema
 
 
@@ -102,6 +107,24 @@ async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, conne
     loopback.answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))]
     assert await Agent(connect()).extract("Paris …", City) == City(**PARIS)
     assert ["response_format" in request.json for request in loopback.requests] == [True, False]
+
+
+class Lake(BaseModel):
+    kind: Literal["lake"]
+    depth: tuple[float, str] = Field((1.0, "m"), description="Where it is deepest.")
+
+
+class River(BaseModel):
+    kind: Literal["river"]
+    mouth: "Lake | River | None" = Field(None, discriminator="kind", description="Where it ends.")
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_strict_schema_is_in_the_providers_dialect(api):
+    async with VendorServer(DIALECTS[f"openai {api}"], [reply('{"kind": "river"}')]) as server:
+        agent = Agent(OpenAIProvider(KEY, base_url=server.base_url, api=api))
+        assert (await agent.chat("Which one?", output=River)).data.kind == "river"
+        assert server.refusals == []
 
 
 def test_open_objects_cannot_be_held_strictly():

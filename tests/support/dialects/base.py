@@ -207,6 +207,18 @@ def _check_for_openai(schema: Mapping[str, Any], where: str) -> None:
         require(isinstance(inner.get("items", {}), Mapping), f"{where}: items is not of type 'object', 'boolean'.")
 
 
+def check_strict(schema: Mapping[str, Any], context: str = "()") -> None:
+    """What OpenAI takes for a whole answer, or for a function, with `strict`."""
+    for inner in _schemas_in(schema):
+        odd = {"default", "oneOf", "allOf", "not", "discriminator", "prefixItems", "uniqueItems"} & inner.keys()
+        require(not odd, f"Invalid schema for response_format: In context={context}, {sorted(odd)} is not permitted.")
+        alone = "$ref" not in inner or inner.keys() == {"$ref"}
+        require(alone, f"In context={context}, $ref cannot have keywords {sorted(inner)}.")
+        if inner.get("type") == "object":
+            whole = inner.get("required") == list(inner["properties"]) and inner["additionalProperties"] is False
+            require(whole, "'required' is required to include every key, 'additionalProperties' to be false")
+
+
 _RULES = {"input_schema": _check_for_claude, "parameters": _check_for_openai}
 
 

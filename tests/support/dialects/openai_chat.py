@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from support.dialects.base import STATUS, Asked, Dialect, answered_once, check_function, known_fields, loads, require
+from support.dialects.base import (
+    STATUS,
+    Asked,
+    Dialect,
+    answered_once,
+    check_function,
+    check_strict,
+    known_fields,
+    loads,
+    require,
+)
 from support.dialects.script import Call, Counts, Reply, Said, Thought
 
 WORDS = {"stop": "stop", "tool_calls": "tool_calls", "length": "length", "content_filter": "content_filter"}
@@ -198,6 +208,9 @@ def _check_head(vendor: ChatDialect, asked: Asked) -> None:
     for name in {"max_tokens", "max_completion_tokens"} - vendor.limits:
         require(name not in body, f"Unsupported parameter: '{name}' is not supported with this model.")
     require(vendor.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
+    wanted = body.get("response_format", {}).get("json_schema", {})
+    if wanted.get("strict"):
+        check_strict(wanted["schema"])
     tools = body.get("tools", ())
     require(tools or "tools" not in body, "[] is too short - 'tools'")
     for n, tool in enumerate(tools):

@@ -7,7 +7,16 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.dialects.base import Asked, Dialect, answered_once, check_function, known_fields, loads, require
+from support.dialects.base import (
+    Asked,
+    Dialect,
+    answered_once,
+    check_function,
+    check_strict,
+    known_fields,
+    loads,
+    require,
+)
 from support.dialects.openai_chat import TEXTS, openai_error
 from support.dialects.script import Call, Reply, Said
 
@@ -145,6 +154,9 @@ def _check_head(vendor: ResponsesDialect, asked: Asked) -> None:
     require(body["store"] is False, "nothing may be stored here")
     require(asked.limit is None or asked.limit >= 16, "Invalid 'max_output_tokens': integer below minimum value.")
     require(vendor.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
+    wanted = body.get("text", {}).get("format", {})
+    if wanted.get("strict"):
+        check_strict(wanted["schema"])
     for n, tool in enumerate(body.get("tools", ())):
         fields = {"type", "name", "description", "parameters", "strict"}
         known_fields(tool, fields, f"Unknown parameter: 'tools[{n}].{{}}'.")

@@ -13,7 +13,7 @@ the exchange is over, so that a recording that was cut off holds all exchanges b
 
 A request `after` another one goes on with that one's messages; `functions` and `options` are the same unless it has its
 own. So a conversation is written once, not once per request, and files can be joined end to end. `at` is in seconds
-since the request. If the vendor failed, `error` stands in place of `response`. Keys are never written.
+since the request could be sent. If the provider failed, `error` stands in place of `response`. Keys are never written.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class RecordedExchange:
 
 
 def event_to_json(event: Event, at: float) -> dict[str, Any]:
-    """An event as JSON data, `at` seconds after the request."""
-    data = {"at": round(at, 4), **event.to_dict()}
+    """An event as JSON data, `at` seconds after the request could be sent."""
+    data = {"at": at, **event.to_dict()}
     if not data["metadata"]:
         del data["metadata"]
     return {key: value for key, value in data.items() if value is not None}

@@ -22,7 +22,7 @@ from nbagent.checks import check_choice, check_number, checked_path
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.core.model_request import ModelRequest
+from nbagent.core.model_request import ModelRequest, Timing
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
 from nbagent.providers.base import LLMProvider, StreamingProvider, WrapperProvider
@@ -228,19 +228,21 @@ class Recording:
         yield exchange.outcome()
 
     async def capture(
-        self, request: Fingerprint, provider: LLMProvider, stream: AsyncIterator[Event | LLMResponse]
+        self, request: Fingerprint, provider: LLMProvider, stream: AsyncIterator[Event | LLMResponse], timing: Timing
     ) -> AsyncGenerator[Event | LLMResponse]:
-        """The items of a stream, written to the file when the answer is complete or the vendor has failed.
+        """The items of a stream, written to the file when the answer is complete or the provider has failed.
 
-        Interrupted streams and missing keys are not written.
+        Interrupted streams and missing keys are not written. What had to be set up first does not count.
         """
         started, begun = time.time(), time.perf_counter()
         items: list[dict[str, Any]] = []
 
+        def now() -> float:
+            return round(time.perf_counter() - begun - timing.setup_s, 4)
+
         def write(**outcome: Any) -> None:
-            duration_s = round(time.perf_counter() - begun, 4)
             model = (provider.vendor, provider.model_name)
-            exchange = RecordedExchange(request, *model, round(started, 3), items, duration_s, **outcome)
+            exchange = RecordedExchange(request, *model, round(started, 3), items, now(), **outcome)
             try:
                 self._file.append(exchange)
             except OSError as error:  # the answer must reach the agent all the same; `stop` tries again
@@ -252,7 +254,7 @@ class Recording:
                     if isinstance(item, LLMResponse):
                         write(response=file.response_to_json(item))
                     else:
-                        items.append(file.event_to_json(item, time.perf_counter() - begun))
+                        items.append(file.event_to_json(item, now()))
                     yield item
         except (AuthenticationError, ConfigurationError):
             raise
@@ -336,7 +338,7 @@ class RecordingProvider(WrapperProvider):
         if found is not None:
             items = self._tape.play(found)
         else:
-            items = self._tape.capture(fingerprint, self.inner, self.inner.stream(inner))
+            items = self._tape.capture(fingerprint, self.inner, self.inner.stream(inner), inner.timing)
         async with aclosing(items):
             async for item in items:
                 yield item

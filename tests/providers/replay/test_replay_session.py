@@ -1,5 +1,6 @@
 """Recording what models answer and replaying it exactly; the modes; the difference shown if no answer is recorded."""
 
+import asyncio
 import json
 
 import pytest
@@ -83,16 +84,25 @@ async def test_a_replay_is_what_was_recorded(path):
     assert first.trace.calls["replayed"].tolist() == [False, False]
 
 
-async def test_times_are_those_of_the_recording(path):
+async def test_times_are_those_of_the_recording_without_what_had_to_be_set_up(path):
+    class SettingUp(ScriptedProvider):
+        async def stream(self, request):
+            with request.timing.setting_up():
+                await asyncio.sleep(0.5)
+            async for item in super().stream(request):
+                yield item
+
+    first, agent = Agent(SettingUp(["one two three"], delay=0.03)), Agent("scripted")
     with nbagent.record(path):
-        await events_of(Agent(ScriptedProvider(["one two three"], delay=0.03)), "x")
+        await events_of(first, "x")
     took = lines(path)[1]["duration_s"]
-    agent = Agent("scripted")
     with nbagent.replay(path):
         await events_of(agent, "x")
-    call = agent.trace.calls.iloc[0]
-    assert call["duration_s"] == took >= 0.09
-    assert 0.03 <= call["ttft_s"] < took
+    live, call = first.trace.calls.iloc[0], agent.trace.calls.iloc[0]
+    assert call["duration_s"] == took == pytest.approx(live["duration_s"], abs=0.3)
+    assert call["duration_s"] >= 0.09
+    assert 0.03 <= call["ttft_s"] == pytest.approx(live["ttft_s"], abs=0.3)
+    assert call["ttft_s"] < took
     agent = Agent(ReplayProvider(path, speed=0.5))  # at the recorded pace, twice as slow
     await events_of(agent, "x")
     run = agent.trace.runs.iloc[0]

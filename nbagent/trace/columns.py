@@ -112,7 +112,10 @@ DESCRIBED: dict[str, dict[str, Column]] = {
             "why the answer ended: `stop`, `tool_calls`, `length`, `content_filter`, `refusal`, `pause` or `NA`",
         ),
         **_USAGE,
-        "cost_usd": (REAL, "dollars, with those of attempts that broke off"),
+        "cost_usd": (
+            REAL,
+            "dollars, with those of attempts that broke off; of a replayed answer, those of its recording",
+        ),
         "duration_s": (REAL, "seconds from the time that it could be sent, with retries"),
         "ttft_s": (REAL, "seconds to the first token"),
         "thinking_s": (REAL, "seconds of thinking"),
@@ -187,7 +190,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     # one row per tool call
     "tool_calls": {
         "name": (TEXT, "the tool"),
-        "args": (JSON, "the arguments that it ran with"),
+        "args": (JSON, "the arguments, as the model sent them or a person edited them; see `args_repaired`"),
         "result_text": (TEXT, "what the model read"),
         "is_error": (FLAG, ""),
         "duration_s": (REAL, "seconds; unknown if a vendor told of its own tool's call only with the result"),
@@ -202,7 +205,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "validation_field": (TEXT, "where, such as `filters[0].name`"),
         "repaired": (FLAG, "the arguments were repaired"),
         "args_sent": (JSON, "the arguments as the model sent them"),
-        "args_repaired": (JSON, "after the repair"),
+        "args_repaired": (JSON, "after the repair: what it ran with, if they needed one"),
         "args_raw": (TEXT, "what the model sent, if it was no JSON object"),
         "result_type": (TEXT, "the type of what the function returned"),
         "result_repr": (TEXT, "its `repr`, shortened"),
@@ -309,7 +312,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "day": (TIME, ""),
         "n_calls": (COUNT, ""),
         **_USAGE,
-        "cost_usd": (REAL, "`NA` if one of them is not known"),
+        "cost_usd": (REAL, "`NA` if one of them is not known; where `replayed`, dollars of the recording, not paid"),
         "replayed": (FLAG, ""),
     },
 }

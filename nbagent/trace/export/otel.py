@@ -9,7 +9,8 @@
 A replayed answer is marked `nbagent.replayed`. It cost nothing and took no time: its tokens are 0, and no metric
 counts it. Only `chat` spans have a model and the token counts that backends add up; those of a run have other names.
 
-The texts of messages and errors, and the tools' definitions, are left out unless the user asks for them.
+The texts of messages and errors, and the tools' parameters, are left out unless the user asks for them. The description
+of a tool that runs, its docstring, is sent.
 """
 
 from __future__ import annotations
@@ -276,14 +277,14 @@ class Telemetry:
         if self.capture_content:
             attributes |= names.output_attributes(event.message, response.finish_reason, metadata.get("thinking"))
         chat.attributes |= attributes
+        chat.span.set_attributes(attributes)
         is_replayed = bool(metadata.get("replayed"))
         if is_replayed:
             self._count(run, chat, Usage(), 0.0, is_estimated=False)
         else:
             cost = event.metadata["cost_usd"]
             self._count(run, chat, response.usage, cost, is_estimated=not response.is_counted)
-            attributes |= self._measure(chat, response)
-        chat.span.set_attributes(attributes)
+            chat.span.set_attributes(self._measure(chat, response))
         self._end_chat(run, is_replayed)
 
     def _measure(self, chat: _Chat, response: LLMResponse) -> Attributes:

@@ -73,8 +73,8 @@ class Recorder:
         self._journal: Journal | None = None
         self._spill_file: SpillFile | None = None
         self._message_ids = new_id("msg")
-        #: Under this key a message keeps the `message_id` of its row.
-        self._row_key = f"row in {self.session_id}"
+        #: Under these keys a message keeps the `message_id` of its row, and that of the row before it.
+        self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
         #: The recorders of forks of the agents that record here.
         self.forks: WeakSet[Recorder] = WeakSet()
         #: By `run_id`, the runs that its tools started in agents that record elsewhere: their `run_id` and recorder.
@@ -162,10 +162,11 @@ class Recorder:
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
         """Note which of these messages, from a file, have a row already: it stands for them when they are sent."""
         with self.lock:
-            known = {row["message_id"] for row in self.tables["messages"].since(0)}
+            known = {row["message_id"]: row["parent_id"] for row in self.tables["messages"].since(0)}
             for message in messages:
                 if message.message_id in known:
                     message.encoded[self._row_key] = message.message_id
+                    message.encoded[self._parent_key] = known[message.message_id]
 
     # -- after a turn -------------------------------------------------------------------------------------------------
 
@@ -244,7 +245,9 @@ class Recorder:
     ) -> list[Row]:
         """Add a row for the message, and rows for its blocks, which are returned. `origin`: its call or tool call."""
         run, number = self.open_runs[event.metadata["run_id"]], len(self.tables["messages"])
-        message_id = message.encoded[self._row_key] = message.message_id or f"{self._message_ids}_{number}"
+        own = None if self._row_key in message.encoded else message.message_id
+        message_id = message.encoded[self._row_key] = own or f"{self._message_ids}_{number}"
+        message.encoded[self._parent_key] = run.last_message
         text = content_as_text(message.content) if message.role == "tool" else message.text
         row: Row = {
             "message_id": message_id,
@@ -274,10 +277,22 @@ class Recorder:
         self.tables["blocks"].rows += rows
         return rows
 
-    def _row_of(self, run: OpenRun, event: Event, message: LLMMessage, origin: Mapping[str, Any] = _NOWHERE) -> str:
-        """The `message_id` of a message's row, which is added if there is none."""
-        known: str | None = message.encoded.get(self._row_key)
-        if known is None:
+    def _row_of(
+        self,
+        run: OpenRun,
+        event: Event,
+        message: LLMMessage,
+        origin: Mapping[str, Any] = _NOWHERE,
+        may_move: bool = False,
+    ) -> str:
+        """The `message_id` of a message's row, which is added if there is none.
+
+        With `may_move`, one that follows another message than before, such as an edited one, gets a new row. If what
+        was before it was dropped, it keeps its row.
+        """
+        known, parent = message.encoded.get(self._row_key), message.encoded.get(self._parent_key)
+        has_moved = may_move and parent != run.last_message and parent not in self.trimmed
+        if known is None or has_moved:
             self._add_message(event, message, blocks_of(message), origin)
         else:
             run.last_message = known
@@ -305,7 +320,10 @@ class Recorder:
         if before and new and not known and (new[0].is_summary or any(new[0] is each for each in run.asked)):
             run.last_message = before  # messages that were dropped
         tools = {tool["wire_id"]: tool for tool in run.tools.values()}
-        added = [self._row_of(run, event, message, tools.get(message.tool_call_id, _NOWHERE)) for message in new]
+        added, may_move = [], bool(run.asked) and run.row["branch"] == event.metadata["run_id"]
+        for place, message in enumerate(new, kept):
+            origin = tools.get(message.tool_call_id, _NOWHERE)
+            added.append(self._row_of(run, event, message, origin, may_move=may_move and place > 0))
         known += new
         run.asked, run.request = (), (event.metadata["call_id"], known)
         return {

@@ -67,8 +67,9 @@ class TraceTables:
 
         `parent_id` is the `message_id` of the message before it, as they were sent; a system prompt is the first one.
         Messages that were added by hand, edited, loaded or made of a summary, and those of the origin of a fork, enter
-        with the first request that sends them. `branch` is that of the run. `data`, as JSON, is what else a message
-        holds: its calls, name, images, vendor data and flags.
+        with the first request that sends them. So do, once more, those that follow an edited message or a turn that was
+        asked again: in the new branch they lead to the new text. `branch` is that of the run. `data`, as JSON, is what
+        else a message holds: its calls, name, images, vendor data and flags.
         `trimmed` says whether the limits of the `ContextManager` have since removed the message from the history, so
         that later requests leave it out.
         """

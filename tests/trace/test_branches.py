@@ -42,9 +42,25 @@ async def test_a_run_continues_the_branch_before_it_until_the_history_changes():
     runs, trace = agent.trace.runs, agent.trace
     ids = runs["run_id"].tolist()
     assert runs["branch"].tolist() == [ids[0], ids[0], ids[2], ids[2], ids[4], ids[5], ids[6]]
-    assert said(trace, tips(trace)[3]) == ["say one", "one", "say three", "three", "say four", "four"]
+    answered = ["one", "say three", "three", "say four", "four"]
+    assert said(trace, tips(trace)[4]) == ["say won", *answered, "say five", "five"]
+    assert said(trace, tips(trace)[3]) == ["say one", *answered], "the old branch is as it was"
+    assert [message.text for message in trace.request(trace.calls["call_id"][4]).messages] == [
+        "say won",
+        *answered,
+        "say five",
+    ]
     assert said(trace, tips(trace)[5]) == ["say six", "six"]
     assert said(trace, tips(trace)[6]) == ["say seven", "seven"]
+
+
+async def test_what_follows_a_turn_that_was_asked_again_leads_back_to_its_new_answer():
+    agent = agent_of()
+    for question in ("say one", "say two"):
+        await agent.chat(question)
+    await agent.chat("say won", replaces=agent.conversation_history[0])
+    await agent.chat("say three")
+    assert said(agent.trace, tips(agent.trace)[-1]) == ["say won", "won", "say two", "two", "say three", "three"]
 
 
 async def test_a_fork_is_a_branch_whose_messages_lead_back_to_the_origin():

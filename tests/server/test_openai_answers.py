@@ -5,9 +5,6 @@ from support.openai_answers import chunks_of, completion_of, events_of, response
 from support.small_agent import add, call
 
 from nbagent import LLMResponse, Usage
-from nbagent.core.events import Retry, Text
-from nbagent.providers.base import StreamingProvider
-from nbagent.server.problems import RefusedError
 
 USAGE = Usage(100, 20, cache_read_tokens=60, cache_write_tokens=7, reasoning_tokens=12)
 
@@ -102,27 +99,3 @@ async def test_calls_at_the_same_time_keep_their_own_results():
     ]
     assert (none.status, none.output) == ("failed", None)
     assert "none" in none.error.content[0]["text"]
-
-
-class TwoAttempts(StreamingProvider):
-    """Breaks off after "It is ", and then sends another text."""
-
-    vendor, model_name = "own", "own"
-
-    def __init__(self, text):
-        self._text = text
-
-    def supports_function_calling(self):
-        return True
-
-    async def stream(self, request):
-        for event in (Text("It is "), Retry(""), Text(self._text)):
-            yield event
-        yield LLMResponse(self._text, None, "stop")
-
-
-async def test_a_stream_whose_text_would_have_to_be_taken_back_fails():
-    events = await events_of(TwoAttempts("It rains."))
-    for of in (chunks_of, response_events_of):
-        with pytest.raises(RefusedError, match="second attempt"):
-            of(events)

@@ -5,11 +5,12 @@ import re
 import openai
 import pytest
 from pydantic import BaseModel
+from support.loopback import Answer, Loopback, said, sse
 from support.openai_answers import checked_event, checked_response
 from support.serving import OTHER_TOKEN, TOKEN, served
 from support.small_agent import add, call
 
-from nbagent import Agent, LLMResponse, ScriptedProvider
+from nbagent import Agent, LLMResponse, ScriptedProvider, create_provider
 from nbagent.errors import AuthenticationError, RateLimitError, ServerError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.routes.openai.response_ids import place_of
@@ -225,6 +226,21 @@ def test_a_run_that_fails_after_it_began_ends_its_stream():
     checked_event(last.to_dict())
     assert (last.type, last.response.status, last.response.error.code) == ("response.failed", "failed", "server_error")
     assert [item.status for item in last.response.output] == ["completed", "completed"]
+
+
+async def test_a_stream_that_sent_text_is_not_begun_again():
+    """The model's connection breaks after a few words: one failure at once, and the second request is not paid for."""
+    async with Loopback() as vendor:
+        vendor.answers = [Answer(sse(said("It is ", None), done=False), end="drop")]
+        provider = create_provider("open_source", base_url=f"{vendor.url}/v1", model="m", max_retries=3)
+        with served(Agent(provider)) as server:
+            async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
+                events = [each async for each in await client.responses.create(model=MODEL, input="Hi", stream=True)]
+                assert "in the middle of the answer" in events[-1].response.error.message
+                with pytest.raises(openai.APIError, match="in the middle of the answer"):
+                    chunks = await client.chat.completions.create(model=MODEL, messages=asking("Hi"), stream=True)
+                    assert [chunk async for chunk in chunks] == []
+        assert len(vendor.requests) == 2
 
 
 class Sum(BaseModel):

@@ -15,8 +15,7 @@ from nbagent.core.events import AnyEvent, Done, Retry, RunStarted, Text, Thinkin
 from nbagent.core.messages import Usage
 from nbagent.core.results import AgentResult
 from nbagent.server.problems import Problem
-from nbagent.server.routes.openai.errors import envelope
-from nbagent.server.routes.openai.repeating import TurnText
+from nbagent.server.routes.openai.errors import answer_restarted, envelope
 
 #: How a run ended -> why the answer ends. All other runs end with "stop".
 _FINISH_REASONS = {"truncated": "length", "limit": "length", "blocked": "content_filter"}
@@ -36,29 +35,27 @@ class ChatAnswer:
         self._is_streamed = is_streamed
         self._reports_usage = reports_usage
         self._has_begun = False
-        self._turn = TurnText()
         self._result = AgentResult()
         #: The texts and the thinking of all turns. Those of the current one are the last.
         self._texts = _Paragraphs()
         self._thinking = _Paragraphs()
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """The chunks of one event. Raises `RefusedError` if the text of a stream would have to be taken back."""
+        """The chunks of one event. Raises `RefusedError` if text that was sent would be sent again."""
         match event:
             case RunStarted():
                 self._head["id"] = f"chatcmpl_{event.metadata['run_id']}"
-            case Thinking() if not self._turn.is_repeating:
+            case Thinking():
                 yield from self._delta("reasoning_content", self._thinking.add(event.content))
             case Text():
-                yield from self._delta("content", self._texts.add(self._turn.add(event.content)))
-            case Retry() if self._is_streamed:
-                self._turn.restart()
+                yield from self._delta("content", self._texts.add(event.content))
+            case Retry() if self._is_streamed and self._texts.last:
+                raise answer_restarted()
             case Retry():
-                self._turn = TurnText()
                 self._texts.drop_last()
                 self._thinking.drop_last()
             case TurnDone():
-                yield from self._delta("content", self._texts.add(self._turn.end(event.content)))
+                yield from self._delta("content", self._texts.add(unsaid(event.content, self._texts.last)))
                 self._texts.end()
                 self._thinking.end()
             case Done():
@@ -70,7 +67,6 @@ class ChatAnswer:
 
     def _finish(self, result: AgentResult) -> Iterator[dict[str, Any]]:
         """The last chunks: what ended the answer and, if asked for, the token counts."""
-        self._turn.end()
         self._result = result
         if not self._is_streamed:
             return
@@ -121,15 +117,25 @@ class _Paragraphs:
 
     def end(self) -> None:
         """The next piece begins another text."""
-        self._ended += ["".join(self._last)] if self._last else []
+        self._ended += [self.last] if self._last else []
         self.drop_last()
 
     def drop_last(self) -> None:
         """Forget the text that still grows."""
         self._last = []
 
+    @property
+    def last(self) -> str:
+        """The text that still grows."""
+        return "".join(self._last)
+
     def __str__(self) -> str:
-        return _PARAGRAPH.join([*self._ended, *(["".join(self._last)] if self._last else [])])
+        return _PARAGRAPH.join([*self._ended, *([self.last] if self._last else [])])
+
+
+def unsaid(text: str, said: str) -> str:
+    """What of a turn's whole text was not streamed: all of it for an answer in one piece."""
+    return text[len(said) :] if text.startswith(said) else ""
 
 
 def usage(counts: Usage) -> dict[str, Any]:

@@ -36,10 +36,7 @@ def unsupported(param: str, message: str) -> ParameterError:
 
 def answer_restarted() -> RefusedError:
     """The error that ends a stream whose text would have to be taken back."""
-    detail = (
-        "The connection to the model broke in the middle of the answer, and its second attempt says something else. "
-        "Ask again."
-    )
+    detail = "The connection to the model broke in the middle of the answer. Ask again."
     return RefusedError(502, "answer_restarted", detail)
 
 

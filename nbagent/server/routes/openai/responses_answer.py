@@ -17,7 +17,8 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import new_id
 from nbagent.core.results import AgentResult
 from nbagent.server.problems import Problem
-from nbagent.server.routes.openai.repeating import TurnText
+from nbagent.server.routes.openai.chat_answer import unsaid
+from nbagent.server.routes.openai.errors import answer_restarted
 from nbagent.server.routes.openai.response_ids import response_id
 from nbagent.server.routes.openai.response_objects import (
     call_item,
@@ -51,24 +52,25 @@ class ResponseAnswer:
         self._conversation_id = conversation_id
         self._response = {**response_object("", model, int(time())), **echo}
         self._number = -1  # of the last event
-        self._turn = TurnText()
+        self._said: list[str] = []  # the text of this turn
         self._turn_start = 0  # where its output begins
         self._open: _Growing | None = None
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
     def feed(self, event: AnyEvent) -> Iterator[StreamEvent]:
-        """The stream's events for one event of the run. Raises `RefusedError` if a text would have to be taken back."""
+        """The stream's events for one event of the run. Raises `RefusedError` once sent text would come again."""
         match event:
             case events.RunStarted():
                 yield from self._start(event)
-            case events.Thinking() if not self._turn.is_repeating:
+            case events.Thinking():
                 yield from self._grow("reasoning", event.content)
             case events.Text():
-                yield from self._grow("message", self._turn.add(event.content))
-            case events.Retry() if self._is_streamed:
-                self._turn.restart()
+                self._said.append(event.content)
+                yield from self._grow("message", event.content)
+            case events.Retry() if self._is_streamed and any(self._said):
+                raise answer_restarted()
             case events.Retry():
-                self._turn, self._open = TurnText(), None
+                self._said, self._open = [], None
                 del self._response["output"][self._turn_start :]
             case events.TurnDone():
                 yield from self._end_turn(event)
@@ -93,7 +95,6 @@ class ResponseAnswer:
 
     def _finish(self, result: AgentResult) -> Iterator[StreamEvent]:
         """The last events of a run that ended well, or at a limit."""
-        self._turn.end()
         reason = _INCOMPLETE.get(result.status)
         yield from self._close("incomplete" if reason else "completed")
         self._response["usage"] = usage(result.usage)
@@ -138,7 +139,8 @@ class ResponseAnswer:
 
     def _end_turn(self, event: events.TurnDone) -> Iterator[StreamEvent]:
         """A turn's text is commentary if tool calls follow it, and else the answer."""
-        yield from self._grow("message", self._turn.end(event.content))
+        yield from self._grow("message", unsaid(event.content, "".join(self._said)))
+        self._said = []
         calls = event.message.tool_calls if event.message else None
         is_message = self._open is not None and self._open.item["type"] == "message"
         phase = {"phase": phase_of(bool(calls))} if is_message else {}

@@ -237,8 +237,8 @@ async def test_a_stream_that_sent_text_is_not_begun_again():
             async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
                 events = [each async for each in await client.responses.create(model=MODEL, input="Hi", stream=True)]
                 assert "in the middle of the answer" in events[-1].response.error.message
+                chunks = await client.chat.completions.create(model=MODEL, messages=asking("Hi"), stream=True)
                 with pytest.raises(openai.APIError, match="in the middle of the answer"):
-                    chunks = await client.chat.completions.create(model=MODEL, messages=asking("Hi"), stream=True)
                     assert [chunk async for chunk in chunks] == []
         assert len(vendor.requests) == 2
 

@@ -155,6 +155,9 @@ class ChatDecoder(Decoder):
             raise IncompleteStreamError("the answer has no choices")
         self._add(*self._tags.flush(), [])
         text, thinking = "".join(self._text), "".join(self._thinking)
+        reason = FINISH_REASONS.get(self._finish or "")
+        if self._tags.unclosed and not text and not self._calls and reason == "stop":  # it only spoke of the tag
+            text, thinking = self._tags.unclosed + thinking, ""
         if "</" in text and not thinking:
             text, thinking = split_missing_open(text)
         calls = [self._function_call(call) for call in self._calls]
@@ -167,7 +170,7 @@ class ChatDecoder(Decoder):
         return LLMResponse(
             content=text,
             function_calls=calls or None,
-            finish_reason=FINISH_REASONS.get(self._finish or ""),
+            finish_reason=reason,
             metadata=metadata | self._answer_images.metadata(text),
             raw_response=self._raw_response(calls),
         )
@@ -218,6 +221,7 @@ class ChatDecoder(Decoder):
             self._merge_details(details)
             shown = shown or "".join(item.get("text") or item.get("summary") or "" for item in details)
         if shown:
+            self._tags.skip()
             self._thinking.append(shown)
             events.append(Thinking(shown))
 

@@ -6,9 +6,13 @@ such tags stays as it is. Tags may be cut anywhere between two pieces.
 
 from __future__ import annotations
 
+import re
+
 _OPEN = ("<think>", "<thinking>", "<mm:think>")
 #: No tag is looked for after more characters of blank space.
 _LONGEST_SPACE = 1_000
+#: A closing tag on a line of its own: so templates have it.
+_CLOSED = re.compile(rf"^[ \t]*</(?:{'|'.join(tag[1:-1] for tag in _OPEN)})>\n", re.MULTILINE)
 
 
 class ThinkTags:
@@ -57,6 +61,15 @@ class ThinkTags:
                 self.seeking = False
                 return self._text(held), thinking
 
+    def skip(self) -> None:
+        """Take what follows as it is: the thinking comes in a field of its own."""
+        self.seeking = bool(self._held or self._close)
+
+    @property
+    def unclosed(self) -> str:
+        """The tag of a block that has not ended."""
+        return self._close.replace("/", "", 1)
+
     def flush(self) -> tuple[str, str]:
         """The text that is still held back at the end of the stream."""
         held, self._held = self._held, ""
@@ -74,11 +87,10 @@ def _overlap(text: str, tag: str) -> int:
 def split_missing_open(text: str) -> tuple[str, str]:
     r"""`(text, thinking)` of a whole answer without its opening tag, because the chat template had already written it.
 
-    >>> split_missing_open("Let me see.</think>\nYes.")
+    >>> split_missing_open("Let me see.\n</think>\nYes.")
     ('Yes.', 'Let me see.')
     """
-    for tag in _OPEN:
-        thinking, found, rest = text.partition(f"</{tag[1:]}\n")
-        if found and tag not in text:
-            return rest.lstrip(), thinking.strip()
-    return text, ""
+    found = _CLOSED.search(text)
+    if found is None or any(tag in text for tag in _OPEN) or text.count("```", 0, found.start()) % 2:
+        return text, ""
+    return text[found.end() :].lstrip(), text[: found.start()].strip()

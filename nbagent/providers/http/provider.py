@@ -391,7 +391,7 @@ class HTTPProvider(StreamingProvider):
 
     async def _read(self, response: Any, names: Renamed) -> AsyncGenerator[Event | LLMResponse]:
         """The events of one answer up to its logical end, then the `LLMResponse`. Tools have their own `names`."""
-        decoder = self.codec.decoder()
+        decoder, has_text = self.codec.decoder(), False
         try:
             async with aclosing(read_events(response)) as events:
                 async for event in events:
@@ -404,6 +404,7 @@ class HTTPProvider(StreamingProvider):
                             raise TypeError(f"{piece.content!r:.100} instead of a text")
                         if piece.tool_name and (known := names.get(piece.tool_name)):
                             piece.tool_name = known[0]
+                        has_text = has_text or type(piece) is Text
                         yield piece
                     if decoder.done:
                         await drain(events)
@@ -417,6 +418,8 @@ class HTTPProvider(StreamingProvider):
             answer = self.codec.finish(decoder, names)
         except _UNREADABLE as exc:
             raise _undecodable(exc) from None
+        if answer.content and not has_text:  # it looked like thinking until the end
+            yield Text(answer.content)
         yield answer
 
     def _target(self, path: str, betas: tuple[str, ...] = ()) -> Target:

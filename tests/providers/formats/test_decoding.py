@@ -4,8 +4,10 @@ import json
 
 import pytest
 from support.decoding import decode
+from support.loopback import Answer, said, sse
 from support.streams import FORMATS, STREAMS, codec_of, expected, outcome, path_of
 
+from nbagent import Agent
 from nbagent.errors import (
     AuthenticationError,
     ContextLengthError,
@@ -76,9 +78,26 @@ def test_lost_opening_tag():
     assert (response.content, response.metadata["thinking"]) == ("Yes.", "Let me see.")
 
 
-def test_text_about_closing_tags_stays():
-    text = "Write <b>bold</b> and `</think>` so."
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write <b>bold</b> and `</think>` so.",
+        "The model ends the reasoning with </think>\nand then it answers.",
+        "It ends the reasoning with `</think>`\nThen it answers, as in:\n\n```\nHm.\n</think>\nYes.\n```",
+        "<think> is the tag that begins the reasoning.",
+    ],
+)
+async def test_text_about_tags_stays(loopback, connect, text):
     assert CHAT.decode_body(chat_body(content=text)).content == text
+    loopback.answers = [Answer(sse(*[said(char, None) for char in text], said("")))]
+    events = [event async for event in Agent(connect()).chat_stream("hi")]
+    assert events[-1].content == "".join(event.content for event in events if event.type == "text") == text
+
+
+def test_tags_in_the_text_of_a_model_with_a_field_for_thinking_are_text():
+    text = "<think>Hm.</think>Yes."
+    response = CHAT.decode_body(chat_body(reasoning_content="They want an example.", content=text))
+    assert (response.content, response.metadata["thinking"]) == (text, "They want an example.")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,21 @@ async def test_agents_are_mapped_and_scored():
     assert "4 of 8 rows failed" not in result._repr_html_()
 
 
+DAY = pd.Timestamp("2026-01-02")
+LABELS = [
+    (5.0, "5", True), (5.0, " 5.0\n", True), (0.1, "0.1", True), (5.0, "6", False), (5.0, "five", False),
+    (2**60 + 1, "1152921504606846977", True), (2**60 + 1, "1152921504606846976", False), ("5", 5.0, True),
+    (True, "true", True), (False, "true", False), (True, 1, True), (True, "maybe", False), ("true", True, True),
+    (DAY, "2026-01-02", True), (DAY, DAY.tz_localize("UTC"), True), (DAY.date(), DAY, True), (DAY.date(), "no", False),
+    (5, None, False), (None, "x", None), (float("nan"), "5", None), (pd.NaT, "x", None), ("Good", "good", False),
+]  # fmt: skip
+
+
+def test_labels_are_compared_as_what_they_are():
+    for label, answer, right in LABELS:
+        assert exact("label")({"label": label, "answer": answer}) is right, (label, answer)
+
+
 async def test_a_row_that_fails_has_no_score_and_is_shown():
     agents = {"a": reviewer(fails=["awful"])}
     result = await aevaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False)

@@ -12,6 +12,9 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -28,23 +31,55 @@ log = logging.getLogger("nbagent")
 Row = Mapping[str, Any]
 
 
-def exact(column: str, answer: str = "answer") -> Callable[[Row], bool]:
-    """Whether the answer is what a column of the frame says. Text is compared without the space around it.
+def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
+    """Whether the answer is the label in a column of the frame; None for a row without a label.
 
-    `answer` names the column of the answer: with `output=Model`, one of its fields.
+    They are compared as what one of them is: true or false, a number, a time (without a zone it is UTC, a date is its
+    midnight), or else a text without the space around it. `answer` names the column of the answer: with
+    `output=Model`, one of its fields.
 
-    >>> exact("label")({"answer": "good\\n", "label": "good"})
-    True
+    >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
+    (True, True)
     """
     check_type("column", column, str, fix="Name a column of the frame.")
 
-    def is_exact(row: Row) -> bool:
+    def is_exact(row: Row) -> bool | None:
         given, expected = row[answer], row[column]
-        if isinstance(given, str) or isinstance(expected, str):
-            return str(given).strip() == str(expected).strip()
+        if _is_missing(expected):
+            return None
+        for kind, read in _READERS.items():
+            if isinstance(given, kind) or isinstance(expected, kind):
+                try:
+                    return bool(read(given) == read(expected))
+                except (TypeError, ValueError, ArithmeticError):  # one of them is something else
+                    return False
         return bool(given == expected)
 
     return is_exact
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value)) or (isinstance(value, str) and not value.strip())
+
+
+def _number(value: Any) -> Decimal:
+    return Decimal(str(value))
+
+
+def _flag(value: Any) -> bool | Decimal:
+    known = {"true": True, "false": False}.get(str(value).strip().lower())
+    return _number(value) if known is None else known
+
+
+def _time(value: Any) -> pd.Timestamp:
+    time = pd.Timestamp(value)
+    return time.tz_localize("UTC") if time.tzinfo is None else time
+
+
+#: How to read both of what is compared if one of them is of this type; the first one that fits.
+_READERS: Mapping[type, Callable[[Any], Any]] = {
+    bool: _flag, Number: _number, date: _time, str: lambda value: str(value).strip(),
+}  # fmt: skip
 
 
 def matches(pattern: str | re.Pattern[str], answer: str = "answer") -> Callable[[Row], bool]:

@@ -16,6 +16,7 @@ from nbagent.core.inputs import as_messages
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
+from nbagent.functions.formatting import format_result
 from nbagent.providers.replay.fingerprint import Fingerprints
 from nbagent.text import did_you_mean
 
@@ -135,20 +136,26 @@ def _filled(template: Template, values: Mapping[str, Any]) -> Any:
     """The question: a text; parts if a value is an image or file; messages if the data holds them without a prompt."""
     if not template:
         (value,) = values.values()
-        return value if isinstance(value, str | list | tuple | Mapping | LLMMessage) or is_image(value) else str(value)
+        return (
+            value
+            if isinstance(value, str | list | tuple | Mapping | LLMMessage) or is_image(value)
+            else format_result(value, whole=True)
+        )
     parts: list[Any] = []
     for piece in template:
         part = piece if isinstance(piece, str) else _inserted(values, *piece)
         if parts and isinstance(part, str) and isinstance(parts[-1], str):
             parts[-1] += part
         else:
-            parts.append(part)
+            parts += part if isinstance(part, list) else [part]
     return parts[0] if len(parts) == 1 else parts
 
 
 def _inserted(values: Mapping[str, Any], name: str, conversion: str | None, form: str) -> Any:
-    """A value in a prompt: an image or a file as it is, anything else as text."""
+    """A value in a prompt: an image or a file as it is, anything else as in cells and tools, but whole."""
     value = values[name]
     if is_image(value):
         return value
-    return format(string.Formatter().convert_field(value, conversion), form)
+    if conversion or form:
+        return format(string.Formatter().convert_field(value, conversion), form)
+    return format_result(value, whole=True)

@@ -42,7 +42,7 @@ _WRAPPERS = {"IPython.core.display.DisplayObject", "pandas.io.formats.style.Styl
 _LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.endswith(("stdlib", "lib"))]
 
 
-def format_result(result: Any) -> Content:
+def format_result(result: Any, whole: bool = False) -> Content:
     """A function's value for the model.
 
     - None: `NO_VALUE`; a string: itself
@@ -51,6 +51,9 @@ def format_result(result: Any) -> Content:
     - a figure or an image, or the bytes of an image file or a PDF, by itself or in a list or dict: a part
     - an object that only displays something, such as `HTML(...)`: what it displays
     - anything else: `str()`
+
+    With `whole`, nothing is left out: a data frame is JSON, too, and a value that is too long raises ValueError. So
+    different values have different texts, which are the same in each process, whatever pandas is to display.
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -64,12 +67,12 @@ def format_result(result: Any) -> Content:
     if _is_image(result):
         return [image_part(_displayed(result))]
     if isinstance(result, Mapping) and _holds_images(result.values()):
-        return _mapping_parts(result)
+        return _mapping_parts(result, whole)
     is_object_array = type(result).__module__ == "numpy" and getattr(getattr(result, "dtype", None), "kind", "") == "O"
     items = result.ravel().tolist() if is_object_array else result  # such as the Axes that plotting functions return
     if isinstance(items, (list, tuple)) and _holds_images(items):
-        return _list_parts(items[:_MAX_ITEMS])
-    return _text(result)
+        return _list_parts(items[:_MAX_ITEMS], whole)
+    return _text(result, whole)
 
 
 def _is_image(value: Any) -> bool:
@@ -91,23 +94,23 @@ def _holds_images(items: Iterable[Any]) -> bool:
     return any(map(_is_image, {type(item): item for item in itertools.islice(items, _MAX_ITEMS)}.values()))
 
 
-def _list_parts(items: Iterable[Any]) -> list[dict[str, Any]]:
+def _list_parts(items: Iterable[Any], whole: bool) -> list[dict[str, Any]]:
     """Texts and images in order. A figure appears once, even if several of its Axes are in the list."""
     figures: list[Any] = []
     parts: list[dict[str, Any]] = []
     for item in items:
         figure = matplotlib_figure(item)
         if figure is None or all(figure is not other for other in figures):
-            parts += _as_parts(format_result(item))
+            parts += _as_parts(format_result(item, whole))
             figures.append(figure)
     return parts
 
 
-def _mapping_parts(mapping: Mapping[Any, Any]) -> list[dict[str, Any]]:
+def _mapping_parts(mapping: Mapping[Any, Any], whole: bool) -> list[dict[str, Any]]:
     """The mapping as text, with a number instead of each image, and then the images."""
     images = [key for key, value in itertools.islice(mapping.items(), _MAX_ITEMS) if _is_image(value)]
     numbers = {key: f"<image {number}>" for number, key in enumerate(images, 1)}
-    return _as_parts(_text({**mapping, **numbers})) + [image_part(_displayed(mapping[key])) for key in images]
+    return _as_parts(_text({**mapping, **numbers}, whole)) + [image_part(_displayed(mapping[key])) for key in images]
 
 
 def _as_parts(content: Content) -> list[dict[str, Any]]:
@@ -122,8 +125,8 @@ def _is_content(result: Any) -> bool:
     return all(kinds.get(str(part.get("type"))) == set(part) for part in result)
 
 
-def _text(value: Any) -> str:
-    data = _JsonConverter().convert(value)
+def _text(value: Any, whole: bool) -> str:
+    data = _JsonConverter(whole).convert(value)
     return json_text(data) if isinstance(data, (dict, list)) else str(data)
 
 
@@ -133,10 +136,12 @@ def _text(value: Any) -> str:
 class _JsonConverter:
     """Converts a value to JSON data; what has no JSON form becomes text.
 
-    A note replaces what exceeds the limits. `_left` counts the characters and items of all levels together.
+    A note replaces what exceeds the limits; it raises ValueError instead if the value is wanted `whole`. `_left` counts
+    the characters and items of all levels together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
+        self._whole = whole
         self._left = _MAX_CHARS
 
     def convert(self, value: Any, depth: int = 0) -> Any:
@@ -145,19 +150,22 @@ class _JsonConverter:
         if value is None or type(value) in (bool, float):
             return value
         if type(value) is int:
-            return value if value.bit_length() < _MAX_BITS else f"<int of {value.bit_length()} bits>"
+            bits = value.bit_length()
+            return value if bits < _MAX_BITS else self._note(value, f"<int of {bits} bits>")
         if type(value) is str:
-            text = shortened(value, self._left)
+            text = value if len(value) <= self._left else self._note(value, shortened(value, self._left))
             self._left -= len(text)
             return text
         if depth > _MAX_DEPTH:
-            return "…"
+            return self._note(value, "…")
         if isinstance(value, Mapping):
             pairs = {self._key(key): self.convert(item, depth + 1) for key, item in self._first(value.items())}
-            return pairs if len(value) <= len(pairs) else pairs | {"…": f"and {len(value) - len(pairs)} more"}
+            left = len(value) - len(pairs)
+            return self._note(value, pairs | {"…": f"and {left} more"}) if left > 0 else pairs
         if isinstance(value, (list, tuple, set, frozenset)):
             items = [self.convert(item, depth + 1) for item in self._first(value)]
-            return items if len(value) <= len(items) else [*items, f"… and {len(value) - len(items)} more"]
+            items, left = in_order(items) if isinstance(value, (set, frozenset)) else items, len(value) - len(items)
+            return self._note(value, [*items, f"… and {left} more"]) if left > 0 else items
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {each.name: self.convert(getattr(value, each.name), depth + 1) for each in dataclasses.fields(value)}
         if isinstance(value, enum.Enum):
@@ -165,8 +173,14 @@ class _JsonConverter:
         if isinstance(value, (dt.date, dt.time)):
             return value.isoformat()
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return f"<{type(value).__name__} of {len(value)} bytes>"
+            return str(bytes(value)) if self._whole else f"<{type(value).__name__} of {len(value)} bytes>"
         return self._convert_foreign(value, depth)
+
+    def _note(self, value: Any, note: Any) -> Any:
+        """What stands for a value that is not written to its end."""
+        if self._whole:
+            raise _too_long(value)
+        return note
 
     def _key(self, key: Any) -> str:
         """A mapping's key as text. The keys of a grouped frame's `to_dict()` may be numbers, dates or tuples."""
@@ -183,11 +197,33 @@ class _JsonConverter:
         if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
             if value.size <= _MAX_ITEMS:
                 return self.convert(value.tolist(), depth + 1)
-            return f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}\n{value}"
+            about = f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}"
+            return self._note(value, about if self._whole else f"{about}\n{value}")
         if (shown := _displayed(value)) is not value:
             return self.convert(shown, depth + 1)
-        table = table_text(value)
+        table = self.table(value, depth) if self._whole else table_text(value)
         return str(value) if table is None else table
+
+    def table(self, value: Any, depth: int = 0) -> dict[str, list[Any]] | None:
+        """The columns, index and rows of a data frame or series as JSON data; None for any other value."""
+        if not _is_table(value):
+            return None
+        frame = value if len(value.shape) == 2 else value.to_frame()
+        parts = {"columns": frame.columns}
+        if hasattr(frame, "iloc"):
+            parts |= {"index": frame.index, "data": frame.itertuples(index=False, name=None)}
+        else:  # as of polars, where rows have no names
+            parts["data"] = frame.iter_rows()
+        return {name: [self._cell(item, depth + 1) for item in part] for name, part in parts.items()}
+
+    def _cell(self, value: Any, depth: int) -> Any:
+        """A cell, a row of cells, or a name; None for what is missing."""
+        if self._left < 0:
+            raise _too_long(value)
+        if isinstance(value, tuple):
+            return [self._cell(item, depth + 1) for item in value]
+        is_missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+        return None if is_missing else self.convert(value, depth)
 
 
 def in_order(items: Iterable[Any]) -> list[Any]:
@@ -204,9 +240,9 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
 
     The text has the first `n_rows` rows; by default all of a short table and ten of a long one. `columns` selects some.
     """
-    shape = getattr(value, "shape", None) if callable(getattr(type(value), "head", None)) else None
-    if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape) or len(shape) not in (1, 2):
+    if not _is_table(value):
         return None
+    shape = value.shape
     is_frame, rows = len(shape) == 2, shape[0]
     shown = value.head(n_rows or (rows if rows <= 2 * _MAX_ROWS else _MAX_ROWS))
     shown = shown if columns is None else shown[columns]
@@ -225,6 +261,15 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
         head += f", dtype {value.dtype}"
     part = "" if len(shown) == rows else f"first {len(shown)} rows:\n"
     return f"{head}\n{part}{body}"
+
+
+def _is_table(value: Any) -> bool:
+    shape = getattr(value, "shape", None) if callable(getattr(type(value), "head", None)) else None
+    return isinstance(shape, tuple) and len(shape) in (1, 2) and all(isinstance(size, int) for size in shape)
+
+
+def _too_long(value: Any) -> ValueError:
+    return ValueError(f"a value is too long to be written whole, at {type(value).__name__}: pass its text instead")
 
 
 def _with_short_cells(shown: Any) -> Any:

@@ -2,10 +2,13 @@
 
 import io
 
+import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image as Picture
+from support.killed import process_of
 from support.papers import pdf
 
 from nbagent import Agent, ScriptedProvider
@@ -42,6 +45,49 @@ async def test_prompts_take_formats_and_names_with_dots_and_spaces(agent):
     data = pd.DataFrame({"first name": ["Ada"], "address.city": ["Bonn"], 3: [2.5]})
     answers = await agent.map(data, "{first name!r} of {address.city}, {{{3:.2f}}}")
     assert answers["answer"].item() == "echo 'Ada' of Bonn, {2.50}"
+
+
+async def test_different_values_are_different_questions_whatever_is_displayed(agent):
+    arrays, frames = [np.arange(3000), np.arange(3000)], [pd.DataFrame({"n": range(100)}) for _ in range(2)]
+    arrays[1][1500], frames[1].loc[50] = 0, 0
+    tables = [pl.DataFrame({"n": [1.5e-12]}), pd.Series([1.5e-12]), pl.DataFrame({"n": [1.25e-12]})]
+    values = [
+        *arrays,
+        *frames,
+        *tables,
+        {"when": pd.Timestamp("2026-01-02")},
+        [0.1, None],
+        {"b", "a"},
+        np.zeros(20_000),
+    ]
+    data = pd.DataFrame({"value": values})
+    first = await agent.map(data, "{value}")
+    with np.printoptions(threshold=5), pd.option_context("display.max_rows", 4, "display.precision", 1):
+        again = await agent.map(data, "{value}")
+    pd.testing.assert_series_equal(first["answer"], again["answer"])
+    assert first["answer"].nunique() == len(values) - 1
+    written = ['{"when": "2026-01-02T00:00:00"}', "[0.1, null]", '["a", "b"]']
+    assert first["answer"].tolist()[-4:-1] == [f"echo {text}" for text in written]
+    assert "too long to be written whole" in first["error"].iloc[-1]
+
+
+KEYS = """
+import pandas as pd
+from nbagent import Agent, ScriptedProvider
+agent = Agent(ScriptedProvider(lambda *_: "fine"))
+agent.map_sync(pd.Series([{"one", "two", "three", "four"}]), "{x}", checkpoint="c.sqlite")
+print(len(agent.provider.requests))
+"""
+
+
+def test_a_row_has_the_same_key_in_each_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    for seed in "123":
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        with process_of("-c", KEYS) as process:
+            asked += process.stdout.readlines()
+    assert asked == ["1\n", "0\n", "0\n"], "a set is paid once, whatever its order"
 
 
 async def test_columns_of_images_and_pdfs(tmp_path):

@@ -16,7 +16,7 @@ from typing import Any
 from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
 from nbagent.core.content.pdf import PDF_MARK
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import Content
+from nbagent.core.messages import Content, well_formed
 from nbagent.text import beginning, shortened
 
 logger = logging.getLogger("nbagent")
@@ -226,6 +226,19 @@ class _JsonConverter:
         return None if is_missing else self.convert(value, depth)
 
 
+def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None:
+    """The beginning of a data frame or series as JSON data, exact; None for any other value.
+
+    `{"shape", "dtypes", "columns", "index", "data"}`: data are rows; a table of polars' has no index.
+    """
+    if not _is_table(value):
+        return None
+    frame = (value if len(value.shape) == 2 else value.to_frame()).head(n_rows)
+    frame = frame.iloc[:, :n_columns] if hasattr(frame, "iloc") else frame[:, :n_columns]
+    dtypes = {str(name): str(dtype) for name, dtype in zip(frame.columns, frame.dtypes, strict=True)}
+    return {"shape": list(value.shape), "dtypes": dtypes, **(_JsonConverter(whole=True).table(frame) or {})}
+
+
 def in_order(items: Iterable[Any]) -> list[Any]:
     """The items of a set, in the same order in each process."""
     items = list(items)
@@ -285,7 +298,8 @@ def _with_short_cells(shown: Any) -> Any:
 
 
 def _short_cell(cell: Any) -> Any:
-    return beginning(cell, 4 * _MAX_CELL_CHARS)
+    short = beginning(cell, 4 * _MAX_CELL_CHARS)
+    return well_formed(short) if isinstance(short, str) else short  # pandas refuses a half of a surrogate pair
 
 
 def safe_repr(value: Any) -> str:

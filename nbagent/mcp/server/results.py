@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from nbagent.core.messages import Content, well_formed
 from nbagent.core.results import ToolOutcome
 from nbagent.core.tool_output import IMAGE_TYPES
+from nbagent.functions.formatting import table_data
 from nbagent.functions.registry import FunctionDefinition
 
 log = logging.getLogger("nbagent")
@@ -69,8 +69,8 @@ def _structured(outcome: ToolOutcome) -> dict[str, Any] | None:
     """Data as a JSON object, which clients of both revisions take; None for anything else, and for too much."""
     value = outcome.value
     try:
-        if (frame := _frame(value)) is not None:
-            data = frame
+        if (table := table_data(value, MAX_ROWS, MAX_COLUMNS)) is not None:
+            data: Any = table
         elif outcome.truncated or not _is_record(value):
             return None
         else:
@@ -87,20 +87,8 @@ def _is_record(value: Any) -> bool:
 
 
 def _as_json(data: Any) -> dict[str, Any] | None:
-    from pydantic_core import to_json
+    from pydantic_core import to_jsonable_python
 
-    text = to_json(data, inf_nan_mode="null")
-    found = json.loads(text) if len(text) <= MAX_STRUCTURED_CHARS else None
+    text = well_formed(json.dumps(to_jsonable_python(data), ensure_ascii=False))
+    found = json.loads(text, parse_constant=lambda _: None) if len(text) <= MAX_STRUCTURED_CHARS else None
     return found if isinstance(found, dict) else None
-
-
-def _frame(value: Any) -> dict[str, Any] | None:
-    """The beginning of a pandas DataFrame or Series: shape, dtypes, columns, index and rows."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(value, (pandas.DataFrame, pandas.Series)):
-        return None
-    frame = value if isinstance(value, pandas.DataFrame) else value.to_frame()
-    beginning = frame.iloc[:MAX_ROWS, :MAX_COLUMNS]
-    split = json.loads(beginning.to_json(orient="split", date_format="iso", default_handler=str))
-    dtypes = {str(name): str(dtype) for name, dtype in beginning.dtypes.items()}
-    return {"shape": list(value.shape), "dtypes": dtypes, **split}

@@ -5,6 +5,7 @@ import dataclasses
 from functools import partial
 
 import pandas as pd
+import polars as pl
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
@@ -75,28 +76,45 @@ async def test_a_call_is_a_run_of_the_agent(mode):
 
 
 async def test_data_comes_as_text_and_structured():
-    frame = pd.DataFrame({"city": ["Bonn", None], "t": [1.5, float("nan")]})
+    when = pd.Timestamp("2026-01-02T03:04:05.123456789")
+    city = pd.Series(["Bonn \ud83d", None], dtype=object)
+    frame = pd.DataFrame({"city": city, "t": [1.5e-12, float("nan")], "when": [when, None]})
+    polar = pl.DataFrame({"t": [0.1 + 0.2]})
     loop = {}
     loop["loop"] = loop
     large = pd.DataFrame([range(500)] * 1000)
-    values = [frame, {"a": float("inf")}, Point(1, 2.0), large, {"long": "x" * 200_000}, "text", None, [1, 2], loop]
+    values = [
+        frame,
+        {"a": float("inf")},
+        Point(1, 2.0),
+        large,
+        {"long": "x" * 200_000},
+        "text",
+        None,
+        [1, 2],
+        loop,
+        polar,
+        {"a": "\ud83d"},
+    ]
     agent = returning(*values)
     async with connected(agent) as client:
         results = [await client.call_tool(f"tool_{number}") for number in range(len(values))]
     assert "DataFrame: 2 rows" in text_of(results[0])
     assert results[0].structured_content == {
-        "shape": [2, 2],
-        "dtypes": {"city": str(frame["city"].dtype), "t": "float64"},
-        "columns": ["city", "t"],
+        "shape": [2, 3],
+        "dtypes": {name: str(dtype) for name, dtype in frame.dtypes.items()},
+        "columns": ["city", "t", "when"],
         "index": [0, 1],
-        "data": [["Bonn", 1.5], [None, None]],
+        "data": [["Bonn \ufffd", 1.5e-12, when.isoformat()], [None, None, None]],
     }
     assert [result.structured_content for result in results[1:3]] == [{"a": None}, {"x": 1, "y": 2.0}]
     assert text_of(results[1]) == '{"a": null}'
     assert results[3].structured_content["shape"] == [1000, 500]
     assert [len(row) for row in results[3].structured_content["data"]] == [100] * 100
     assert len(text_of(results[4])) < 50_000
-    assert [result.structured_content for result in results[4:]] == [None] * 5
+    assert [result.structured_content for result in results[4:9]] == [None] * 5
+    data = {"shape": [1, 1], "dtypes": {"t": "Float64"}, "columns": ["t"], "data": [[0.1 + 0.2]]}
+    assert [result.structured_content for result in results[9:]] == [data, {"a": "\ufffd"}]
     assert [text_of(result) for result in results[5:8]] == ["text", "Done (no return value).", "[1, 2]"]
     assert not any(result.is_error for result in results)
 

@@ -61,7 +61,9 @@ def check_data(data: Any) -> None:
     """Raise `ConfigurationError` unless it is a Series or a DataFrame."""
     if not isinstance(data, pd.Series | pd.DataFrame):
         fix = "Pass df['question'], or df with prompt='… {column} …'; pd.Series(list) makes one of a list."
-        raise invalid("data", data, "a Series or a DataFrame", fix)
+        if hasattr(data, "to_pandas"):  # as those of polars and pyarrow
+            fix = "Pass data.to_pandas()."
+        raise invalid("data", data, "a Series or a DataFrame of pandas", fix)
 
 
 #: A prompt in pieces: a text, or the name, conversion and format of a value.

@@ -123,19 +123,24 @@ class ContextManager:
         If the question `replaces` is in the history, the new turn takes the place of the one that it opens. The block
         does not see the turns after that one, which follow again at its end. If the question `branch_at` is there, the
         new turn begins a branch instead. If the block fails, the question leaves the history, and the turn that it
-        would have replaced, or the branch that it left, comes back.
+        would have replaced, the branch that it left, or the conversation that its messages replaced, comes back.
         """
         left = self._branch_off(branch_at)
         branch = self.branch
         replaced, self.later = self._take_out(replaces)
-        conversation, prompt = self.conversation_id, list[LLMMessage]()
+        conversation, prompt, before = self.conversation_id, list[LLMMessage](), list(self.messages)
+        asked_in = conversation
         self._is_asked = True
         try:
             prompt += self.add_input(message)
+            asked_in = self.conversation_id
             yield prompt
         except Exception:
-            if prompt:
-                self.take_back(prompt[-1])
+            is_back = bool(prompt) and self.take_back(prompt[-1])
+            if is_back and self.conversation_id == asked_in != conversation:  # a list had replaced the history
+                self.messages[:], self.conversation_id = before, conversation
+                self._start_branch()
+                self.branch = branch
             raise
         finally:
             is_answered = any(each is question for each in self.messages for question in prompt[-1:])

@@ -3,7 +3,8 @@
 import pytest
 from support.small_agent import after_three_questions
 
-from nbagent.errors import ConfigurationError
+from nbagent import Agent, ScriptedProvider
+from nbagent.errors import ConfigurationError, ProviderError
 
 
 def answer(messages, functions):
@@ -48,3 +49,15 @@ def test_a_run_that_fails_or_asks_nothing_leaves_the_old_turn(agent):
     with pytest.raises(ConfigurationError, match="empty"):
         ask(agent, " ", before[1]).result()
     assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True))
+
+
+async def test_a_list_of_messages_that_fails_brings_the_conversation_back():
+    agent = Agent(ScriptedProvider(["one", ProviderError("down"), "two"]))
+    await agent.chat("hello")
+    before, conversation = list(agent.context.messages), agent.context.conversation_id
+    with pytest.raises(ProviderError):
+        await agent.chat([{"role": "user", "content": "new"}])
+    assert (agent.context.messages, agent.context.conversation_id) == (before, conversation)
+    assert [len(branch.messages) for branch in agent.context.branches] == [2]
+    await agent.chat([{"role": "user", "content": "new"}])
+    assert [message.text for message in agent.context.messages] == ["new", "two"]

@@ -19,13 +19,6 @@ def test_messages_survive_json():
         assert LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) == message
 
 
-def test_chat_completions_messages_are_understood():
-    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}]
-    message = LLMMessage.from_dict({"role": "assistant", "content": None, "tool_calls": calls})
-    assert message.content == ""
-    assert message.tool_calls == [FunctionCall("f", {"x": 1}, "c")]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

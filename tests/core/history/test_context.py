@@ -79,15 +79,6 @@ def test_a_message_is_edited_in_place():
     assert context.messages[1].text == "another question"
 
 
-def test_errors_name_wrong_limits_and_strategies():
-    with pytest.raises(ValueError, match="strategy: .*'forget'"):
-        ContextManager(max_messages=2, strategy="forget")
-    with pytest.raises(ValueError, match="max_tokens: .* at least 1.*'many'"):
-        ContextManager(max_tokens="many")
-    with pytest.raises(ValueError, match="max_messages"):
-        ContextManager(max_messages=0)
-
-
 def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
     context = filled(2)
     context.record_usage(Usage(input_tokens=900, output_tokens=100))
@@ -125,11 +116,3 @@ def test_an_empty_question_is_rejected_and_changes_nothing():
         with pytest.raises(ConfigurationError, match=r"The question .* is empty\. Write what"):
             context.add_input(question)
     assert all(now is then for now, then in zip(context.messages, before, strict=True))
-
-
-def test_a_history_edited_by_the_user_is_repaired():
-    context = filled(2)
-    context.prepare()
-    del context.messages[5]  # a tool result
-    assert context.prepare() == "repaired the history"
-    assert [m.role for m in context.messages].count("tool") == 1

@@ -9,7 +9,7 @@ from support.dialects.script import reply
 from support.dialects.vendors import dialect_of
 from support.papers import pdf
 
-from nbagent import Agent, FunctionCall, ScriptedProvider, create_provider
+from nbagent import Agent, create_provider
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import CATALOG
@@ -94,18 +94,3 @@ def test_a_scanned_pdf_needs_a_model_that_reads_pdfs():
         sent_by(chat, "m1", question(SCANNED))
     later = sent_by(chat, "m1", question(SCANNED), LLMMessage("assistant", "?"), LLMMessage("user", "And?"))
     assert "[document: paper.pdf, 1 page, not shown: this PDF has no text" in later
-
-
-async def test_a_tool_returns_a_pdf():
-    def letter() -> bytes:
-        """The letter."""
-        return PAPER
-
-    provider = ScriptedProvider([FunctionCall("letter", {}), "ok"])
-    agent = Agent(provider, tools=[letter])
-    await agent.chat("?")
-    (part,) = agent.conversation_history[2].content
-    assert (part["type"], part["name"]) == ("document", "document.pdf")
-    assert "Gentoo are heaviest" in sent_by(
-        MessagesCodec(CATALOG["claude"]), "claude-sonnet-5", *agent.conversation_history
-    )

@@ -100,16 +100,6 @@ async def test_the_image_of_a_tool_does_not_stop_a_model_that_refuses_it(loopbac
     assert agent.trace.tool_calls["result_text"].tolist() == ["[image: 3x2 gif]\ntaken"]
 
 
-async def test_what_is_known_of_a_model_needs_no_refusal(loopback, connect):
-    loopback.answers = [Answer(sse(CALL)), Answer(sse(said("Taken.")))]
-    agent = Agent(connect("deepseek", model="deepseek-v4-pro"), tools=[snapshot])
-    assert (await agent.chat("Take a snapshot.")).content == "Taken."
-    assert ENCODED.encode() not in loopback.requests[1].body
-    with pytest.raises(ImageInputError, match="deepseek deepseek-v4-pro: this model takes no images"):
-        await agent.chat(GIF)
-    assert len(loopback.requests) == 2
-
-
 async def test_images_of_answers_reach_the_user(tmp_path):
     image = {"type": "image", "media_type": "image/gif", "data": ENCODED}
     parts = [{"type": "text", "text": "Look: "}, image, {"type": "text", "text": "nice?"}]

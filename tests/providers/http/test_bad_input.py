@@ -10,11 +10,9 @@ from support.loopback import Answer, Loopback
 from nbagent import Agent, Limits
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
-    AuthenticationError,
     BadRequestError,
     ConfigurationError,
     InvalidResponseError,
-    ModelNotFoundError,
     NbagentError,
     ProviderConnectionError,
     ProviderError,
@@ -86,27 +84,9 @@ async def failure(provider, functions=None) -> NbagentError:
     return error
 
 
-@each_format
-async def test_a_wrong_key(loopback, make):
-    provider = make()
-    loopback.answers = [refusal(provider, 401, f"Incorrect API key provided: {KEY}.")]
-    error = await failure(provider)
-    assert type(error) is AuthenticationError
-    assert (error.status, error.request_id) == (401, "req_7")
-    assert "Incorrect API key provided: $" in str(error)
-    assert "api_key=" in str(error)
-    assert len(loopback.requests) == 1
-    loopback.answers = [refusal(provider, 401, "x" * 490 + KEY)]  # the explanation is cut in the middle of the key
+async def test_a_key_that_the_end_of_the_explanation_cuts_is_masked(loopback, make):
+    loopback.answers = [refusal(provider := make(), 401, "x" * 490 + KEY)]
     assert KEY[:5] not in str(await failure(provider))
-
-
-async def test_a_wrong_model(loopback, make):
-    provider = make()
-    loopback.answers = [refusal(provider, 404, "The model `m1` does not exist.")]
-    error = await failure(provider)
-    assert type(error) is ModelNotFoundError
-    assert (error.status, error.request_id) == (404, "req_7")
-    assert re.search(r"does not exist \(status 404, (code \d+, )?request req_7\)\. Check the model's name", str(error))
 
 
 @pytest.mark.parametrize("make", ["openai chat", "open_source"], indirect=True)

@@ -71,23 +71,3 @@ async def test_a_refused_question_leaves_what_is_sent_unless_tools_have_run(loop
     sent = [message["content"][0].get("text") for message in loopback.requests[-1].json["messages"]]
     assert ("agent.undo()" in results[1].status_reason, "Two?" in sent) == (calls, calls)
     assert agent.trace.runs["prompt"].tolist() == ["One?", "Two?", "Three?"]
-
-
-async def test_a_call_that_is_cut_off_before_its_arguments_does_not_run(loopback, connect):
-    ran = []
-
-    def delete_rows(where: str = "all") -> None:
-        """Delete rows."""
-        ran.append(where)
-
-    use = {"type": "tool_use", "id": "t1", "name": "delete_rows", "input": {}}
-    answers = [claude("max_tokens") | {"content": [use]}, claude("end_turn", "Well.")]
-    loopback.answers = [Answer(json.dumps(body).encode(), headers=JSON) for body in answers]
-    await Agent(connect(CLAUDE[0], **CLAUDE[1]), tools=[delete_rows]).chat("Hi")
-    assert ran == []
-
-
-async def test_what_is_whole_has_no_reason(loopback, connect):
-    loopback.answers = [Answer(json.dumps(chat("stop", "Hello.")).encode(), headers=JSON)]
-    result = await Agent(connect()).chat("Hi")
-    assert (result.status, result.status_reason, str(result)) == ("ok", None, "Hello.")

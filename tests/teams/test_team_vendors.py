@@ -40,9 +40,7 @@ async def test_claude_takes_over_from_another_vendor(servers):
     assert (await both.chat("Thanks.")).content == "Bye."
     sent = desk.requests[-1].json["messages"]
     assert sent[0]["content"].startswith("You are the desk.")
-    assert [(message["role"], message["content"]) for message in sent[-2:]] == [
-        ("user", "[billing] Paid back."), ("user", "Thanks."),
-    ]  # fmt: skip
+    assert sent[-1] == {"role": "user", "content": "[billing] Paid back.\n\nThanks."}
     for member in both.members.values():
         await member.aclose()
 

@@ -6,23 +6,26 @@ instructions alone.
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from nbagent.core.aclose import aclose_if_possible
-from nbagent.core.events import Event
+from nbagent.core.events import Context, Event, Http, Retry
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
-log = logging.getLogger("nbagent")
-
-#: Combinations of server, model, schema and tools that were refused: from then on, the schema is only in the prompt.
-_REFUSED: set[tuple[str, ...]] = set()
+#: Server, model, schema, and whether there are tools.
+_Key = tuple[str, ...]
+#: Whether the vendor takes the schema. If it does not, the schema is only in the prompt from then on.
+_TAKEN: dict[_Key, bool] = {}
+#: By event loop and key: set when the one request that asks whether the schema is taken knows it.
+_ASKING: dict[tuple[asyncio.AbstractEventLoop, _Key], asyncio.Event] = {}
 
 
 class StructuredProvider(WrapperProvider):
@@ -34,45 +37,98 @@ class StructuredProvider(WrapperProvider):
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The inner provider gets the request with the schema among its options."""
-        options = self._with_schema(request)
+        ours = self._schema_options(request)
+        is_refused = bool(ours) and _TAKEN.get(self._key(request)) is False
+        options = request.options if is_refused else _merged(ours, request.options)
         inner = self.inner.resolve(replace(request, options=options))
+        if is_refused:
+            refused = {**inner.effective_options.get("refused", {}), **dict.fromkeys(ours)}
+            inner = replace(inner, effective_options={**inner.effective_options, "refused": refused})
         return replace(inner, options=request.options, resolved=inner)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. If the vendor refuses the schema, it is asked once more without it."""
+        """See `LLMProvider.stream`. If the vendor refuses the schema, it is asked once more without it.
+
+        Until it is known whether it does, one request asks for all that come meanwhile, such as those of a map.
+        """
         inner: ModelRequest = request.resolved
-        has_begun = False
-        try:
+        if inner.options is request.options:
             async with aclose_if_possible(self.inner.stream(inner)) as items:
                 async for item in items:
-                    has_begun = has_begun or isinstance(item, LLMResponse)
                     yield item
             return
-        except BadRequestError as error:
-            if has_begun or inner.options is request.options or isinstance(error, ContextLengthError):
-                raise
-            log.info("%s refuses a JSON Schema for its answer: asking without one. %s", self.model_name, error)
-        plain = self.inner.resolve(replace(request, resolved=None))
-        async with aclose_if_possible(self.inner.stream(plain)) as items:
-            async for item in items:
-                if isinstance(item, LLMResponse):
-                    _REFUSED.add(self._refusal_key(request))
-                yield item
+        (name, *_), key = self._schema_options(request), self._key(request)
+        instead = "only the instructions say what the answer has to be"
+        note = {"refused": name, "instead": None}
+        async with _asking_for_all(key):
+            if _TAKEN.get(key) is False:
+                yield Http(f"{self.model_name} takes no such {name}: {instead}.", metadata=note)
+            else:
+                has_begun = False
+                try:
+                    async with aclose_if_possible(self.inner.stream(inner)) as items:
+                        async for item in items:
+                            has_begun = has_begun or isinstance(item, LLMResponse)
+                            if key not in _TAKEN and not isinstance(item, Retry | Http | Context):
+                                _settle(key, True)
+                            yield item
+                    return
+                except BadRequestError as error:
+                    if has_begun or isinstance(error, ContextLengthError):
+                        raise
+                    about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": type(error).__name__}
+                    text = f"{self.model_name} refused a request with {name}. Trying again: {instead}. {error}"
+                    retry = Retry(text, metadata=about | note)
+                yield retry
+            plain = self.inner.resolve(replace(request, resolved=None))
+            async with aclose_if_possible(self.inner.stream(plain)) as items:
+                async for item in items:
+                    if isinstance(item, LLMResponse):
+                        _settle(key, False)
+                    yield item
 
-    def _with_schema(self, request: ModelRequest) -> Mapping[str, Any]:
-        """The options of the request, and those that constrain the answer; the user's own win."""
-        has_place = not request.tools or self.inner.holds_schema_with_tools()
-        if not has_place or not self._output.schema or self._refusal_key(request) in _REFUSED:
-            return request.options
-        ours = self.inner.output_options(self._output.name, self._output.schema)
-        if not ours:
-            return request.options
-        both = {**ours, **request.options}
-        for name, value in ours.items():
-            if isinstance(value, Mapping) and isinstance(given := request.options.get(name), Mapping):
-                both[name] = {**value, **given}
-        return both
+    def _schema_options(self, request: ModelRequest) -> dict[str, Any]:
+        """The options that constrain the answer; none where the vendor can't, or can't beside tools."""
+        if not self._output.schema or (request.tools and not self.inner.holds_schema_with_tools()):
+            return {}
+        return self.inner.output_options(self._output.name, self._output.schema)
 
-    def _refusal_key(self, request: ModelRequest) -> tuple[str, ...]:
+    def _key(self, request: ModelRequest) -> _Key:
         address = getattr(self.inner, "base_url", "")
         return (self.vendor, address, self.model_name, self._output.instructions, "tools" if request.tools else "")
+
+
+def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a request, and ours; the user's own win."""
+    if not ours:
+        return given
+    both = {**ours, **given}
+    for name, value in ours.items():
+        if isinstance(value, Mapping) and isinstance(own := given.get(name), Mapping):
+            both[name] = {**value, **own}
+    return both
+
+
+def _settle(key: _Key, is_taken: bool) -> None:
+    """It is known now. Those who wait go on."""
+    _TAKEN[key] = is_taken
+    if asking := _ASKING.pop((asyncio.get_running_loop(), key), None):
+        asking.set()
+
+
+@asynccontextmanager
+async def _asking_for_all(key: _Key) -> AsyncIterator[None]:
+    """Until it is known whether a schema is taken, one asks and all others wait."""
+    place = asyncio.get_running_loop(), key
+    while key not in _TAKEN and (asking := _ASKING.get(place)):
+        await asking.wait()
+    if key in _TAKEN:
+        yield
+        return
+    mine = _ASKING[place] = asyncio.Event()
+    try:
+        yield
+    finally:
+        if _ASKING.get(place) is mine:  # it failed, and nothing is known
+            del _ASKING[place]
+        mine.set()

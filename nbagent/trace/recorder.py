@@ -411,14 +411,14 @@ class Recorder:
             return
         call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
-        if (name := event.metadata.get("refused")) is not None:
-            known = json.loads(call.get("refused") or "{}")
-            call["refused"] = as_json({**known, name: event.metadata["instead"]})
+        _set_refused(call, event)
         run.send(wait)
 
     def _on_http(self, run: OpenRun | None, event: kinds.Http) -> None:
         exchange = event.exchange
         if exchange is None:
+            if run is not None:
+                _set_refused(run.call, event)
             return
         if run is not None and run.call:
             run.call["http_status"] = exchange.status
@@ -545,6 +545,13 @@ def _exchange_columns(exchange: Exchange) -> Row:
     for name in ("request_headers", "response_headers", "secrets"):
         row[name] = None if row[name] is None else as_json(row[name])
     return row
+
+
+def _set_refused(call: Row, event: Event) -> None:
+    """What the vendor is known to refuse, as an event says it."""
+    if (name := event.metadata.get("refused")) is not None:
+        known = json.loads(call.get("refused") or "{}")
+        call["refused"] = as_json({**known, name: event.metadata["instead"]})
 
 
 def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Literal
 
+import pandas as pd
 import pytest
 from pydantic import BaseModel, Field
 from support.dialects.script import reply
@@ -102,11 +103,19 @@ async def test_the_schema_is_sent_beside_tools_where_both_work(vendor, options, 
     assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
 
 
-async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, connect):
+async def test_a_server_that_refuses_the_schema_is_asked_without_and_a_map_learns_it_once(loopback, connect):
+    """The first request is known to be refused before any other is sent; the trace says it of each answer."""
     refusal = {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}
-    loopback.answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))]
-    assert await Agent(connect()).extract("Paris …", City) == City(**PARIS)
-    assert ["response_format" in request.json for request in loopback.requests] == [True, False]
+    refused, good = Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))
+    loopback.answer_to = lambda request: refused if b"json_schema" in request.body else good
+    agent = Agent(connect())
+    frame = await agent.map(pd.Series([f"Paris {n}" for n in range(20)]), output=City, concurrency=8)
+    assert frame["people"].tolist() == [2_100_000] * 20
+    assert sum(b"json_schema" in request.body for request in loopback.requests) == 1
+    assert await agent.extract("Paris …", City) == City(**PARIS)
+    assert agent.trace.calls["refused"].tolist() == ['{"response_format":null}'] * 21
+    told = agent.trace.events.query("type == 'retry'")["content"]
+    assert told.str.contains("refused a request with response_format").sum() == len(told) == 1
 
 
 class Lake(BaseModel):

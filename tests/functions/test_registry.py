@@ -68,8 +68,6 @@ def test_names():
         ((add, {"type": "string"}), {}, "JSON Schema of type object.*'string'"),
         ((add,), {"aprove": True}, "'approve', 'parallel'.* got 'aprove'"),
         ((add,), {"timeout": math.nan}, "timeout: .* got nan"),
-        ((add,), {"cache_ttl": -1}, "cache_ttl: .* got -1"),
-        ((add,), {"retries": -1}, "retries: .* got -1"),
     ],
 )
 def test_invalid_definitions(arguments, options, message):

@@ -33,7 +33,6 @@ TEXT_ONLY = [
     ("No endpoints found that support image input", 404),
     ("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", 500),
     ("At most 0 image(s) may be provided in one prompt.", 400),
-    ("m1 is not a multimodal model", 400),
 ]
 OTHER = [
     ("You uploaded an unsupported image. Please make sure your image is valid.", 400, BadRequestError),

@@ -56,16 +56,6 @@ async def test_the_schema_goes_where_the_vendor_wants_it(vendor, place, required
     assert ("minimum" in sent["properties"]["people"]) == (vendor != "claude")
 
 
-async def test_the_responses_api_has_its_own_place(loopback, connect):
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]}
-    end = {"type": "response.completed", "response": {"id": "r1", "status": "completed", "output": [item]}}
-    loopback.answers = [Answer(sse(end, done=False))]
-    agent = Agent(connect("openai", api="responses"))
-    assert await agent.extract("Paris …", City) == City(**PARIS)
-    form = loopback.requests[0].json["text"]["format"]
-    assert (form["type"], form["name"], form["strict"]) == ("json_schema", "City", True)
-
-
 @pytest.mark.parametrize("vendor", ["zhipu", "deepseek", "qwen", "minimax"])
 async def test_vendors_without_schemas_read_it_in_the_prompt(vendor, loopback, connect):
     loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
@@ -134,6 +124,7 @@ async def test_a_strict_schema_is_in_the_providers_dialect(api):
         agent = Agent(OpenAIProvider(KEY, base_url=server.base_url, api=api))
         assert (await agent.chat("Which one?", output=River)).data.kind == "river"
         assert server.refusals == []
+        assert b'"strict":true' in server.asked[0].raw
 
 
 def test_open_objects_cannot_be_held_strictly():

@@ -59,8 +59,6 @@ CASES = [
         {"max_tokens": 9}, {"max_completion_tokens": 9},
     ),
     ("open_source", {}, forbidden("stream_options"), {"stream_options": {"include_usage": True}}, {}),
-    ("open_source", {"parallel_tool_calls": True}, {"message": "Unknown field parallel_tool_calls"},
-     {"parallel_tool_calls": True}, {}),
     ("responses", {}, openai("Encrypted content is not supported with this model.", "include"),
      {"include": ["reasoning.encrypted_content"]}, {}),
     ("claude", {"temperature": 0.5, "top_p": 0.5},

@@ -18,14 +18,10 @@ SECRET = "sk-marker-0815"
 
 WRONG = {
     "temprature": (3, "temprature is not an option of a request; did you mean temperature?"),
-    "max_iteration": (3, "did you mean max_iterations?"),
     "conversation_id": (SECRET, "not an option of a request. A field that only the vendor knows goes into extra_body"),
     "max_cost": (1, r"max_cost is a limit: pass limits=Limits(max_cost=1)"),
     "max_total_tokens": (SECRET, r"pass limits=Limits(max_total_tokens=…)"),
     "api_key": (SECRET, "api_key can't be given for one request: make a provider with it"),
-    "base_url": (SECRET, "base_url can't be given for one request"),
-    "api_ky": (SECRET, "did you mean api_key?"),
-    "max_completion_tokens": (3, "did you mean max_tokens?"),
     "messages": ([], "The message is the first argument"),
 }
 

@@ -44,7 +44,6 @@ BOTH = ["add", "mul"]
 TABLE = {
     "openai:gpt-5.6-terra": (("none", BOTH), ("required", BOTH), ({"type": "function", "name": "add"}, BOTH)),
     "openai:gpt-4o": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
-    "openrouter:openrouter/auto": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
     "claude:claude-sonnet-5": (({"type": "none"}, BOTH), ({"type": "any"}, BOTH),
                                ({"type": "tool", "name": "add"}, BOTH)),
     "claude:claude-opus-5-5": (({"type": "none"}, BOTH), NO, NO),
@@ -57,7 +56,6 @@ TABLE = {
     # no "required"; forced calls not while it thinks
     "qwen:qwen-plus": (("none", BOTH), NO, (CHAT_ADD, BOTH)),
     "qwen:qwen3.7-plus": (("none", BOTH), NO, NO),
-    "deepseek:deepseek-v4-flash": (("none", BOTH), NO, NO),
 }  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from nbagent.providers.options.resolved import ResolvedOptions
 CODEC = GeminiCodec(CATALOG["gemini"])
 USER = LLMMessage("user", "hi")
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
-NOW = {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}}
 CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 
 
@@ -28,23 +27,6 @@ def body(conversation, functions=None, model="m1", **options):
 
 def contents(*conversation):
     return body(conversation)["contents"]
-
-
-def result(call_id, content, **more):
-    return LLMMessage("tool", content, tool_call_id=call_id, **{"name": "add", **more})
-
-
-def test_calls_of_another_vendor_and_their_results():
-    asked = LLMMessage("assistant", "Let me see.", tool_calls=CALLS)
-    sent = body([USER, asked, result("c1", "2"), result("c2", "no a", is_error=True), USER], [ADD, NOW])
-    assert sent["tools"] == [{"functionDeclarations": [ADD, {"name": "now"}]}]
-    _, model, results = sent["contents"]
-    assert [part.get("thoughtSignature") for part in model["parts"]] == [None, "skip_thought_signature_validator", None]
-    assert results["parts"] == [
-        {"functionResponse": {"id": "c1", "name": "add", "response": {"output": "2"}}},
-        {"functionResponse": {"id": "c2", "name": "add", "response": {"error": "no a"}}},
-        {"text": "hi"},
-    ]
 
 
 def test_the_bodys_own_fields_stay_beside_the_generation_config():

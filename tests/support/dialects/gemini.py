@@ -203,7 +203,7 @@ def _check_part(part: Mapping[str, Any], role: str, where: str) -> None:
     if "functionCall" in part:
         require(re.fullmatch(_NAME, part["functionCall"]["name"]), f"{where}: function name is invalid")
     if "functionResponse" in part:
-        require(isinstance(part["functionResponse"]["response"], dict), f"{where}: response is not a struct")
+        require(part["functionResponse"]["response"].keys() <= {"output", "error"}, f"{where}: response is no struct")
 
 
 def _outline(parts: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -131,7 +131,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "thinking_level": (TEXT, "`thinking` as it was in effect"),
         "tool_choice": (TEXT, "as it was in effect"),
         "params": (TEXT, "the options that were sent, as JSON"),
-        "refused": (TEXT, "options that the vendor refused, each with its other name or null, as JSON"),
+        "refused": (TEXT, "options, tools, schemas that the provider refused, with their other names or null, as JSON"),
         "speaker": (TEXT, "who of a team spoke"),
         "reminder": (TEXT, "what was sent last and not kept: a plan, notes"),
         "stream": (FLAG, "the answer was streamed"),

@@ -3,14 +3,16 @@
 Which model takes which tuning parameter changes faster than any table. So if a request is refused for one of them, it
 is sent again without it, and the provider remembers that. Fields that decide what a request means (messages, tools,
 formats, limits, whether it may be stored) are never left out. Refused images are replaced by descriptions, and a
-conversation that the server can't read is put into a form that it can.
+conversation that the server can't read is put into a form that it can. A tool that is refused is left out, so that it
+does not stop every question.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from nbagent.errors import BadRequestError, ImageInputError, ProviderError
@@ -63,6 +65,10 @@ _OF_MESSAGE = re.compile(r"\bmessages[.\[]\d")
 _OUT_OF_RANGE = re.compile(
     r"maximum|minimum|too (?:large|small|high|low|big)|at (?:most|least)|range|[<>]", re.IGNORECASE
 )
+#: How the change begins that leaves out a tool, and the fields that can't be without tools.
+_TOOL = "tool "
+_WITH_TOOLS = ("tools", "tool_choice", "toolConfig", "parallel_tool_calls", "tool_stream")
+_NAMED_TOOL = re.compile(r"invalid schema for function '([^']+)'", re.IGNORECASE)
 _NUMBERED_TOOL = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\[](\d+))?", re.IGNORECASE)
 
 
@@ -83,9 +89,11 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
             return {} if name in changed else {name: None}
     if type(error) is not BadRequestError or error.status not in (400, 422):
         return {}
+    sent = json.loads(body)
+    if tool := _refused_tool(text, sent):
+        return {tool: None}
     if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text) or _OF_MESSAGE.search(text):
         return {}
-    sent = json.loads(body)
     for name, other in RENAMED.items():
         if name in sent and _first_named(text, name, other) and other not in changed:
             return {name: other}
@@ -101,6 +109,8 @@ def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
     >>> changed_head({"max_tokens": 9, "text": {"verbosity": "low"}}, {"text.verbosity": None, "max_tokens": "limit"})
     {'limit': 9}
     """
+    if head.get("tools") and any(map(tool_of, changes)):
+        head = _without_tools(head, changes)
     for path, new_name in changes.items():
         name, _, inner = path.partition(".")
         if not _holds(head, path):
@@ -113,17 +123,48 @@ def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
     return head
 
 
-def tool_named(message: str, functions: Sequence[Mapping[str, Any]] | None) -> str:
-    """A refusal that names a tool only by its number, with the tool's name added.
+def tool_of(change: str) -> str:
+    """The name, as it was sent, of the tool that a change leaves out; empty if it is about something else.
 
-    >>> tool_named("tools.0.custom.input_schema: JSON schema is invalid", [{"name": "add"}])
-    "tools.0.custom.input_schema: JSON schema is invalid (tool 'add')"
+    >>> tool_of("tool add 1a2b3c4d"), tool_of("temperature")
+    ('add', '')
     """
-    found = _NUMBERED_TOOL.search(message)
-    number = int(found[2] or found[1]) if found else -1
-    if not functions or not 0 <= number < len(functions):
-        return message
-    return f"{message.rstrip('.')} (tool {functions[number]['name']!r})"
+    return change.split(" ")[1] if change.startswith(_TOOL) else ""
+
+
+def _refused_tool(text: str, sent: Mapping[str, Any]) -> str | None:
+    """The change that leaves out the function that an error names, or counts; None if it does neither."""
+    functions = [item for tool in sent.get("tools") or () for item in tool.get("functionDeclarations", [tool])]
+    named, counted = _NAMED_TOOL.search(text), _NUMBERED_TOOL.search(text)
+    number = int(counted[2] or counted[1]) if counted else -1
+    for index, function in enumerate(functions):
+        change = _left_out(function)
+        if change and (index == number or (named and named[1] == tool_of(change))):
+            return change
+    return None
+
+
+def _left_out(tool: Mapping[str, Any]) -> str:
+    """The change that leaves out a function: it is offered again once it is another one. Empty for the vendor's own."""
+    function = {key: value for key, value in tool.get("function", tool).items() if key != "cache_control"}
+    if "name" not in function or tool.get("type", "function") != "function":
+        return ""
+    digest = hashlib.sha256(json.dumps(function, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{_TOOL}{function['name']} {digest}"
+
+
+def _without_tools(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
+    """The head without the tools that are left out; without any, nothing of it is about tools."""
+    kept: list[Mapping[str, Any]] = []
+    for tool in head["tools"]:
+        declared = [item for item in tool.get("functionDeclarations", ()) if _left_out(item) not in changes]
+        if "functionDeclarations" not in tool:
+            kept += [] if _left_out(tool) in changes else [tool]
+        elif declared:
+            kept.append({**tool, "functionDeclarations": declared})
+    if kept:
+        return {**head, "tools": kept}
+    return {key: value for key, value in head.items() if key not in _WITH_TOOLS}
 
 
 def _holds(body: Mapping[str, Any], path: str) -> bool:

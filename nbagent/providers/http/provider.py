@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -23,7 +24,6 @@ from nbagent.core.threads import run_in_thread
 from nbagent.core.vendor_calls import events_of
 from nbagent.errors import (
     AuthenticationError,
-    BadRequestError,
     ConfigurationError,
     ImageInputError,
     IncompleteStreamError,
@@ -34,7 +34,7 @@ from nbagent.errors import (
 from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
-from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, tool_named
+from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, tool_of
 from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import is_telling, redactor_of
@@ -44,12 +44,14 @@ from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import BodyOptions, check_body_options, check_json, check_settings
 from nbagent.providers.options.vendor_tools import available
-from nbagent.providers.tool_names import Renamed, renamed
+from nbagent.providers.tool_names import Renamed, fitting_name, renamed
 from nbagent.providers.vendor import Vendor
 from nbagent.text import shortened
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
+
+log = logging.getLogger("nbagent")
 
 T = TypeVar("T")
 
@@ -255,7 +257,9 @@ class HTTPProvider(StreamingProvider):
         resolved = self._options_resolver.resolve(replace(request, options=both), self.streaming)
         effective = resolved.effective()
         if refused := self._refused.get(self.model_name):
-            effective["refused"] = dict(refused)
+            effective["refused"] = {
+                f"tool {tool}" if (tool := tool_of(name)) else name: other for name, other in refused.items()
+            }
         return replace(request, effective_options=effective, resolved=resolved)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
@@ -386,8 +390,8 @@ class HTTPProvider(StreamingProvider):
             changes |= refused
             with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
                 encode(changes)
-                raise RequestRevised(_refusal_event(refused))
-        raise self._explained(failure, response, functions)
+                raise RequestRevised(_refusal_event(refused, self._explained(failure, response), functions))
+        raise self._explained(failure, response)
 
     async def _read(self, response: Any, names: Renamed) -> AsyncGenerator[Event | LLMResponse]:
         """The events of one answer up to its logical end, then the `LLMResponse`. Tools have their own `names`."""
@@ -464,7 +468,7 @@ class HTTPProvider(StreamingProvider):
         key = getattr(self._client, "api_key", None)
         return key if isinstance(key, str) else None
 
-    def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
+    def _explained(self, error: NbagentError, response: Any) -> NbagentError:
         """The error with vendor, model and request id, and without secrets that the vendor repeated."""
         error.__traceback__ = error.__context__ = None  # frames hold the request, and some tools show their variables
         if isinstance(error, ProviderError) and response is not None:
@@ -474,9 +478,8 @@ class HTTPProvider(StreamingProvider):
         if isinstance(error, ProviderError):
             error.code, error.request_id = (clean(told or "") or None for told in (error.code, error.request_id))
         if isinstance(error, ProviderError):
-            text = shortened(str(error.args[0]), SHOWN_CHARS)
             error.code = error.code and shortened(error.code, CODE_CHARS)
-            error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
+            error.message = shortened(str(error.args[0]), SHOWN_CHARS)
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         return error
 
@@ -511,12 +514,17 @@ async def _with_first(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[E
             yield item
 
 
-def _refusal_event(refused: Changes) -> Retry:
-    """Says that the request is sent again without a field, or with another name for it."""
+def _refusal_event(refused: Changes, error: NbagentError, functions: Functions | None) -> Retry:
+    """Says that the request is sent again without a field, with another name for it, or without a tool."""
     ((name, other),) = refused.items()
+    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
+    if sent := tool_of(name):
+        tool = next((item["name"] for item in functions or () if fitting_name(item["name"]) == sent), sent)
+        text = f"The tool {tool!r} is left out, since the provider refuses it: {error}"
+        log.warning("%s", text)
+        return Retry(text, metadata={**details, "refused": f"tool {tool}", "instead": None})
     instead = other or INSTEAD.get(name, "the default")
     text = f"This model does not take {name}. Trying again with {instead}."
-    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
     return Retry(text, metadata={**details, "refused": name, "instead": other})
 
 

@@ -5,12 +5,11 @@ import logging
 import re
 
 import pytest
-from support.loopback import Answer, Loopback
+from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
 
-from nbagent import Agent, Limits
+from nbagent import Agent, FunctionDefinition, Limits
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
-    BadRequestError,
     ConfigurationError,
     InvalidResponseError,
     NbagentError,
@@ -127,17 +126,19 @@ SCHEMA_REFUSALS = {
 
 
 @pytest.mark.parametrize("name", SCHEMA_REFUSALS)
-async def test_a_schema_that_the_vendor_refuses(loopback, connect, name):
-    """The tool is named, also where the vendor only counts."""
+async def test_a_tool_that_the_vendor_refuses_is_left_out(loopback, connect, name, caplog):
+    """It is named, also where the vendor only counts; it is not offered again."""
     vendor, options = VENDORS[name]
     provider = connect(vendor, api_key=KEY, **options)
-    loopback.answers = [refusal(provider, 400, SCHEMA_REFUSALS[name])]
-    error = await failure(provider, [ADD, MUL])
-    assert type(error) is BadRequestError
-    assert "multiply" in str(error)
-    assert "'add'" not in str(error)
-    assert (error.status, error.request_id) == (400, "req_7")
-    assert len(loopback.requests) == 1
+    refused, good = refusal(provider, 400, SCHEMA_REFUSALS[name]), {"claude": claude_said, "gemini": gemini_said}
+    answer = Answer(good[name]("Good.") if name in good else sse(said("Good.")))
+    loopback.answer_to = lambda request: refused if b'"multiply"' in request.body else answer
+    agent = Agent(provider, tools=[FunctionDefinition(**tool, func=print) for tool in (ADD, MUL)])
+    for _ in range(2):
+        assert (await agent.chat("hi")).content == "Good."
+    assert [b'"add"' in request.body for request in loopback.requests] == [True, True, True]
+    assert agent.trace.calls["refused"].tolist() == ['{"tool multiply":null}'] * 2
+    assert "The tool 'multiply' is left out" in caplog.text
 
 
 @pytest.mark.parametrize(

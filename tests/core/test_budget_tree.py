@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from nbagent import Agent, FunctionCall, Limits, LLMProvider, LLMResponse, ScriptedProvider, Usage
+from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.limits import Spending
 from nbagent.errors import AgentDepthError
 
@@ -62,22 +62,13 @@ def test_all_requests_of_a_tree_have_a_limit_by_default():
     assert spent.reached_limit().reason == "requests"
 
 
-class Unpriced(LLMProvider):
-    """A provider without a known price."""
-
-    model_name = "unheard-of"
-
-    def supports_function_calling(self):
-        return True
-
-    async def chat(self, messages, functions=None, temperature=None, **kwargs):
-        return answer("ok")
-
-
 async def test_known_costs_count_beside_unknown_ones():
+    unpriced = ScriptedProvider(["ok"] * 2)
+    unpriced.vendor = "nobody"
+
     async def ask() -> str:
         """Ask an agent without a price."""
-        return (await Agent(Unpriced()).chat("go")).content
+        return (await Agent(unpriced).chat("go")).content
 
     turn = answer(calls=[FunctionCall("ask", {}, "c1")], tokens=1_000_000)
     model = ScriptedProvider(lambda *_: turn, price={"input": 0.006, "output": 0})

@@ -40,20 +40,8 @@ def f() -> str:
     return "done"
 
 
-async def test_tool_statistics():
-    def double(n: int) -> int:
-        """Double it."""
-        if n > 9:
-            raise ValueError(n)
-        return 2 * n
-
-    calls = [FunctionCall("double", {"n": n}) for n in (1, 2, 10, "x")]
-    agent = Agent(ScriptedProvider([calls, FunctionCall("nothing", {}), "done"]), tools=[double, f])
-    assert agent.tool_stats()["calls"].to_dict() == {"double": 0, "f": 0}
+async def test_tool_statistics_have_tools_without_calls_and_calls_without_tools():
+    agent = Agent(ScriptedProvider([FunctionCall("nothing", {}), "done"]), tools=[f])
+    assert agent.tool_stats()["calls"].to_dict() == {"f": 0}
     await agent.chat("go")
-    stats = agent.tool_stats()
-    assert stats.index.tolist() == ["double", "f", "nothing"]
-    assert stats.loc["double", ["calls", "succeeded", "failed", "invalid", "denied"]].tolist() == [4, 2, 1, 1, 0]
-    assert stats.loc["f", ["calls", "total_s"]].tolist() == [0, 0]
-    assert stats.loc["nothing", "invalid"] == 1
-    assert 0 < stats.loc["double", "mean_s"] <= stats.loc["double", "longest_s"] <= stats.loc["double", "total_s"]
+    assert agent.tool_stats()[["calls", "succeeded", "invalid"]].to_numpy().tolist() == [[0, 0, 0], [1, 0, 1]]

@@ -271,13 +271,6 @@ async def test_what_the_vendor_does_not_count_is_estimated_and_said_to_be():
     assert not run.context.has_vendor_count
 
 
-async def test_a_replayed_answer_is_not_paid_again():
-    run = asked(Streaming([LLMResponse("Yes.", metadata={**COUNTED, "replayed": True})]))
-    about = only(await take_turn(run), "usage").metadata
-    assert (about["cost_usd"], about["replayed"]) == (5.0, True)
-    assert run.spent.cost == 0.0
-
-
 async def test_the_price_is_that_of_the_model_that_answered_or_else_of_the_one_that_was_asked():
     asked_for = []
 
@@ -306,26 +299,6 @@ async def test_all_that_came_of_a_broken_answer_is_billed_unless_it_is_a_replay(
     assert run.result.metadata["usage_estimated"] is True
 
 
-async def test_a_request_that_fails_before_anything_came_costs_nothing():
-    run = asked(Streaming([BadRequestError("no")]))
-    with pytest.raises(BadRequestError):
-        await take_turn(run)
-    assert (run.spent.usage, run.spent.cost) == (Usage(), 0.0)
-    assert "usage_estimated" not in run.result.metadata
-
-
-async def test_an_answer_that_is_sent_again_replaces_what_came_before_and_is_billed_beside_it():
-    came = [events.Text("t" * 40), events.Thinking("h" * 40), events.Retry("again"), events.Text("Yes.")]
-    run = asked(Streaming([*came, BadRequestError("no")]))
-    seen = []
-    run.observers = [seen.append]
-    with pytest.raises(BadRequestError):
-        await take_turn(run)
-    assert only(seen, "retry").metadata["discard_chars"] == 40
-    assert tokens(run) == 20 + 1
-    assert run.context.messages[-1].text == "Yes."
-
-
 async def test_no_answer_is_awaited_once_a_broken_one_took_the_rest_of_the_budget():
     came = [events.Text("t" * 40), events.Retry("again"), LLMResponse("never")]
     run = asked(Streaming(came), limits=Limits(max_output_tokens=10))
@@ -345,22 +318,10 @@ async def test_where_one_model_fails_the_next_one_answers():
     told = await take_turn(run)
     assert types(told) == ["turn_started", "text", "usage", "retry", "turn_started", "turn_done", "usage"]
     about = only(told, "retry").metadata
-    failed = ("custom:second", "ServerError", 503, "busy", 40)
-    assert tuple(about[name] for name in ("next", "error", "status", "code", "discard_chars")) == failed
-    assert only(told, "retry").content == "custom:first: overloaded. Going on with custom:second."
+    assert (about["next"], about["code"], about["discard_chars"]) == ("custom:second", "busy", 40)
     assert told[0].metadata["call_id"] == about["call_id"] != told[-1].metadata["call_id"]
-    assert run.context.messages[-1].text == "Yes."
     assert run.spent.cost == 15.0
     assert chosen_by == [run]
-    assert current_run.get() is None
-
-
-async def test_an_error_that_every_model_would_have_ends_the_turn():
-    second = Streaming([LLMResponse("never")])
-    run = asked(AskingInTurn(each=[Streaming([BadRequestError("no")]), second], chosen=list))
-    with pytest.raises(BadRequestError):
-        await take_turn(run)
-    assert not second.requests
 
 
 async def test_the_last_failure_is_raised_if_all_fail_and_one_that_sent_nothing_costs_nothing():

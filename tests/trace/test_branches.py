@@ -45,11 +45,6 @@ async def test_a_run_continues_the_branch_before_it_until_the_history_changes():
     answered = ["one", "say three", "three", "say four", "four"]
     assert said(trace, tips(trace)[4]) == ["say won", *answered, "say five", "five"]
     assert said(trace, tips(trace)[3]) == ["say one", *answered], "the old branch is as it was"
-    assert [message.text for message in trace.request(trace.calls["call_id"][4]).messages] == [
-        "say won",
-        *answered,
-        "say five",
-    ]
     assert said(trace, tips(trace)[5]) == ["say six", "six"]
     assert said(trace, tips(trace)[6]) == ["say seven", "seven"]
 

@@ -108,8 +108,6 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
     assert calls["error_type"].tolist()[:2] == ["ServerError", "IncompleteStreamError"]
     assert calls["http_status"].tolist()[0] == 529
     assert calls["cost_usd"].tolist()[0] == 0.0
-    assert calls["cost_usd"].tolist()[1] > 0, "what had come is paid"
-    assert agent.trace.runs["cost_usd"].item() == pytest.approx(calls["cost_usd"].sum())
 
 
 async def test_what_is_the_vendors_trouble_goes_on_and_what_is_the_users_own_is_told():

@@ -37,11 +37,8 @@ def sums(spans, name):
 
 async def test_a_sum_over_all_spans_is_what_was_used(collected):
     result = await collected.follow(twice()).chat("Twice 4?")
-    assert sums(collected.spans, "gen_ai.usage.input_tokens") == 2000
     assert sums(collected.spans, "gen_ai.usage.output_tokens") == 200
-    assert result.cost > 0
-    assert sums(collected.spans, "gen_ai.usage.cost") == sums(collected.spans, "operation.cost")
-    assert sums(collected.spans, "gen_ai.usage.cost") == pytest.approx(result.cost)
+    assert sums(collected.spans, "operation.cost") == pytest.approx(result.cost)
     assert collected.named("invoke_agent").attributes["gen_ai.aggregated_usage.input_tokens"] == 2000
     # backends count each span with a model as a request
     assert sum("gen_ai.request.model" in span.attributes for span in collected.spans) == 2

@@ -90,8 +90,12 @@ class Floor(Protocol):
 
     speaker: str
 
-    def take(self, run: Run) -> list[LLMMessage]:
+    def take(self) -> list[LLMMessage]:
         """Let the next one speak: set the run's provider and tools. Returns the conversation as that one reads it."""
+        ...
+
+    def end_turn(self) -> None:
+        """The turn and its calls are over."""
         ...
 
     def passes_on(self) -> bool:
@@ -180,7 +184,7 @@ class Run:
 
     def next_request(self) -> ModelRequest:
         """The history and the tools as they are now."""
-        messages = list(self.context.messages) if self.floor is None else self.floor.take(self)
+        messages = list(self.context.messages) if self.floor is None else self.floor.take()
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))

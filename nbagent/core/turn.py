@@ -104,6 +104,8 @@ class Turn:
             )
 
         self._add_results(results)
+        if self.run.floor is not None:
+            self.run.floor.end_turn()
 
     def _add_results(self, results: list[LLMMessage]) -> None:
         """Put the results behind their calls: a tool, or another cell, may have added a message meanwhile.

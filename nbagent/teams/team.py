@@ -193,9 +193,13 @@ class Floor:
         self.following = name
         self._run.spent.count_for(*self.seats[name].budgets)
 
-    def take(self, run: Run) -> list[LLMMessage]:
+    def end_turn(self) -> None:
+        """What follows the calls of this turn is spent from the budget of who speaks next."""
+        self.call_on(self.following)
+
+    def take(self) -> list[LLMMessage]:
         """Let the next one speak. Returns the conversation as that one reads it."""
-        self.speaker = self.following
+        self.speaker, run = self.following, self._run
         seat = self.seats[self.speaker]
         run.provider, run.tools, run.reminder = seat.provider, seat.tools, seat.reminder
         said = (each for each in run.context.messages if each.role != "system")
@@ -215,7 +219,7 @@ class Floor:
         async def hand_over(to: str, message: str = "") -> str:
             if self.following != self.speaker:
                 raise ToolError(f"{self.following} speaks next already: hand over to one only", tool=HAND_OVER)
-            self.call_on(to)
+            self.following = to
             return f"{to} speaks now. {message}".rstrip()
 
         purposes = "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in to.items())

@@ -254,8 +254,11 @@ class Floor:
     def __init__(self):
         self.speaker, self.turns = "ada", 0
 
-    def take(self, run):
-        return list(run.context.messages)
+    def take(self):
+        return [LLMMessage("user", "Go on.")]
+
+    def end_turn(self):
+        self.ended = self.speaker
 
     def passes_on(self):
         self.speaker, self.turns = "bob", self.turns + 1
@@ -265,8 +268,10 @@ class Floor:
 @pytest.mark.parametrize(("reason", "names"), [("stop", ["ada", "bob"]), ("length", ["ada"])])
 async def test_after_a_whole_answer_another_agent_may_speak(reason, names):
     run = new_run(LLMResponse("I think so.", None, reason), "So do I.", floor=Floor())
-    await ask(run)
+    told = await ask(run)
+    assert [event.metadata["speaker"] for event in told if event.type == "turn_started"] == names
     assert [message.name for message in run.context.messages[1:]] == names
+    assert run.floor.ended == names[-1]
     assert (run.result.status == "ok") == (reason == "stop")
 
 

@@ -234,18 +234,6 @@ async def test_the_calls_of_the_vendors_own_tools_are_completed():
     assert "tool_call_id" not in only(told, "http").metadata
 
 
-async def test_where_several_agents_speak_answers_name_who_said_them():
-    class Floor:
-        speaker = "ada"
-
-        def take(self, run):
-            return list(run.context.messages)
-
-    run = asked("Yes.", floor=Floor())
-    assert only(await take_turn(run), "turn_started").metadata["speaker"] == "ada"
-    assert run.context.messages[-1].name == "ada"
-
-
 # -- tokens and money -------------------------------------------------------------------------------------------------
 
 

@@ -87,12 +87,14 @@ async def test_all_speak_in_turn_and_read_each_other():
 
 
 async def test_a_member_spends_from_its_own_budget_and_from_that_of_the_team():
-    own, shared = Budget(max_cost=10.0), Budget()
-    desk = Agent(ScriptedProvider([over("billing")], price={"input": 0, "output": 1e6}))
+    own, desks, shared = Budget(max_cost=10.0), Budget(), Budget()
+    helper = Agent(ScriptedProvider(["one two three"], price={"input": 0, "output": 1e6})).as_tool("ask", "Facts.")
+    calls = [over("billing"), FunctionCall("ask", {"question": "?"}, "a1")]
+    desk = Agent(ScriptedProvider([calls], price={"input": 0, "output": 1e6}), tools=[helper], budget=desks)
     billing = Agent(ScriptedProvider(["one two"], price={"input": 0, "output": 1}), budget=own)
     result = await Team({"desk": desk, "billing": billing}, budget=shared).chat("I paid twice.")
-    assert shared.spent > 1000 * own.spent > 0, "each has the price of its model"
-    assert shared.spent == pytest.approx(result.cost)
+    assert shared.spent > 1000 * own.spent > 0, "each has the price of its model, and calls are paid by who made them"
+    assert shared.spent == pytest.approx(result.cost) == desks.spent + own.spent
 
 
 async def test_a_member_whose_budget_is_spent_speaks_no_more():

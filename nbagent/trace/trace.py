@@ -356,7 +356,7 @@ class Trace(TraceTables):
                 raise invalid("path", path.name, "a name that ends with .jsonl", "Other formats can't be appended to.")
             self.recorder.add_environment(environment.environment)
             try:
-                self.recorder.append_to(Journal(path))
+                self.recorder.append_to(Journal(path.absolute()))
             except OSError as error:
                 raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 

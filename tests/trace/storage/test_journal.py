@@ -31,10 +31,12 @@ def tear(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b'{"table": "ru')
 
 
-async def test_the_file_equals_the_trace_after_each_run_and_only_grows(tmp_path):
+async def test_the_file_equals_the_trace_after_each_run_and_only_grows(tmp_path, monkeypatch):
     path, before = tmp_path / "t.jsonl", b""
     asked = agent()
-    asked.trace.stream_to(path)
+    monkeypatch.chdir(tmp_path)
+    asked.trace.stream_to("t.jsonl")
+    monkeypatch.chdir("/")
     async for _ in asked.chat_stream("Twice 4?"):
         now = path.read_bytes()
         assert now.startswith(before)

@@ -97,11 +97,19 @@ def _ended_by(error: Exception, run: Run) -> Event:
 async def _accepts(run: Run, answer: LLMResponse) -> bool:
     """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole.
 
-    One that the vendor paused goes on in the next turn. In a team another agent may speak next.
+    One that the vendor paused goes on in the next turn, and after an empty one the model is asked once more. In a team
+    another agent may speak next.
     """
     if answer.finish_reason == "pause":
         return False
     status, reason = answer_status(answer)
+    if status == "empty" and not run.asked_again and run.spent.reached_limit() is None:
+        run.asked_again = True
+        messages = run.context.messages
+        if messages and messages[-1].role == "assistant" and not messages[-1].text.strip():
+            del messages[-1]  # some providers refuse it
+        run.pending_events.append(run.emit(events.Retry(f"{reason} Asking once more.", metadata={"discard_chars": 0})))
+        return False
     if status != "ok":
         run.result.status, run.result.status_reason = status, reason
     if not await _passes_checks(run, status):

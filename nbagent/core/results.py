@@ -15,7 +15,7 @@ from nbagent.core.messages import Content, FunctionCall, LLMResponse, Usage, sho
 from nbagent.text import shortened
 
 #: How a run ended.
-Status = Literal["ok", "blocked", "truncated", "limit", "denied", "interrupted", "error"]
+Status = Literal["ok", "empty", "blocked", "truncated", "limit", "denied", "interrupted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,9 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     """
     metadata, reason = response.metadata or {}, response.finish_reason
     details = metadata.get("stop_details")
-    words = [metadata.get("finish_reason_raw") if reason in _NOT_WHOLE else None]
+    content = response.message_content
+    is_empty = not response.function_calls and not (content.strip() if isinstance(content, str) else content)
+    words = [metadata.get("finish_reason_raw") if reason in _NOT_WHOLE or is_empty else None]
     words += details.values() if isinstance(details, dict) else [details]
     told = ": ".join(shortened(word, 200) for word in dict.fromkeys(words) if word and isinstance(word, str))
     told = f" ({told})" if told else ""
@@ -72,6 +74,8 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
         return "blocked", f"The model refused to answer{told}."
     if reason == "length":
         return "truncated", f"The answer is cut off{told}: raise max_tokens, or ask for less."
+    if is_empty:
+        return "empty", f"The model answered nothing{told}."
     return "ok", None
 
 
@@ -96,9 +100,9 @@ class AgentResult(Mapping[str, Any]):
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
     - `iterations`: how many requests were sent to the model
-    - `status`: "ok"; "blocked" by a filter or a guard, or refused by the model; "truncated" at the limit of output
-      tokens; "limit"; "denied"; "interrupted"; or "error". `status_reason` is a sentence with the vendor's own words;
-      `limit_reason` names the limit.
+    - `status`: "ok"; "empty", also when asked once more; "blocked" by a filter or a guard, or refused by the model;
+      "truncated" at the limit of output tokens; "limit"; "denied"; "interrupted"; or "error". `status_reason` is a
+      sentence with the provider's own words; `limit_reason` names the limit.
     - `finish_reason`: why the model's last answer ended, in the same words for all vendors: "stop", "tool_calls" (where
       the vendor has a word for it), "length", "content_filter", "refusal", "pause" (it would go on); None if the vendor
       said something else

@@ -161,6 +161,8 @@ class Run:
     closing_messages: list[LLMMessage] = field(default_factory=list)
     #: How often the model had to correct its answer.
     corrections: int = 0
+    #: Whether the model answered nothing, and was asked once more.
+    asked_again: bool = False
     #: Events that the observers have received, and that the reader receives before the next one.
     pending_events: list[Event] = field(default_factory=list)
 

@@ -37,13 +37,19 @@ def test_cells_and_panels_are_one_conversation(kernel):
     other.until(lambda: "second" not in other.text)
 
 
-def test_an_answer_that_is_not_whole_says_so_in_cell_and_panel(kernel):
-    turn = "LLMResponse('On', None, 'length', {'finish_reason_raw': 'max_tokens'})"
-    script(kernel, turn, turn)
-    assert "is cut off (max_tokens)" in kernel.ok("%%agent\nfirst").text
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        (["LLMResponse('On', None, 'length', {'finish_reason_raw': 'max_tokens'})"], "is cut off (max_tokens)"),
+        (["LLMResponse('', None, None, {'finish_reason_raw': 'OTHER'})"] * 2, "answered nothing (OTHER)."),
+    ],
+)
+def test_an_answer_that_is_not_whole_says_so_in_cell_and_panel(kernel, turns, said):
+    script(kernel, *turns, *turns)
+    assert said in kernel.ok("%%agent\nfirst").text
     panel = Panel(kernel)
     panel.ask("second")
-    panel.until(lambda: panel.text.count("is cut off (max_tokens)") == 2)
+    panel.until(lambda: re.search(f"first.*{re.escape(said)}.*second.*{re.escape(said)}", panel.text, re.DOTALL))
 
 
 def test_stop_denies_the_call_that_waits_for_approval(kernel):

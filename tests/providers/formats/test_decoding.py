@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from support.called import called
 from support.decoding import decode
-from support.loopback import Answer, said, sse
+from support.loopback import Answer, claude_said, gemini_said, said, sse
 from support.streams import FORMATS, STREAMS, codec_of, expected, outcome, path_of
 
 from nbagent import Agent
@@ -98,6 +99,52 @@ def test_tags_in_the_text_of_a_model_with_a_field_for_thinking_are_text():
     text = "<think>Hm.</think>Yes."
     response = CHAT.decode_body(chat_body(reasoning_content="They want an example.", content=text))
     assert (response.content, response.metadata["thinking"]) == (text, "They want an example.")
+
+
+def gemini_empty(word):
+    return sse({"candidates": [{"content": {"role": "model"}, "finishReason": word}]}, done=False)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "empty", "word", "good"),
+    [
+        *(
+            ("gemini", gemini_empty(word), word, gemini_said("Good."))
+            for word in ("UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "OTHER")
+        ),
+        ("open_source", sse(said("", "abort")), "abort", sse(said("Good."))),
+        ("claude", claude_said(""), "end_turn", claude_said("Good.")),
+    ],
+)
+async def test_an_empty_answer_is_asked_for_once_more_and_then_has_a_status(
+    loopback, connect, vendor, empty, word, good
+):
+    agent = Agent(connect(vendor))
+    loopback.answers = [Answer(empty), Answer(good)]
+    result = await agent.chat("hi")
+    assert (result.status, result.content, len(loopback.requests)) == ("ok", "Good.", 2)
+    assert loopback.requests[0].body == loopback.requests[1].body
+    loopback.answers = [Answer(empty)]
+    result = await agent.chat("and now?")
+    assert (result.status, len(loopback.requests)) == ("empty", 4)
+    assert str(result) == result.status_reason == f"The model answered nothing ({word})."
+    assert agent.trace.runs["status"].tolist() == ["ok", "empty"]
+    retries = agent.trace.events.query("type == 'retry'")["content"]
+    assert retries.tolist() == [f"{result.status_reason} Asking once more."] * 2
+
+
+async def test_an_empty_answer_after_a_result_of_a_tool_is_asked_for_once_more(loopback, connect):
+    calls = sse(called("{}", "now"), said("", "tool_calls"))
+    loopback.answers = [Answer(calls), Answer(sse(said(" \n"))), Answer(sse(said("Noon.")))]
+
+    def now() -> str:
+        """The time."""
+        return "12:00"
+
+    agent = Agent(connect(), tools=[now])
+    result = await agent.chat("hi")
+    assert (result.status, result.content, result.iterations) == ("ok", "Noon.", 3)
+    assert [message.role for message in agent.conversation_history] == ["user", "assistant", "tool", "assistant"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What a map may cost is known before it begins: it asks or refuses, stops within one wave, and goes on with more."""
 
 import asyncio
-import sys
 
 import pandas as pd
 import pytest
@@ -72,22 +71,3 @@ async def test_a_spent_budget_stops_within_one_wave_and_goes_on_with_more():
     second = await agent.map(questions(), budget=budget, concurrency=CONCURRENCY)
     assert set(second["status"]) == {"ok"}
     assert len(agent.provider.requests) == ROWS, "each row was asked once"
-
-
-ASKS = """
-import pandas as pd
-from nbagent import Agent, ScriptedProvider
-agent = Agent(ScriptedProvider(lambda *_: "fine", price={"input": 0, "output": 1e6}))
-print(agent.map_sync(pd.Series(["a", "b"]), budget=5, progress=False)["status"].tolist())
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a terminal of Unix")
-def test_a_terminal_is_asked():
-    pexpect = pytest.importorskip("pexpect")
-    child = pexpect.spawn(sys.executable, ["-c", ASKS], dimensions=(24, 400), timeout=300, encoding="utf-8")
-    child.expect_exact("2 rows may cost about $400.00")
-    child.expect_exact("Begin? [y/N] ")
-    child.sendline("y")
-    child.expect_exact("['ok', 'ok']")
-    child.expect(pexpect.EOF)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 
 import pytest
 
@@ -21,11 +22,8 @@ def test_a_result_is_a_mapping():
 
 def test_an_event_is_a_mapping():
     event = Text("Yes.", metadata={"step": 1})
-    match event:
-        case {"type": "text", "metadata": {"step": step}}:
-            assert step == 1
+    assert isinstance(event, Mapping)
     assert ("metadata" in event, "contents" in event, len(event)) == (True, False, 5)
-    assert list(event) == list(event.keys())
     assert {**event} == dict(event.items()) == dict(zip(event, event.values(), strict=True)) == event.to_dict()
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from nbagent import Agent, ContextManager, LLMMessage, ScriptedProvider
 from nbagent.core.answer_json import json_in
-from nbagent.errors import ConfigurationError, ExtractionError
+from nbagent.errors import ConfigurationError
 
 
 class Person(BaseModel):
@@ -47,22 +47,6 @@ async def test_a_list_that_was_not_wrapped_and_an_empty_one():
     nobody = await scripted([]).extract("Nobody came.", list[Person])
     assert nobody == []
     assert list(nobody.to_frame().columns) == ["name", "age", "role"]
-
-
-async def test_what_is_wrong_goes_back_to_the_model():
-    agent = scripted({"name": "Ada", "age": "old"}, ADA)
-    assert (await agent.extract("Ada is old.", Person)).age == 36
-    asked = agent.provider.requests[1][0]
-    assert [message.role for message in asked] == ["system", "user", "assistant", "user"]
-    assert 'age: Input should be a valid integer, unable to parse string as an integer (got "old")' in asked[-1].text
-
-
-async def test_a_model_that_never_gets_it_right_is_an_error():
-    agent = scripted("no idea", "none", "really")
-    with pytest.raises(ExtractionError, match="Expected Person .* no complete JSON value") as caught:
-        await agent.extract("Ada is old.", Person)
-    assert caught.value.answer == "really"
-    assert len(agent.provider.requests) == 3
 
 
 async def test_the_conversation_is_left_alone_and_the_trace_knows():

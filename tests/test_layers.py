@@ -21,7 +21,7 @@ BELOW = {
     "agent_summary": {"ground", "core", "providers", "trace"},
     "agent_parcel": {"ground", "core", "functions", "trace"},
     "agent_run": {"ground", "core", "providers"},
-    "batch": {"ground", "core", "providers", "trace", "extract", "pricing"},
+    "batch": {"ground", "core", "functions", "providers", "trace", "extract", "pricing"},
     "side_tasks": {"ground", "core", "providers", "extract", "batch"},
     "agent": {*BELOW_AGENT, "agent_parcel", "agent_run", "agent_summary", "plan", "side_tasks"},
     "comparison": {*BELOW_AGENT, "agent"},

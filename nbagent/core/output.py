@@ -82,14 +82,6 @@ class Output:
         except ValidationError as error:
             raise ValueError(_problems(error)) from None
 
-    def to_json(self, value: Any) -> str:
-        """A value of the type as JSON text."""
-        return self.adapter.dump_json(value).decode()
-
-    def from_json(self, text: str) -> Any:
-        """The inverse of `to_json`."""
-        return self.adapter.validate_json(text)
-
 
 def output_of(shape: Any) -> Output:
     """How to ask for a value of this type: a pydantic model, `list[Model]`, or another type that pydantic supports.

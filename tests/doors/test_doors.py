@@ -33,7 +33,7 @@ IN_KERNEL = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import nbagent.notebook.display.approval, nbagent.notebook.serving
-nbagent.notebook.display.approval.SHOWN_WITHIN_S = nbagent.notebook.serving.SHOWN_WITHIN_S = {TIMEOUT}
+nbagent.notebook.display.approval.SHOWN_SOON_S = nbagent.notebook.serving.SHOWN_WITHIN_S = {TIMEOUT}
 from doors import cases
 from nbagent.core.content.images import Image
 dot = Image.from_part(cases.PICTURE)

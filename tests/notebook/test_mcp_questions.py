@@ -18,7 +18,7 @@ def kernel(shared):
         import sys
         from nbagent import MCPServer
         import nbagent.notebook.display.approval
-        nbagent.notebook.display.approval.SHOWN_WITHIN_S = {TIMEOUT}
+        nbagent.notebook.display.approval.SHOWN_SOON_S = {TIMEOUT}
         agent = Agent(ScriptedProvider([FunctionCall('play_order', {{}}), 'done'] * 3), tools=[])
         agent.use(MCPServer(sys.executable, {PLAYGROUND!r}, name='play'));
         """)

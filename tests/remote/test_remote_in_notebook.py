@@ -33,7 +33,7 @@ def kernel(tmp_path_factory):
     registry.register("remove", "", remove, approve=True)
     with served(Agent(ScriptedProvider(answer), registry)) as server, Kernel(tmp_path_factory.mktemp("k")) as kernel:
         kernel.ok(f"agent = nbagent.connect({server.url!r}, {TOKEN!r})")
-        kernel.ok(f"import nbagent.notebook.display.approval as asking\nasking.SHOWN_WITHIN_S = {TIMEOUT}")
+        kernel.ok(f"import nbagent.notebook.display.approval as asking\nasking.SHOWN_SOON_S = {TIMEOUT}")
         yield kernel
 
 

@@ -67,11 +67,7 @@ def playwright() -> Playwright:
     return started
 
 
-#: The extension, with more time for the approval buttons to appear.
-LOAD = f"""%load_ext nbagent
-import nbagent.notebook.display.approval
-nbagent.notebook.display.approval.SHOWN_WITHIN_S = {PATIENCE_S}
-"""
+LOAD = "%load_ext nbagent\n"
 #: The beginning of a notebook: the extension, what most cells need, and a tool.
 BEGIN = f'''{LOAD}
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool

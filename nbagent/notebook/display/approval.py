@@ -1,13 +1,15 @@
 """Asks the person at the notebook before a tool runs: with buttons in the cell or the panel, or with a typed question.
 
-Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. Both are known once the
-front end reports, before any click, that it shows the buttons. If no report comes, the question is typed.
+Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. The front end reports,
+before any click, that it shows the buttons. If no report comes, the question is typed. It can't be both: once it has
+asked for text, JupyterLab runs no other cell before it gets some.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +21,7 @@ from typing import Any
 from IPython.display import display
 
 from nbagent.core.background import call_on_main
+from nbagent.core.cells import cell_id_of, running_shell
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text, folded
@@ -35,10 +38,12 @@ from nbagent.notebook.display.tool_call import LANGUAGES
 
 #: The style of the form; the panel uses the same colours.
 APPROVAL_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("approval.css"))
-#: Seconds that the front end has to report that it shows the buttons.
-SHOWN_WITHIN_S = 2.0
-#: The same for a front end that has shown buttons before: it is slow, but it has them.
-SHOWN_AGAIN_WITHIN_S = 30.0
+#: Seconds that a notebook's page has to report that it shows the buttons: on Binder it first loads their scripts.
+SHOWN_WITHIN_S = 30.0
+#: The same where they are unlikely: in a console, and on a page that failed to show the last ones.
+SHOWN_SOON_S = 2.0
+#: What a front end says that shows no widgets.
+_NO_BUTTONS = "Waiting for buttons. If this page can't show them, you can type your answer in {:.0f} s."
 
 #: Lines of the arguments that are shown at once, and characters of one line. The rest has to be seen before the call is
 #: approved.
@@ -76,8 +81,7 @@ class NotebookApprover:
 
     def __init__(self, is_watched: Callable[[], bool]) -> None:
         self._is_watched = is_watched
-        self._has_buttons = True  # until a front end fails to show them
-        self._were_shown = False
+        self._were_missed = False  # whether no front end has shown the last buttons
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         """Ask about one call. If the cell is interrupted during the question, the tool does not run."""
@@ -90,10 +94,12 @@ class NotebookApprover:
             )
             raise ToolDeniedError(text, tool=call.name)
         with while_asking.get()(call) as show_edited:
-            if self._has_buttons and threading.current_thread() is threading.main_thread():  # clicks can be served
-                patience = SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S
-                answer = await ApprovalForm(call, where).ask(patience)
-                self._were_shown = self._has_buttons = answer is not None
+            if _takes_clicks():
+                form = ApprovalForm(call, where)
+                try:
+                    answer = await form.ask(self._patience())
+                finally:
+                    self._were_missed = form.was_missed
                 if isinstance(answer, dict) and not isinstance(call, Question):
                     show_edited(answer)
                 if answer is not None:
@@ -109,6 +115,21 @@ class NotebookApprover:
                 raise denied(call, typed)
             return typed.lower().startswith("y")
 
+    def _patience(self) -> float:
+        """Seconds to wait for the buttons. A script of ours that ran in the page shows that the page has widgets."""
+        from nbagent.notebook.display.answer_buttons import answer_buttons  # loads widgets
+
+        is_page = cell_id_of(running_shell()) is not None
+        is_likely = not self._were_missed or answer_buttons().can_change_cells
+        return SHOWN_WITHIN_S if is_page and is_likely else SHOWN_SOON_S
+
+
+def _takes_clicks() -> bool:
+    """Whether clicks arrive while this code waits: ipykernel before version 7 keeps them until the cell ends."""
+    has_kernel = getattr(running_shell(), "kernel", None) is not None
+    version = getattr(sys.modules.get("ipykernel"), "version_info", (7,))
+    return has_kernel and version[0] >= 7 and threading.current_thread() is threading.main_thread()
+
 
 class ApprovalForm:
     """A question about one call, with buttons: `box` is the widget. The user can edit the arguments first, allow later
@@ -123,6 +144,8 @@ class ApprovalForm:
         self._call, self._where = call, where
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
+        #: Whether no front end has shown the form in time.
+        self.was_missed = False
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._text = arguments_text(call.arguments)
         asks = isinstance(call, Question)  # then all that is asked for is in the text box
@@ -188,7 +211,8 @@ class ApprovalForm:
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
         in_call = current_output.set(None)  # the form is not what the tool displays
-        handle = display(self.box, display_id=True)
+        bundle = {**self.box._repr_mimebundle_(), "text/plain": _NO_BUTTONS.format(shown_within)}
+        handle = display(bundle, raw=True, display_id=True)
         answer: Answer | None = None
         outcome, arguments = "not answered", self._call.arguments
         try:
@@ -205,7 +229,7 @@ class ApprovalForm:
             else:
                 outcome = "approved" if answer else "denied"
         except TimeoutError:
-            outcome = ""
+            outcome, self.was_missed = "", True
         except ToolDeniedError:
             outcome = "denied"
             raise

@@ -30,7 +30,6 @@ async def test_without_buttons_the_answers_are_typed(monkeypatch, typed, answer)
 
     monkeypatch.setattr("builtins.input", type_next)
     approver = NotebookApprover(lambda: True)
-    approver._has_buttons = False
     assert await approver(question(), None) == answer
     assert prompts[0].startswith("shop asks: Which size?\n")
     assert len(prompts) == len(typed)

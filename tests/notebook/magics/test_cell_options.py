@@ -33,7 +33,7 @@ ANSWERS = {
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     with Kernel(tmp_path_factory.mktemp("kernel"), env={"ANTHROPIC_API_KEY": "sk-never-sent"}) as kernel:
-        kernel.ok(PROVIDERS + TOOLS + "from nbagent.notebook.display import approval\napproval.SHOWN_WITHIN_S = 0.05")
+        kernel.ok(PROVIDERS + TOOLS + "from nbagent.notebook.display import approval\napproval.SHOWN_SOON_S = 0.05")
         yield kernel
 
 

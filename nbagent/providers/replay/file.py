@@ -153,6 +153,8 @@ class RecordingFile:
 
     def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda data: data) -> None:
         self.path, self._redact = path, redact
+        #: Also after the working folder has changed.
+        self._place = path.absolute()
         self.fingerprints = Fingerprints()
         self.exchanges: list[RecordedExchange] = []
         #: Whether the next line that is written replaces what the file holds.
@@ -171,10 +173,10 @@ class RecordingFile:
         Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
         """
         name = repr(str(self.path))
-        if self.path.exists() and not self.path.is_file():
+        if self._place.exists() and not self._place.is_file():
             raise ConfigurationError(f"can't read the recording {name}: it is not a file")
         try:
-            lines = self.path.read_bytes().splitlines(keepends=True)
+            lines = self._place.read_bytes().splitlines(keepends=True)
         except OSError as error:
             raise ConfigurationError(f"can't read the recording {name}: {error.strerror or error}") from None
         requests: dict[str, Fingerprint] = {}
@@ -220,7 +222,7 @@ class RecordingFile:
     def _flush(self) -> None:
         if not self.pending:
             return
-        with self.path.open("a+b", buffering=0) as file, locked(file):
+        with self._place.open("a+b", buffering=0) as file, locked(file):
             if self.begins_anew:
                 file.truncate(0)
                 self.begins_anew = False

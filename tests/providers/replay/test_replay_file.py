@@ -108,3 +108,15 @@ def test_a_killed_recording_has_every_complete_exchange(path, kills):
         assert len(found) >= done
         assert [each.request.messages[0]["content"] for each in found] == [str(n) for n in range(len(found))]
         assert all(each.response["content"] == "x" * 20_000 for each in found)
+
+
+async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with nbagent.record("data/run.jsonl"):
+        await Agent(ScriptedProvider(["precious"])).chat("?")
+    with nbagent.record("run.jsonl"):
+        monkeypatch.chdir(tmp_path / "data")
+        await Agent(ScriptedProvider(["one"])).chat("1")
+    assert "precious" in (tmp_path / "data/run.jsonl").read_text("utf-8")
+    assert "one" in (tmp_path / "run.jsonl").read_text("utf-8")

@@ -42,6 +42,10 @@ _ANSWER_PIECES = ("text", "thinking", "tool_call_delta")
 _ERROR_ATTRIBUTES = ("vendor", "model", "status", "code", "request_id", "retry_after")
 
 
+#: The types that an answer's metadata have in a recording. A user's own provider may return others.
+_OF_TYPE: dict[str, Any] = {"usage": Usage, "thinking": str, "model": str | int | float | None, "parts": list}
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
     """One exchange with a model: the request, the pieces of the answer with their times, and the answer or error."""
@@ -94,9 +98,10 @@ def event_from_json(data: dict[str, Any]) -> Event:
 
 
 def response_to_json(response: LLMResponse) -> dict[str, Any]:
-    """An answer as JSON data. Metadata and a raw response that JSON can't hold are left out."""
-    metadata = {key: value for key, value in (response.metadata or {}).items() if key == "usage" or _is_json(value)}
-    if isinstance(usage := metadata.get("usage"), Usage):
+    """An answer as JSON data. Metadata and a raw response that JSON can't hold, or of another type, are left out."""
+    metadata = {key: value for key, value in (response.metadata or {}).items() if _is_json(value)}
+    metadata = {key: value for key, value in metadata.items() if isinstance(value, _OF_TYPE.get(key, object))}
+    if isinstance(usage := (response.metadata or {}).get("usage"), Usage):
         metadata["usage"] = usage.to_dict()
     return {
         "content": response.content,

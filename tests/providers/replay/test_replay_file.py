@@ -5,7 +5,7 @@ from support.killed import killed
 from support.loopback import Answer, said, sse
 
 import nbagent
-from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
 from nbagent.errors import BadRequestError
 from nbagent.providers.replay.file import RecordingFile
 
@@ -89,7 +89,7 @@ async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
 
 KILLED = """
 import sys, nbagent
-from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent import Agent, ScriptedProvider
 agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000))
 with nbagent.record(sys.argv[1]):
     number = 0
@@ -120,3 +120,11 @@ async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
         await Agent(ScriptedProvider(["one"])).chat("1")
     assert "precious" in (tmp_path / "data/run.jsonl").read_text("utf-8")
     assert "one" in (tmp_path / "run.jsonl").read_text("utf-8")
+
+
+@pytest.mark.parametrize("metadata", [{"usage": {"prompt_tokens": 5}}, {"usage": None, "thinking": None, "parts": "x"}])
+async def test_what_another_provider_says_of_its_answer_breaks_no_recording(path, metadata):
+    with nbagent.record(path):
+        await Agent(ScriptedProvider([LLMResponse("hello", None, "stop", metadata)])).chat("hi")
+    with nbagent.replay(path):
+        assert str(await Agent(ScriptedProvider([])).chat("hi")) == "hello"

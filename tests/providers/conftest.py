@@ -39,8 +39,7 @@ def embedded_server():
 
     keeper = LocalProvider()
     path = (cached() or pull(progress=False)).resolve()
-    server = shared_server(ServerSettings(str(path), keeper.model_name, keeper.n_ctx, available_processors()))
-    server.users.add(keeper)
+    server = shared_server(ServerSettings(str(path), keeper.model_name, keeper.n_ctx, available_processors()), keeper)
     yield server
     end_unused(all_of_them=True)
 

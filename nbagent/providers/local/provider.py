@@ -111,13 +111,12 @@ class LocalProvider(OpenSourceProvider):
                 self._server = await _threads.run(self._load, cancelled)
             finally:
                 cancelled.set()
-        self._server.users.add(self)
         self.base_url = f"{self._server.address}/v1"
         self._secret = self._server.secret
 
     def _load(self, cancelled: threading.Event) -> LlamaServer:
         path = self._path or cached(cache_dir=self._cache_dir) or pull(cache_dir=self._cache_dir, cancelled=cancelled)
-        return shared_server(ServerSettings(str(path.resolve()), self.model_name, self.n_ctx, self.threads))
+        return shared_server(ServerSettings(str(path.resolve()), self.model_name, self.n_ctx, self.threads), self)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """See `LLMProvider.stream`. If the model is not loaded yet, an `Http` event says so first."""

@@ -124,8 +124,8 @@ _servers: dict[ServerSettings, LlamaServer] = {}
 _loading = threading.Lock()
 
 
-def shared_server(settings: ServerSettings) -> LlamaServer:
-    """The running process with these settings, else a new one. Blocks while the model loads."""
+def shared_server(settings: ServerSettings, user: Any) -> LlamaServer:
+    """The running process with these settings, else a new one, which now has this user. Blocks while it loads."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingDependencyError(
             "The embedded model needs xllamacpp: pip install 'nbagent[local]'. Wheels exist for Linux, macOS and "
@@ -137,7 +137,9 @@ def shared_server(settings: ServerSettings) -> LlamaServer:
             if server is not None:
                 server.end()
             end_unused()
-            server = _servers[settings] = LlamaServer(settings)
+            server = LlamaServer(settings)
+        server.users.add(user)  # before others can see it without users, and end it
+        _servers[settings] = server
         return server
 
 

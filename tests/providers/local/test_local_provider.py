@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from unittest.mock import Mock
+from weakref import WeakSet
 
 import httpx
 import pytest
@@ -16,6 +19,7 @@ from nbagent.core.events import Http, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.providers import create_provider
+from nbagent.providers.local import server
 from nbagent.providers.local.download import cached
 from nbagent.providers.local.gguf import chat_template
 from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider
@@ -215,3 +219,14 @@ async def test_unused_processes_are_ended(embedded_server):
     end_unused()
     assert process.returncode is not None
     assert embedded_server.alive
+
+
+def test_a_model_that_was_just_loaded_is_not_ended_before_it_is_asked(monkeypatch, tmp_path):
+    loaded = Mock(users=WeakSet())
+    monkeypatch.setattr(server, "LlamaServer", lambda settings: loaded)
+    monkeypatch.setattr(server, "_servers", {})
+    monkeypatch.setattr("nbagent.providers.local.provider.cached", lambda cache_dir: tmp_path)
+    provider = LocalProvider()
+    provider._load(threading.Event())
+    end_unused()
+    loaded.end.assert_not_called()

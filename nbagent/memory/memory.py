@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Iterable
@@ -33,6 +34,8 @@ log = logging.getLogger("nbagent")
 SEARCH = "search_memory"
 #: Seconds that a command may take: another process may be writing.
 _TIMEOUT_S = BUSY_S + 10
+#: The name under which a frame carries its number, and how many frames are remembered.
+_NUMBER, _REMEMBERED = "nbagent memory.frame", 16
 #: Characters of a note's beginning in the index, and of the shortest line there.
 _TITLE_CHARS, _SHORTEST_LINE = 80, len(f"- {ROOT}/a: ")
 
@@ -117,8 +120,9 @@ class Memory(Toolset):
         self._index_chars = index_tokens * CHARS_PER_TOKEN
         self._meaning = Meaning(embed) if embed else None
         self._file = NoteFile(self.path, "user" if scope == "user" else str(_project()))
-        #: The notes as `frame` showed them last.
-        self._shown: dict[str, Note] = {}
+        #: The notes that the latest frames showed, by the number that a frame carries.
+        self._shown: dict[int, dict[str, Note]] = {}
+        self._numbers = itertools.count(1)
         self.tools = FunctionRegistry()
         self.tools.adopt(self._definition())
         self.tools.adopt(FunctionDefinition(SEARCH, "", None, self._search_tool, source=f"memory:{scope}"))
@@ -211,16 +215,21 @@ class Memory(Toolset):
         """
         with self._file.reading() as notes:
             found = notes.all()
-        self._shown = {key_of(note.path): note for note in found}
-        return as_frame(found)
+        number = next(self._numbers)
+        self._shown[number] = {key_of(note.path): note for note in found}
+        self._shown.pop(number - _REMEMBERED, None)
+        frame = as_frame(found)
+        frame.attrs[_NUMBER] = number
+        return frame
 
     @frame.setter
     def frame(self, edited: pd.DataFrame) -> None:
         import pandas as pd
 
         check_type("frame", edited, pd.DataFrame, fix="Assign an edited copy of memory.frame.")
+        number = edited.attrs.get(_NUMBER, max(self._shown, default=0))  # a frame of the user's own is the latest
         with self._file.writing() as notes:
-            apply_edits(edited, self._shown, notes)
+            apply_edits(edited, self._shown.get(number, {}), notes)
 
     def __repr__(self) -> str:
         return f"Memory({str(self.path)!r}, scope={self.scope!r}, write={self.write!r})"

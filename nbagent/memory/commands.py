@@ -97,8 +97,10 @@ class Commands:
             raise ConfigurationError(f"There is {taken[0].path} already: choose another new_path.")
         for note in found:
             self._notes.remove(note)
-        old = len(checked_note_path(old_path))
-        return "\n".join(self._put(checked_note_path(new_path + note.path[old:]), note.text) for note in found)
+        # by levels: a path is found however its letters are written, so that its length may be another one
+        depth = checked_note_path(old_path).count("/") + 1
+        paths = ["/".join([new_path, *note.path.split("/")[depth:]]) for note in found]
+        return "\n".join(self._put(checked_note_path(path), note.text) for path, note in zip(paths, found, strict=True))
 
     def _put(self, path: str, text: str) -> str:
         note = self._notes.put(path, text, self._run_id)

@@ -248,10 +248,13 @@ def in_order(items: Iterable[Any]) -> list[Any]:
         return sorted(items, key=repr)
 
 
-def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
+def table_text(
+    value: Any, n_rows: int | None = None, columns: list[str] | None = None, total: int | None = None
+) -> str | None:
     """A data frame or a series, of pandas, polars or a similar library, as text; None for any other value.
 
     The text has the first `n_rows` rows; by default all of a short table and ten of a long one. `columns` selects some.
+    `total`: rows of the table that this is a part of.
     """
     if not _is_table(value):
         return None
@@ -265,6 +268,7 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
         body = shown.to_string(**limits)
     else:
         body = str(shown)
+    rows = rows if total is None else total
     head = f"{type(value).__name__}: {rows} rows"
     if is_frame:
         dtypes = [f"{name}: {dtype}" for name, dtype in zip(shown.columns, shown.dtypes, strict=False)]

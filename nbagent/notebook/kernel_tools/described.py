@@ -22,6 +22,8 @@ from nbagent.providers.http.named_secrets import is_secret
 #: Begins the last line of a table of which columns or rows are left out.
 HIDDEN_COLUMNS = "Not shown, since their names suggest secrets: "
 _SOURCE_CHARS = 6_000
+#: At most so many of the labels that are left out are named.
+_NAMED = 10
 
 
 def described(name: str, value: Any, rows: int | None = None, max_chars: int = MAX_CHARS) -> Content:
@@ -48,8 +50,9 @@ def described(name: str, value: Any, rows: int | None = None, max_chars: int = M
     if hasattr(type(value), "to_frame") and is_secret(str(getattr(value, "name", "")), ""):  # a column
         return HIDDEN
     shown, hidden = without_secret_labels(value)
-    content = without_secrets(format_result(shown), max_chars)
-    return f"{content}{_note(hidden)}" if hidden else content
+    if hidden:
+        return f"{without_secrets(table_text(shown, rows, total=len(value)) or '', max_chars)}{_note(hidden)}"
+    return without_secrets(format_result(value), max_chars)
 
 
 def frame_text(
@@ -59,13 +62,15 @@ def frame_text(
     columns = columns or None
     if hidden := secret_columns(frame):
         columns = [column for column in columns or frame.columns if column not in hidden]
+    total = frame.shape[0] if isinstance(frame.shape[0], int) else None
     frame, labels = without_secret_labels(frame)
-    text = table_text(frame, rows, columns) or str(format_result(frame.head(rows) if rows else frame))
+    text = table_text(frame, rows, columns, total) or str(format_result(frame.head(rows) if rows else frame))
     return f"{without_secrets(text, max_chars)}{_note([*hidden, *labels])}"
 
 
 def _note(hidden: list[Any]) -> str:
-    return f"\n{HIDDEN_COLUMNS}{', '.join(map(str, hidden))}" if hidden else ""
+    more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
+    return f"\n{HIDDEN_COLUMNS}{', '.join(map(str, hidden[:_NAMED]))}{more}" if hidden else ""
 
 
 def is_frame(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nbagent.core.messages import Content
@@ -10,8 +11,8 @@ from nbagent.providers.http.named_secrets import is_secret, masked
 
 #: Longer results are shortened before secrets are searched for.
 MAX_CHARS = 20_000
-#: So many rows are looked at; fewer are shown.
-_LABELS = 1_000
+#: At most so many rows are shown, and so many are looked at to find them.
+_SHOWN, _LOOKED_AT = 1_000, 100_000
 #: Stands for a secret.
 HIDDEN = "(hidden)"
 
@@ -38,15 +39,24 @@ def secret_columns(frame: Any) -> list[Any]:
 def without_secret_labels(table: Any) -> tuple[Any, list[Any]]:
     """A data frame or series of pandas without the levels of its index, and the rows, whose labels suggest secrets.
 
-    Returns it with the labels that were left out. Other values stay as they are.
+    Returns it with the labels that were left out. If these are rows, it is only the beginning of the table, which is
+    all that a model is shown. Other values stay as they are.
     """
-    if not hasattr(type(table), "reset_index"):
+    index = getattr(table, "index", None) if hasattr(type(table), "reset_index") else None
+    names = getattr(index, "names", None)
+    if index is None or not isinstance(names, Sequence):
         return table, []
-    hidden = [name for name in table.index.names if name is not None and is_secret(str(name), "")]
-    if hidden:
-        table = table.reset_index(level=hidden, drop=True)
-    labels: list[Any] = []
-    while found := {label for label in table.index[:_LABELS] if isinstance(label, str) and is_secret(label, "")}:
-        table = table.drop(index=list(found))
-        labels += sorted(found)
-    return table, [*hidden, *labels]
+    levels = [level for level, name in enumerate(names) if name is not None and is_secret(str(name), "")]
+    hidden = dict.fromkeys(names[level] for level in levels)
+    if levels:
+        table = table.reset_index(level=levels, drop=True)
+    kept: list[int] = []
+    for place, label in enumerate(table.index[:_LOOKED_AT]):
+        parts = label if isinstance(label, tuple) else (label,)
+        if any(isinstance(part, str) and is_secret(part, "") for part in parts):
+            hidden[label] = None
+        else:
+            kept.append(place)
+        if len(kept) == _SHOWN:
+            break
+    return (table if len(hidden) == len(levels) else table.iloc[kept]), list(hidden)

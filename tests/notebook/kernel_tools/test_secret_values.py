@@ -69,12 +69,14 @@ USERS = pd.DataFrame({"user": ["ann", "bob"], "password": [SECRET, "tr0ub4dor"]}
         USERS.set_index("password"),
         USERS.T,
         pd.Series({"host": "db", "password": SECRET}),
+        pd.Series([SECRET, "db"], index=pd.MultiIndex.from_tuples([("prod", "db_password"), ("prod", "host")])),
+        pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(SECRET, SECRET)], names=["api_key", "api_key"])),
     ],
 )
 def test_tables_hide_secrets_wherever_their_name_stands(value):
     told = str(KernelTools({"it": value}).describe_variable("it"))
     assert SECRET not in told
-    assert "hidden" in told or "password" in told
+    assert "(hidden)" in told or "Not shown, since their names suggest secrets" in told
 
 
 def test_a_peek_leaves_out_columns_that_hold_secrets():
@@ -83,3 +85,17 @@ def test_a_peek_leaves_out_columns_that_hold_secrets():
     told = tools.peek_dataframe("users", columns=["password"])
     assert SECRET not in told
     assert "Not shown, since their names suggest secrets: password" in told
+
+
+def test_a_large_table_of_secrets_is_told_by_its_shape():
+    frame = pd.DataFrame({"n": range(60_000)}, index=[f"password of user {n}" for n in range(60_000)])
+    told = KernelTools({"it": frame}).peek_dataframe("it")
+    assert told.startswith("DataFrame: 60000 rows x 1 columns")
+    assert "and 59990 more" in told
+    assert len(told) < 2000
+
+
+def test_tables_that_are_no_tables_of_pandas_are_shown():
+    dask = pytest.importorskip("dask.dataframe")
+    table = dask.from_pandas(USERS[["user"]], npartitions=1)
+    assert "ann" in str(KernelTools({"it": table}).describe_variable("it"))

@@ -7,7 +7,7 @@ import threading
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
-from support.hostile import FOUND, HOST, LONG, PAYLOADS
+from support.hostile import FOUND, HOST, PAYLOADS
 from support.lab import FLAGS, PATIENCE_S, chromium, playwright
 from support.serving import TOKEN, served
 
@@ -34,6 +34,8 @@ CODE = 'clean = penguins.dropna(subset=["sex"])\nprint(len(penguins), len(clean)
 HEAVIEST = "Which species is heaviest, and by how much?"
 DROP = "Drop the rows without a sex, then plot mass by species."
 CLICK_ALL = "all => all.forEach(each => each.dispatchEvent(new MouseEvent('click')))"
+#: A million brackets make parsers slow.
+LONG = "[" * 2**20
 COUNT = "window.hits = []; window.hit = number => window.hits.push(number)"
 
 
@@ -315,7 +317,7 @@ def hostile_agent():
     calls += [FunctionCall("echo", {"text": text}, f"e{i}") for i, text in enumerate(TEXTS)]
     talk = LLMResponse(EVERYTHING, calls, "tool_calls", {"thinking": EVERYTHING})
     question = FunctionCall("ask_first", {"text": EVERYTHING, TEXTS[0]: EVERYTHING}, "q")
-    turns = [talk, EVERYTHING, question, EVERYTHING, [FunctionCall("echo", {"text": LONG[0]})], LONG[0]]
+    turns = [talk, EVERYTHING, question, EVERYTHING, [FunctionCall("echo", {"text": LONG})], LONG]
     return Agent(ScriptedProvider(turns, model=TEXTS[0]), tools=[echo, ask_first])
 
 
@@ -355,7 +357,7 @@ def test_nothing_that_a_model_or_a_tool_says_runs_or_loads(visit):
         check()
         ask(page, "Say much.")
         finished(page, 3)
-        expect(page.locator(".answer").last).to_have_text(LONG[0])
+        expect(page.locator(".answer").last).to_have_text(LONG)
         server.run(remember(server.host.store, TEXTS))
         page.reload()
         titles = page.get_by_role("list", name="Earlier").get_by_role("button")

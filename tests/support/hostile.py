@@ -121,16 +121,6 @@ MATH = [
     r"$\texttt{&#92;href}\h*re*f &#92;href{javascript:hit(10)}{x}$",
 ]
 
-#: A million brackets, and what else makes parsers slow.
-LONG = [
-    "[" * 2**20,
-    "![" * 60_000,
-    "*a **b_" * 20_000,
-    "<" * 150_000,
-    "> " * 50_000,
-    "|a" * 2_000 + "\n" + "|-" * 2_000,
-]
-
 
 def naive(text: str) -> str:
     """Markdown as careless tools render it: with raw HTML and any links."""

@@ -4,11 +4,10 @@ import asyncio
 import itertools
 import random
 import re
-import time
 
 import pytest
 from support.displays import Displays
-from support.hostile import LONG, PAYLOADS
+from support.hostile import PAYLOADS
 from support.shown import check_page, check_visible
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
@@ -67,13 +66,6 @@ def test_hostile_text_is_harmless_everywhere(place):
 def test_web_and_mail_addresses_are_links_and_nothing_else(text, addresses):
     found = re.findall(r'<a href="(.*?)" target="_blank" rel="noopener .*?">', markdown_to_html(text))
     assert found == addresses
-
-
-@pytest.mark.parametrize("text", LONG, ids=lambda text: text[:6])
-def test_text_that_is_slow_to_parse_is_shown_as_plain_text(text):
-    begun = time.process_time()
-    assert len(markdown_to_html(text)) < 5 * len(text)
-    assert time.process_time() - begun < 5  # seconds; it takes much less
 
 
 def test_a_long_table_is_cut_with_a_note_and_the_rest_of_the_answer_stays():

@@ -7,7 +7,6 @@ import pytest
 
 import nbagent
 from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.errors import ReplayError
 from nbagent.providers.replay.file import RecordingFile
 
 
@@ -68,21 +67,3 @@ def test_recordings_can_be_joined_edited_and_continued(path, tmp_path):
     recorded = RecordingFile(path)
     recorded.read()
     assert len(recorded.exchanges) == 10
-
-
-def test_a_miss_suggests_to_replay_results(path):
-    changing = iter(range(9))
-
-    def now() -> int:
-        """Never the same."""
-        return next(changing)
-
-    def agent():
-        return Agent(ScriptedProvider([FunctionCall("now", {}), "done"]), tools=[now])
-
-    with nbagent.record(path):
-        agent().chat_sync("When?")
-    with nbagent.replay(path), pytest.raises(ReplayError, match=r"replay\(path, run_tools=False\)"):
-        agent().chat_sync("When?")
-    with nbagent.replay(path, run_tools=False):
-        assert str(agent().chat_sync("When?")) == "done"

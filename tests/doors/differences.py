@@ -11,6 +11,7 @@ from doors.cases import CASES, WIPE, Call, Case, Seen
 _UNEDITED = {"calls": (replace(CASES["edit"].seen.calls[0], arguments=WIPE.arguments),)}
 _DENIED = CASES["deny"].seen
 _NOBODY = "a request of OpenAI's API can't wait for a person: the call is denied at once"
+_SENT = "text that was sent can't be taken back: the stream ends with an error"
 _LEFT = "who leaves before the answer is there has seen nothing of it"
 
 _WITHOUT_A_CALL = ("answer", "retry", "limit", "image asked about", "image of the model", "error")
@@ -35,6 +36,8 @@ DIFFERENT: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("completions", "deny"): ("an answer ends with `stop` or `length`", {"status": "ok"}),
     ("completions", "edit"): (_NOBODY, {**vars(_DENIED), "status": "ok"}),
     ("completions whole", "interrupt"): (_LEFT, {"text": ""}),
+    ("completions streamed", "retry"): (_SENT, {"text": "", "status": "error", "after": "question 1"}),
+    ("responses streamed", "retry"): (_SENT, {"text": "It is ", "status": "error"}),
     ("responses", "image of a tool"): ("the output of an `mcp_call` is a text", {"images": ()}),
     ("responses", "approve"): (_NOBODY, {**vars(_DENIED), "status": "ok"}),
     ("responses", "deny"): ("a response is complete or not", {"status": "ok"}),

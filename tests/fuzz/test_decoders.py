@@ -13,8 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from support.decoding import Pieces, as_message
 from support.fuzzing import fuzz, mutations
-from support.recordings import CODECS
-from support.streams import STREAMS
+from support.streams import FORMATS, STREAMS, codec_of
 
 from nbagent.core.history.repair import repair
 from nbagent.core.json_text import json_text
@@ -118,7 +117,7 @@ def test_an_answer_or_an_error_of_our_own(kind):
         assert all(isinstance(call.arguments, dict) for call in outcome.function_calls or [])
         json_text(response_to_json(outcome)).encode()
         history = repair([LLMMessage("user", "Hello."), as_message(outcome), LLMMessage("user", "And?")])
-        for codec in CODECS.values():
+        for codec in map(codec_of, FORMATS):
             json.loads(codec.encode_request(history, ResolvedOptions(), "m1"))
 
     read(kind, bodies(kind)[:1])  # what is loaded first must not be loaded while hypothesis looks

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import strategies as st
 from support.fuzzing import fuzz, mutations, same_each_time
-from support.recordings import CODECS
+from support.streams import FORMATS, codec_of
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, record, replay
 from nbagent.errors import ConfigurationError, NbagentError
@@ -77,7 +77,7 @@ def test_a_conversation_is_loaded_or_refused(saved, tmp_path):
         except ConfigurationError as error:
             str(error).encode()
             return
-        for codec in CODECS.values():
+        for codec in map(codec_of, FORMATS):
             codec.encode_request(agent.conversation_history, ResolvedOptions(), "m1")
         assert agent.chat_sync("And?").content == "Fine."
         agent.save(path)

@@ -148,7 +148,7 @@ def every_status(result: AgentResult) -> str:
     match result.status:
         case "ok":
             return result.content
-        case "blocked" | "truncated" | "limit" | "denied" | "interrupted" | "error":
+        case "blocked" | "truncated" | "empty" | "limit" | "denied" | "interrupted" | "error":
             return result.status_reason or ""
     assert_never(result.status)
 

@@ -8,7 +8,6 @@ Several processes may use one file at the same time; what one has answered befor
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -44,7 +43,7 @@ _ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.
 
 
 class Checkpoint:
-    """Keeps answers in a file, which it makes if it is missing; only its owner can read it. Without a path, nothing.
+    """Keeps answers in a file, which it makes if it is missing; only its owner can read it.
 
     `model` is noted with each answer. `redact` takes secrets out of questions and errors; answers stay as they
     are. Put the file on a local disk: SQLite's locks don't work on most network drives. Raises `ConfigurationError` if
@@ -57,21 +56,14 @@ class Checkpoint:
     'Hi'
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None, model: str = "", redact: Callable[[str], str] = str
-    ) -> None:
-        self._model, self._redact = model, redact
-        self._database: sqlite3.Connection | None = None
-        if path is not None:
-            self._path = checked_path(path)
-            self._database = FORMAT.open(self._path)
-            # a killed process loses nothing; a loss of power may take the last answers, but not the file
-            self._database.execute("PRAGMA synchronous = NORMAL")
+    def __init__(self, path: str | os.PathLike[str], model: str = "", redact: Callable[[str], str] = str) -> None:
+        self._path, self._model, self._redact = checked_path(path), model, redact
+        self._database = FORMAT.open(self._path)
+        # a killed process loses nothing; a loss of power may take the last answers, but not the file
+        self._database.execute("PRAGMA synchronous = NORMAL")
 
     def add(self, answer: Answer, question: str = "") -> None:
         """Keep an answer. When this returns, no end of the process can take it back."""
-        if self._database is None:
-            return
         values = {name: getattr(answer, name) for name in _NAMES}
         values |= {"question": shortened(question, QUESTION_CHARS), "model": self._model, "answered": time.time()}
         for name in _TEXTS:
@@ -83,23 +75,18 @@ class Checkpoint:
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The answers that there are, by key."""
-        if self._database is None:
-            return {}
         with FORMAT.clear_errors(self._path):
             found = (self._database.execute(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
             return {key: Answer(key, *values) for key, *values in filter(None, found)}
 
     def execute(self, sql: str, *values: Any) -> list[Any]:
-        """Run one statement on tables of others in the same file -> its rows. It needs a path."""
-        if self._database is None:
-            raise ConfigurationError("There is no file: pass checkpoint=path.")
+        """Run one statement on tables of others in the same file -> its rows."""
         with FORMAT.clear_errors(self._path):
             return self._database.execute(sql, values).fetchall()
 
     def close(self) -> None:
         """Close the file."""
-        if self._database is not None:
-            self._database.close()
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self

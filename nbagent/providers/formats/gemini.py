@@ -354,18 +354,13 @@ def _agree(parts: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
 
 
 def _fitting(part: dict[str, Any]) -> dict[str, Any]:
-    """The part; a call in it with a name that Gemini takes."""
+    """The part; a call in it with a name that Gemini takes: models make up names that it refuses."""
     call = part.get("functionCall")
-    return part if call is None else {**part, "functionCall": {**call, "name": _name(call.get("name"))}}
+    return part if call is None else {**part, "functionCall": {**call, "name": fitting_name(call.get("name"))}}
 
 
 def _call(call: FunctionCall) -> dict[str, Any]:
-    return {**_id(call.id), "name": _name(call.name), "args": call.arguments}
-
-
-def _name(name: str | None) -> str:
-    """A function's name in a form that Gemini takes: other models may have made up names that it refuses."""
-    return fitting_name(name)
+    return {**_id(call.id), "name": fitting_name(call.name), "args": call.arguments}
 
 
 def _id(call_id: str | None) -> dict[str, str]:
@@ -389,7 +384,7 @@ def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
 def _result(message: LLMMessage) -> list[dict[str, Any]]:
     """A tool result: its text as the function's response, followed by its images."""
     response = {"error" if message.is_error else "output": message.text}
-    part = {"functionResponse": {**_id(message.tool_call_id), "name": _name(message.name), "response": response}}
+    part = {"functionResponse": {**_id(message.tool_call_id), "name": fitting_name(message.name), "response": response}}
     images = [] if isinstance(message.content, str) else [p for p in message.content if p.get("type") != "text"]
     note = [{"text": f"Images returned by {message.name}:"}] if images else []
     return [part, *note, *_content(images)]

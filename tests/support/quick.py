@@ -20,7 +20,7 @@ VOUCHING = {
     "providers": ["providers/formats/test_encoding.py", "providers/http/test_retry.py"],
     "trace": ["trace/test_columns.py", "trace/test_every_column.py", "trace/storage/test_files.py"],
     "agent": ["agent/test_agent.py", "test_public_names.py"],
-    "batch": ["batch/test_map.py", "batch/test_checkpoint.py"],
+    "batch": ["batch/test_map_rows.py", "batch/test_checkpoint.py"],
     "skills": ["skills/test_manifest.py", "skills/test_host.py"],
     "mcp": ["mcp/server/test_tool_server.py"],
     "extract": ["test_extract.py"],

@@ -1,4 +1,4 @@
-"""What a request costs: what the provider says, or by your own `price`, or the list of the package `genai-prices`.
+"""What a request costs, by what the provider says, your own `price`, or the price list of `genai-prices`.
 
 An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and a replayed answer
 is not paid again.
@@ -40,8 +40,8 @@ def price(
     """US dollars for these tokens, or None if the price list does not have this model of this provider, or the tier.
 
     `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list.
-    `raw` is the provider's own usage object, which may say more. OpenRouter says what the request cost, which is then
-    the price. It may name the tier that served the request, Claude charges more for tokens that it caches for an
+    `raw` is the provider's own usage object, which may say more. OpenRouter says what the request cost, and that is
+    then the price. It may name the tier that served the request, Claude charges more for tokens that it caches for an
     hour, and Gemini bills what its own tools returned as input. Its `vendor_calls` are the calls of the provider's own
     tools, of which searches have a fee. Models on the user's machine are free.
     `is_batched`: the vendor's batch endpoint answered. The list has prices of its own for that; where it has none, and
@@ -115,7 +115,7 @@ def _reports(vendor: str) -> bool:
 
 
 def _reported(raw: Any, vendor: str) -> float | None:
-    """What the provider says that the request cost, fees included.
+    """What the request cost, fees included, if the provider says so.
 
     With your own key for the model, OpenRouter's share is one part of that; what the model's provider bills is another.
     """

@@ -217,7 +217,7 @@ class Map:
         return self.frame()
 
     def forget(self) -> None:
-        """The answers have arrived where they are wanted. Those of a map without rows to ask again are kept no more."""
+        """The answers have arrived where they are wanted. They are no longer kept unless rows are to be asked again."""
         failed = sum(answer.status == "error" for answer in self._answers.values())
         if self._path is None and not self._left() and not failed:
             self._agent.unfinished.forget(row.key for row in self._rows)

@@ -100,7 +100,7 @@ class AgentResult(Mapping[str, Any]):
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
     - `iterations`: how many requests were sent to the model
-    - `status`: "ok"; "empty", also when asked once more; "blocked" by a filter or a guard, or refused by the model;
+    - `status`: "ok"; "empty", even when asked once more; "blocked" by a filter or a guard, or refused by the model;
       "truncated" at the limit of output tokens; "limit"; "denied"; "interrupted"; or "error". `status_reason` is a
       sentence with the provider's own words; `limit_reason` names the limit.
     - `finish_reason`: why the model's last answer ended, in the same words for all vendors: "stop", "tool_calls" (where

@@ -229,7 +229,7 @@ class _JsonConverter:
 def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None:
     """The beginning of a data frame or series as JSON data, exact; None for any other value.
 
-    `{"shape", "dtypes", "columns", "index", "data"}`: data are rows; a table of polars' has no index.
+    `{"shape", "dtypes", "columns", "index", "data"}`: data are rows; a table of polars has no index.
     """
     if not _is_table(value):
         return None

@@ -84,7 +84,7 @@ def _property(name: str, schema: Any) -> tuple[str, Any]:
 
 
 def renamed(tools: Functions | None) -> Renamed:
-    """What is sent under other names of these tools."""
+    """What of these tools is sent under other names."""
     found: dict[str, tuple[str, Mapping[str, str]]] = {}
     for tool in tools or ():
         sent = fitting_name(tool["name"])

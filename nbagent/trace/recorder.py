@@ -287,8 +287,8 @@ class Recorder:
     ) -> str:
         """The `message_id` of a message's row, which is added if there is none.
 
-        With `may_move`, one that follows another message than before, such as an edited one, gets a new row. If what
-        was before it was dropped, it keeps its row.
+        With `may_move`, one that now follows another message, such as an edited one, gets a new row. If what was before
+        it was dropped, it keeps its row.
         """
         known, parent = message.encoded.get(self._row_key), message.encoded.get(self._parent_key)
         has_moved = may_move and parent != run.last_message and parent not in self.trimmed

@@ -14,7 +14,7 @@ from nbagent.pricing import context_window
 
 @dataclass(slots=True)
 class _Sum:
-    """What some requests took. `is_least`: of a stopped or broken answer less is known than it costs."""
+    """What some requests took. `is_least`: a stopped or broken answer cost more than is known."""
 
     tokens: int = 0
     dollars: float = 0.0

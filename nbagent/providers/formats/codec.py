@@ -250,7 +250,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON. Lone surrogates, which no vendor takes, become question marks, and numbers that JSON lacks null."""
+    """Compact JSON. Lone surrogates, which no provider takes, become `?`, and numbers that JSON lacks become null."""
     try:
         text = _ENCODER.encode(value)
     except ValueError:

@@ -36,7 +36,7 @@ TUNABLES = (
 #: The fields that are sent under their other name instead.
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
-#: The names among `Changes` of what is no field.
+#: The names, among `Changes`, of what is not a field.
 IMAGES, ROLES, CALLS = "images", "messages whose roles do not alternate", "calls without tools"
 #: What is sent instead of each.
 INSTEAD = {

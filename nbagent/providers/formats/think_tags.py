@@ -11,7 +11,7 @@ import re
 _OPEN = ("<think>", "<thinking>", "<mm:think>")
 #: No tag is looked for after more characters of blank space.
 _LONGEST_SPACE = 1_000
-#: A closing tag on a line of its own: so templates have it.
+#: A closing tag on a line of its own, as templates write it.
 _CLOSED = re.compile(rf"^[ \t]*</(?:{'|'.join(tag[1:-1] for tag in _OPEN)})>\n", re.MULTILINE)
 
 

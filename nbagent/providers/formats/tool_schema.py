@@ -52,7 +52,7 @@ def told(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema in draft 2020-12, with `anyOf` for `oneOf` and without references, but to types that hold themselves.
+    """A schema in draft 2020-12, with `anyOf` for `oneOf` and without references, except to types that hold themselves.
 
     >>> plain_schema({"oneOf": [{"$ref": "#/$defs/Id", "description": "Which."}], "$defs": {"Id": {"type": "string"}}})
     {'anyOf': [{'type': 'string', 'description': 'Which.'}]}
@@ -87,7 +87,7 @@ class _Dialect:
         return schema
 
     def _merged(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
-        """The schema with its alternatives, and what all of them are, in one object."""
+        """The schema, its alternatives and the parts of its `allOf` as one object."""
         schema, inside = self._expanded(schema, inside)
         found = {key: value for key, value in schema.items() if key not in ("allOf", *_ALTERNATIVES)}
         for part in _schemas(schema.get("allOf")):
@@ -161,7 +161,7 @@ class _Dialect:
 
 
 def _in_2020_12(schema: dict[str, Any]) -> dict[str, Any]:
-    """One schema without what older drafts wrote otherwise, and without what no draft knows."""
+    """One schema without what older drafts wrote differently, and without what no draft knows."""
     schema = dict(schema)
     for bound, word in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(schema.get(word), bool) and schema.pop(word) and bound in schema:  # draft 4

@@ -58,7 +58,7 @@ class ResponseAnswer:
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
     def feed(self, event: AnyEvent) -> Iterator[StreamEvent]:
-        """The stream's events for one event of the run. Raises `RefusedError` once sent text would come again."""
+        """The stream's events for one event of the run. Raises `RefusedError` if sent text would come again."""
         match event:
             case events.RunStarted():
                 yield from self._start(event)

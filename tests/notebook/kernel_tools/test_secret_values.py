@@ -96,6 +96,7 @@ def test_a_large_table_of_secrets_is_told_by_its_shape():
 
 
 def test_tables_that_are_no_tables_of_pandas_are_shown():
-    dask = pytest.importorskip("dask.dataframe")
-    table = dask.from_pandas(USERS[["user"]], npartitions=1)
+    from dask import dataframe  # takes a second
+
+    table = dataframe.from_pandas(USERS[["user"]], npartitions=1)
     assert "ann" in str(KernelTools({"it": table}).describe_variable("it"))

@@ -68,10 +68,10 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
     except NbagentError as error:
         if isinstance(error, ConfigurationError):  # a wrong cell changes neither the agent nor its name
             agent.provider, agent.system_prompt = before
-            if bound is None:
-                shell.user_ns.pop(given.name, None)
-            else:
+            if bound is not None:
                 shell.user_ns[given.name] = bound
+            elif not agent.unfinished:  # else the new agent alone has the answers so far
+                shell.user_ns.pop(given.name, None)
         raise readable(error) from None
     if given.output:
         shell.user_ns[given.output] = frame

@@ -1,5 +1,6 @@
 """`%%agent --map` takes the options that it uses, and refuses all others by name."""
 
+import asyncio
 import json
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from nbagent import Agent, ScriptedProvider
+from nbagent.errors import MissingDependencyError
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.map_cell import OF_ROWS, check_map_options, map_cell
 from nbagent.notebook.magics.options import parse
@@ -39,6 +41,21 @@ async def test_what_rows_use_reaches_each_request():
     assert answers["answer"].tolist() == ["Be brief. a?", "Be brief. b?"]
     assert shell.user_ns["kept"] is answers
     assert [json.loads(params) for params in agent.trace.calls["params"]] == [options_of_each] * 2
+
+
+async def test_a_new_agent_with_answers_keeps_its_name_if_the_map_fails():
+    async def answer(messages, tools):
+        if messages[-1].text == "a":
+            return "fine"
+        while not agent.unfinished:
+            await asyncio.sleep(0)
+        raise MissingDependencyError("pip install b")
+
+    agent = Agent(ScriptedProvider(answer))
+    shell = SimpleNamespace(user_ns={"rows": pd.Series(["a", "b"], name="word")})
+    with pytest.raises(MissingDependencyError, match="pip install b"):
+        await map_cell(shell, given("other --map rows"), "{word}", agent)
+    assert shell.user_ns.get("other") is agent
 
 
 def test_without_a_map_all_options_but_shape_go():

@@ -5,6 +5,7 @@ from support.openai_answers import chunks_of, completion_of, events_of, response
 from support.small_agent import add, call
 
 from nbagent import LLMResponse, Usage
+from nbagent.core.events import Retry, Thinking
 
 USAGE = Usage(100, 20, cache_read_tokens=60, cache_write_tokens=7, reasoning_tokens=12)
 
@@ -87,6 +88,20 @@ async def test_a_response_has_an_item_for_each_thought_text_and_call():
     assert response.usage.input_tokens_details.cached_tokens == 120
     assert response.usage.output_tokens_details.reasoning_tokens == 24
     assert (response.instructions, response.metadata, response.temperature) == ("Be brief.", {"a": "b"}, 0.5)
+
+
+async def test_a_thought_that_a_stream_has_sent_ends_when_its_request_is_sent_again():
+    events = await events_of([thoughtful("It is 3.")])
+    at = [event.type for event in events].index("thinking")
+    events[at:at] = [Thinking("Let"), Retry("")]
+    streamed = response_events_of(events)
+    added = [(each.output_index, each.item.id) for each in streamed if each.type == "response.output_item.added"]
+    done = [each.item for each in streamed if each.type == "response.output_item.done"]
+    assert added == list(enumerate(item.id for item in done))
+    assert streamed[-1].response.output == done
+    assert [item.status for item in done] == ["incomplete", "completed", "completed"]
+    thought, message = response_events_of(events, is_streamed=False)[-1].response.output
+    assert (thought.summary[0].text, message.content[0].text) == ("Let me see.", "It is 3.")
 
 
 async def test_calls_at_the_same_time_keep_their_own_results():

@@ -69,6 +69,8 @@ class ResponseAnswer:
                 yield from self._grow("message", event.content)
             case events.Retry() if self._is_streamed and any(self._said):
                 raise answer_restarted()
+            case events.Retry() if self._is_streamed:  # thinking that was sent can't be taken back
+                yield from self._close("incomplete")
             case events.Retry():
                 self._said, self._open = [], None
                 del self._response["output"][self._turn_start :]

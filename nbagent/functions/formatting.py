@@ -71,6 +71,8 @@ def format_result(result: Any, whole: bool = False) -> Content:
     is_object_array = type(result).__module__ == "numpy" and getattr(getattr(result, "dtype", None), "kind", "") == "O"
     items = result.ravel().tolist() if is_object_array else result  # such as the Axes that plotting functions return
     if isinstance(items, (list, tuple)) and _holds_images(items):
+        if whole and len(items) > _MAX_ITEMS:
+            raise _too_long(items)
         return _list_parts(items[:_MAX_ITEMS], whole)
     return _text(result, whole)
 

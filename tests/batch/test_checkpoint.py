@@ -33,6 +33,9 @@ def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
     frame = read_checkpoint(tmp_path / "map.sqlite").set_index("key")
     assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["SAY HI.", "vendor:m1", "Hi"]
     assert len(frame.loc["b", "question"]) == checkpoints.QUESTION_CHARS
+    assert frame.dtypes[["answered", "input_tokens", "cost"]].map(str).tolist() == [
+        "datetime64[us, UTC]", "Int64", "Float64"
+    ]  # fmt: skip
 
 
 def test_only_its_owner_can_read_it(tmp_path):

@@ -37,7 +37,7 @@ from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, tool_of
 from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import is_telling, redactor_of
+from nbagent.providers.http.redaction import is_telling, redactor_of, secrets_in
 from nbagent.providers.http.response import Body, drain, read_events, read_lines, read_object, read_up_to
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Transport
@@ -458,7 +458,7 @@ class HTTPProvider(StreamingProvider):
     @property
     def secrets(self) -> list[str]:
         """What must not be shown or written: keys, and headers whose names say that they hold one."""
-        named = [value for name, value in self._headers.items() if is_telling(name)]
+        named = [secret for name, value in self._headers.items() for secret in secrets_in(name, value)]
         known = (self._secret, *map(_secret, (self._vendor.api_key(), self._client_key, *named)))
         return [secret.get_secret_value() for secret in known if secret]
 

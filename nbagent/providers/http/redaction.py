@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from nbagent.providers.http.address import proxy_for, without_credentials
 
@@ -48,8 +49,9 @@ class Redactor:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._variable = variable
-        sent = [*(headers or {}).items(), *_sent_to(url), *_sent_to((url and proxy_for(url)) or "")]
-        found = {secret: self._name_of(place) for place, value in sent for secret in _secrets_in(place, value)}
+        proxy = (url and proxy_for(url)) or ""
+        sent = [*(headers or {}).items(), *_sent_to(url), *_sent_to(proxy, "Proxy-Authorization")]
+        found = {secret: self._name_of(place) for place, value in sent for secret in secrets_in(place, value)}
         found |= dict.fromkeys(keys, variable)
         named = {secret: name for secret, name in found.items() if not _WORDS.fullmatch(secret)} | environment_secrets()
         forms = {form: name for secret, name in named.items() for form in forms_of(secret)}
@@ -140,15 +142,33 @@ def is_telling(name: str) -> bool:
     return bool(_TELLING.search(name)) and not _HARMLESS.search(name)
 
 
-def _sent_to(url: str) -> Iterator[tuple[str, str]]:
-    """What is sent to an address besides headers: its login, and the parameters of its query."""
-    parts = urlsplit(url)
-    yield "URL_PASSWORD", unquote(parts.password or "")
-    yield from without_credentials(url)[1].items()
-    yield from parse_qsl(parts.query)
+def secrets_in(place: str, value: str) -> list[str]:
+    """What is secret of the value of a header or query parameter: what follows a scheme, and the password of a login.
 
-
-def _secrets_in(place: str, value: str) -> list[str]:
+    >>> secrets_in("Authorization", "Basic YWRhOnNlY3JldC1wYXNzOQ==")
+    ['YWRhOnNlY3JldC1wYXNzOQ==', 'secret-pass9']
+    """
     if not is_telling(place):
         return []
-    return re.findall(r"=([^;]*)", value) if "cookie" in place.lower() else [value.rpartition(" ")[2]]
+    scheme, _, rest = value.partition(" ")
+    if "cookie" in place.lower():
+        parts = re.findall(r"=([^;]*)", value)
+    elif "authorization" in place.lower():
+        parts = [rest or value, _password_of(rest) if scheme.lower() == "basic" else ""]
+    else:
+        parts = [value, rest]
+    return [part for part in parts if not _WORDS.fullmatch(part)]
+
+
+def _sent_to(url: str, login: str = "Authorization") -> Iterator[tuple[str, str]]:
+    """What is sent to an address besides headers: its login, in the header of that name, and its query's parameters."""
+    for value in without_credentials(url)[1].values():
+        yield login, value
+    yield from parse_qsl(urlsplit(url).query)
+
+
+def _password_of(login: str) -> str:
+    try:
+        return b64decode(login).decode("utf-8", "replace").partition(":")[2]
+    except ValueError:
+        return ""

@@ -75,6 +75,25 @@ def test_addresses():
         assert secret not in redactor.text(f"I saw {secret}.")
 
 
+async def test_the_password_of_an_address_is_hidden_wherever_a_server_repeats_it(loopback, connect, tmp_path):
+    said_all = "bad login user:se cret-pass9"
+    loopback.answers = [Answer(sse(said(said_all))), Answer(json.dumps({"error": {"message": said_all}}).encode(), 401)]
+    url = loopback.url.replace("//", "//user:se%20cret-pass9@")
+    agent = Agent(connect(api_key=None, base_url=url), trace=Trace(record_http=True))
+    with nbagent.record(tmp_path / "run.jsonl"):
+        await agent.chat("hi")
+        with pytest.raises(NbagentError, match=r"bad login user:\$") as caught:
+            await agent.chat("hi")
+    kept = f"{caught.value}{agent.trace.rows('http')}{(tmp_path / 'run.jsonl').read_text()}"
+    assert "cret-pass9" not in kept
+
+
+def test_where_a_password_was_sent_names_it(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://ada:two%20words9@proxy.test:3128")
+    redactor = Redactor((), "API_KEY", "http://vendor.test/v1", {"X-Password": "other words9"})
+    assert redactor.text("two words9, other words9") == "$PROXY_AUTHORIZATION, $X_PASSWORD"
+
+
 STREAMS = {"claude": claude_said("Good."), "openai": sse(said("Good.")), "open_source": sse(said("Good."))}
 
 

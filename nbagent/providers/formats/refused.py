@@ -69,7 +69,12 @@ _OUT_OF_RANGE = re.compile(
 _TOOL = "tool "
 _WITH_TOOLS = ("tools", "tool_choice", "toolConfig", "parallel_tool_calls", "tool_stream")
 _NAMED_TOOL = re.compile(r"invalid schema for function '([^']+)'", re.IGNORECASE)
-_NUMBERED_TOOL = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\[](\d+))?", re.IGNORECASE)
+#: Only its schema, name and type are a tool's own: `tools.0.cache_control` is about the request.
+_NUMBERED_TOOL = re.compile(
+    r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\[](\d+)\]?)?"
+    r"(?:\.(?:custom|function))?\.(?:input_?schema|parameters|(?:name|type)\b)",
+    re.IGNORECASE,
+)
 
 
 def refused_field(error: Exception | None, body: bytes | None, changed: Changes) -> dict[str, str | None]:
@@ -89,10 +94,12 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
             return {} if name in changed else {name: None}
     if type(error) is not BadRequestError or error.status not in (400, 422):
         return {}
+    if _OF_MESSAGE.search(text):
+        return {}
     sent = json.loads(body)
-    if tool := _refused_tool(text, sent):
+    if tool := _refused_tool(text, sent):  # before ranges: Gemini says how long a name may be
         return {tool: None}
-    if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text) or _OF_MESSAGE.search(text):
+    if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text):
         return {}
     for name, other in RENAMED.items():
         if name in sent and _first_named(text, name, other) and other not in changed:

@@ -136,10 +136,14 @@ async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, c
         "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 5 instead.",
         "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens for this model",
         "Your account is not permitted to use this model.",
+        "tools.0.cache_control: a maximum of 4 blocks with cache_control may be provided",
+        "tools.0.cache_control.type: unknown",
+        "messages.1.content.0: tools[0].name is not what the call names",
+        "More than 128 tools, from tools[0] on",
     ],
 )
 async def test_what_the_caller_must_correct_is_raised_at_once(loopback, connect, message):
     loopback.answers = [refused(claude(message))]
     with pytest.raises(BadRequestError):
-        await connect("claude", temperature=5, max_tokens=999_999).chat(HI)
+        await connect("claude", temperature=5, max_tokens=999_999).chat(HI, [ADD])
     assert len(loopback.requests) == 1

@@ -161,17 +161,24 @@ def _left_out(tool: Mapping[str, Any]) -> str:
 
 
 def _without_tools(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The head without the tools that are left out; without any, nothing of it is about tools."""
+    """The head without the tools that are left out, and a choice of one; without any, nothing of it is about tools."""
     kept: list[Mapping[str, Any]] = []
+    gone: set[str] = set()
     for tool in head["tools"]:
-        declared = [item for item in tool.get("functionDeclarations", ()) if _left_out(item) not in changes]
-        if "functionDeclarations" not in tool:
-            kept += [] if _left_out(tool) in changes else [tool]
-        elif declared:
-            kept.append({**tool, "functionDeclarations": declared})
-    if kept:
-        return {**head, "tools": kept}
-    return {key: value for key, value in head.items() if key not in _WITH_TOOLS}
+        functions = tool.get("functionDeclarations", [tool])
+        declared = [item for item in functions if _left_out(item) not in changes]
+        gone |= {tool_of(_left_out(item)) for item in functions if item not in declared}
+        if declared:
+            kept.append({**tool, "functionDeclarations": declared} if "functionDeclarations" in tool else tool)
+    if not kept:
+        return {key: value for key, value in head.items() if key not in _WITH_TOOLS}
+    head = {**head, "tools": kept}
+    choice, config = head.get("tool_choice"), head.get("toolConfig") or {}
+    if isinstance(choice, Mapping) and choice.get("function", choice).get("name") in gone:
+        del head["tool_choice"]
+    if gone & {*config.get("functionCallingConfig", {}).get("allowedFunctionNames", ())}:
+        head["toolConfig"] = {key: value for key, value in config.items() if key != "functionCallingConfig"}
+    return head
 
 
 def _holds(body: Mapping[str, Any], path: str) -> bool:

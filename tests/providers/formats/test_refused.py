@@ -112,6 +112,18 @@ async def test_a_conversation_with_calls_goes_on_without_tools_where_a_server_wa
     assert [tool["function"]["name"] for tool in again["tools"]] == ["add"]
 
 
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize(("choice", "stays"), [("add", False), ("mul", True)])
+async def test_a_choice_of_a_tool_that_is_left_out_goes_with_it(loopback, connect, kind, choice, stays):
+    loopback.answers = [refused(openai("Invalid schema for function 'add': 'x' is not valid.")), GOOD[kind]]
+    provider = provider_of(connect, kind)
+    assert (await provider.chat(HI, [ADD, {**ADD, "name": "mul"}], tool_choice=choice)).content == "Good."
+    sent, again = (request.json for request in loopback.requests)
+    chosen = "toolConfig" if kind == "gemini" else "tool_choice"
+    assert again.get(chosen, {}) == (sent[chosen] if stays else {})
+    assert [name in json.dumps(again["tools"]) for name in ('"add"', '"mul"')] == [False, True]
+
+
 @pytest.mark.parametrize("word", ["temperature", "max_tokens", "messages", "stop"])
 async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, connect, word):
     """This never loops: each field is left out once at most, and what the request means never changes."""

@@ -461,6 +461,7 @@ class Recorder:
         before, cost = call.get("cost_usd", 0.0), meta.get("cost_usd")
         call["cost_usd"] = None if before is None or cost is None else before + cost
         call["usage_estimated"] = bool(call.get("usage_estimated") or meta.get("estimated"))
+        call["replayed"] = bool(meta.get("replayed"))
         if "input_tokens" in meta:
             for name, count in zip(USAGE, _usage_counts(event.usage), strict=True):
                 call[name] = call.get(name, 0) + count
@@ -555,8 +556,11 @@ def _set_refused(call: Row, event: Event) -> None:
 
 
 def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """An answer from a recording has the recorded times; what was not recorded is unknown."""
-    call["replayed"] = times is not None
+    """An answer from a recording has the recorded times; what was not recorded is unknown.
+
+    One that was stopped has no recorded times, and was marked when its part was counted.
+    """
+    call["replayed"] = times is not None or call.get("replayed", False)
     if times is not None:
         call.update({"thinking_s": None, "setup_s": None, **times})
 

@@ -41,3 +41,19 @@ async def test_tables_and_sums_keep_paid_and_replayed_apart(tmp_path):
     assert "$0.1500" in shown[1]
     assert "not paid" not in shown[1]
     assert "$0.1500" in Meter(mixed).html()
+
+
+async def test_a_replay_that_is_stopped_costs_nothing(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with nbagent.record(path):
+        await agent("One.").chat("1?")
+    stopped = agent("Two.")
+    with nbagent.replay(path):
+        stream = stopped.chat_stream("1?")
+        async for event in stream:
+            if event.type == "text":
+                break
+        await stream.aclose()
+    (call,), (run,) = stopped.trace.calls.to_dict("records"), stopped.trace.runs.to_dict("records")
+    assert (call["error_type"], call["replayed"], call["cost_usd"] > 0) == ("interrupted", True, True)
+    assert (run["cost_usd"], run["replayed"], run["replayed_cost_usd"]) == (0.0, True, call["cost_usd"])

@@ -49,7 +49,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                                 while run.pending_events:
                                     yield run.pending_events.pop(0)
                                 yield event
-                if turn.response is not None and not turn.calls and await _accepts(run, turn.response):
+                if turn.response is not None and not turn.calls and await _accepts(turn, turn.response):
                     break
             _leave_out_if_refused(run, prompt[-1])
         if limit:
@@ -94,12 +94,13 @@ def _ended_by(error: Exception, run: Run) -> Event:
     return events.Error(str(error), exception=error, messages=run.closing_messages)
 
 
-async def _accepts(run: Run, answer: LLMResponse) -> bool:
+async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
     """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole.
 
     One that the vendor paused goes on in the next turn, and after an empty one the model is asked once more. In a team
     another agent may speak next.
     """
+    run = turn.run
     if answer.finish_reason == "pause":
         return False
     status, reason = answer_status(answer)
@@ -108,7 +109,9 @@ async def _accepts(run: Run, answer: LLMResponse) -> bool:
         messages = run.context.messages
         if messages and messages[-1].role == "assistant" and not messages[-1].text.strip():
             del messages[-1]  # some providers refuse it
-        run.pending_events.append(run.emit(events.Retry(f"{reason} Asking once more.", metadata={"discard_chars": 0})))
+        about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0}
+        retry = events.Retry(f"{reason} Asking once more.", metadata=about)
+        run.pending_events.append(run.emit(retry, turn.meta))
         return False
     if status != "ok":
         run.result.status, run.result.status_reason = status, reason

@@ -400,8 +400,10 @@ class Recorder:
     def _on_retry(self, run: OpenRun, event: Event) -> None:
         """Measure the time to the first token again. What the vendor's own tools did belongs to no answer.
 
-        If another model is asked, the call has failed.
+        If another model is asked, the call has failed. After an empty answer it is complete, and a new one follows.
         """
+        if "duration_s" in run.call:
+            return
         for tool in run.tools.values():
             tool.update(is_error=True, error_type="retry", error_message=event.content)
         call, wait = run.call, event.metadata.get("wait_s") or 0.0

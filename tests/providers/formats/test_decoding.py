@@ -145,6 +145,11 @@ async def test_an_empty_answer_after_a_result_of_a_tool_is_asked_for_once_more(l
     result = await agent.chat("hi")
     assert (result.status, result.content, result.iterations) == ("ok", "Noon.", 3)
     assert [message.role for message in agent.conversation_history] == ["user", "assistant", "tool", "assistant"]
+    calls, (retry,) = agent.trace.calls, agent.trace.events.query("type == 'retry'").to_dict("records")
+    assert calls[["attempt", "retries"]].values.tolist() == [[1, 0]] * 3
+    assert calls["ttft_s"].notna().all()
+    assert retry["call_id"] == calls["call_id"][1]
+    assert json.loads(retry["data"]) == {"attempt": 1, "wait_s": 0.0, "discard_chars": 0}
 
 
 @pytest.mark.parametrize(

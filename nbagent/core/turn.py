@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from itertools import groupby
-from time import time
+from time import monotonic, time
 from typing import Any
 
 from nbagent.core import events
@@ -66,6 +66,8 @@ class Turn:
         #: The request whose answer is awaited, and how many characters came besides text.
         self._request: ModelRequest | None = None
         self._other_chars = 0
+        #: Until then it is not sent again, by the clock of `monotonic`.
+        self._waits_until = 0.0
         #: Stands in the history until the answer is complete.
         self._placeholder = LLMMessage("assistant", "", interrupted=True)
         #: The complete answer, which takes its place.
@@ -207,6 +209,7 @@ class Turn:
                         for event in self._count_broken_attempt():
                             yield event
                         self.text.clear()
+                        self._waits_until = monotonic() + (item.metadata.get("wait_s") or 0.0)
                         over_budget = run.spent.reached_budget() is not None
                     yield run.emit(item, self.meta)
                     if over_budget:
@@ -242,7 +245,8 @@ class Turn:
     def _count_broken_attempt(self, *, is_stopped: bool = False) -> list[Event]:
         """Count the tokens of an answer that broke off, if any had come: providers bill these, too. Returns the event.
 
-        What a request costs that was stopped before anything came is not known, unless the model is free.
+        What a request costs that was stopped before anything came is not known, unless the model is free. One that
+        waited to be sent again costs nothing.
         """
         run, provider, chars = self.run, self.provider, sum(map(len, self.text)) + self._other_chars
         if self._request is None or not (chars or is_stopped):
@@ -252,7 +256,7 @@ class Turn:
         cost = run.price(usage, provider.model_name, provider)
         if chars:
             run.result.metadata["usage_estimated"] = True
-        elif is_replayed or cost == 0:
+        elif is_replayed or cost == 0 or monotonic() < self._waits_until:
             return []
         else:
             usage, cost = Usage(), None

@@ -287,6 +287,14 @@ async def test_all_that_came_of_a_broken_answer_is_billed_unless_it_is_a_replay(
     assert run.result.metadata["usage_estimated"] is True
 
 
+@pytest.mark.parametrize(("wait", "cost"), [(60.0, 0.0), (0.0, None)])
+async def test_a_stop_costs_nothing_while_a_request_waits_to_be_sent_again(wait, cost):
+    run = asked(Streaming([events.Retry("busy", metadata={"wait_s": wait}), asyncio.CancelledError()]))
+    with pytest.raises(asyncio.CancelledError):
+        await take_turn(run)
+    assert run.spent.cost == cost
+
+
 async def test_no_answer_is_awaited_once_a_broken_one_took_the_rest_of_the_budget():
     came = [events.Text("t" * 40), events.Retry("again"), LLMResponse("never")]
     run = asked(Streaming(came), limits=Limits(max_output_tokens=10))

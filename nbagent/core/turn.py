@@ -206,10 +206,11 @@ class Turn:
                     self._take_piece(item, vendor_calls)
                     if isinstance(item, events.Retry):
                         item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
-                        for event in self._count_broken_attempt():
-                            yield event
+                        counted = self._count_broken_attempt()
                         self.text.clear()
                         self._waits_until = monotonic() + (item.metadata.get("wait_s") or 0.0)
+                        for event in counted:
+                            yield event
                         over_budget = run.spent.reached_budget() is not None
                     yield run.emit(item, self.meta)
                     if over_budget:

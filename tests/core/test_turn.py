@@ -295,6 +295,15 @@ async def test_a_stop_costs_nothing_while_a_request_waits_to_be_sent_again(wait,
     assert run.spent.cost == cost
 
 
+async def test_a_broken_answer_counts_once_although_the_reader_stops_when_it_is_told():
+    run = asked(Streaming([events.Text("t" * 40), events.Retry("again", metadata={"wait_s": 60.0})]))
+    with Turn(run) as turn:
+        async with aclosing(turn.ask_model()) as told:
+            while (await anext(told)).type != "usage":
+                pass
+    assert run.spent.cost == 10.0
+
+
 async def test_no_answer_is_awaited_once_a_broken_one_took_the_rest_of_the_budget():
     came = [events.Text("t" * 40), events.Retry("again"), LLMResponse("never")]
     run = asked(Streaming(came), limits=Limits(max_output_tokens=10))

@@ -96,11 +96,17 @@ async def test_corrections_count_against_the_limits_of_the_run(options):
     assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
 
 
-async def test_part_of_an_answer_is_not_checked():
-    cut_off = LLMResponse('{"name": "Pa', None, "length", {"usage": Usage(1, 1)})
-    agent = Agent(ScriptedProvider([cut_off]))
+@pytest.mark.parametrize(
+    ("text", "reason", "status", "asked"),
+    [('{"name": "Pa', "length", "truncated", 1), ("", "content_filter", "blocked", 1), ("", "stop", "empty", 2)],
+)
+async def test_an_answer_that_is_not_whole_is_not_checked(text, reason, status, asked):
+    agent = Agent(ScriptedProvider([LLMResponse(text, None, reason, {"usage": Usage(1, 1)})] * 2 * asked))
     result = await agent.chat("Which city?", output=City)
-    assert (result.status, result.data) == ("truncated", None)
+    assert (result.status, result.data, result.iterations) == (status, None, asked)
+    with pytest.raises(ExtractionError, match="no whole answer") as failure:
+        await agent.extract("Paris", City)
+    assert failure.value.partial.status == status
 
 
 async def test_tools_work_in_the_same_run():

@@ -16,6 +16,7 @@ from typing import Any
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.model_request import Functions
 
+_FUNCTION = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 #: The keywords of a schema that hold schemas by name, and those that hold values or names.
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
@@ -30,12 +31,12 @@ ALL_OWN: Renamed = {}
 def fitting_name(name: str | None) -> str:
     """The name of a function in a form that every provider takes. Models make up names, too, that no function has.
 
-    >>> fitting_name("functions.find"), fitting_name("天气")
-    ('functions_find', 'name_4d947325')
+    >>> fitting_name("functions.find"), fitting_name("3天"), fitting_name("1st")
+    ('functions_find', 'name_a03ff7da', 'st_e01ddf65')
     """
     name = name or "unknown"
-    fitting = re.sub(r"[^a-zA-Z0-9_-]|^(?![a-zA-Z_])", "_", name)
-    return fitting if name.isascii() and len(fitting) <= 64 else _replaced(name)
+    fitting = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+    return fitting if name.isascii() and _FUNCTION.fullmatch(fitting) else _replaced(name)
 
 
 def fitting_argument(name: str) -> str:
@@ -144,5 +145,5 @@ def _fitting(value: Any) -> Any:
 
 def _replaced(name: str) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    kept = re.sub("[^a-zA-Z0-9]+", "_", name).strip("_")[:55] or "name"
+    kept = re.sub("^[^a-zA-Z]+|[^a-zA-Z0-9]+", "_", name).strip("_")[:55] or "name"
     return f"{kept}_{digest}"

@@ -119,9 +119,10 @@ def _arguments(schema: Any) -> Iterator[str]:
             yield from _arguments(item)
     elif isinstance(schema, Mapping):
         for key, value in schema.items():
-            if key == "properties" and isinstance(value, Mapping):
-                yield from (name for name in value if not _ARGUMENT.fullmatch(name))
-            if key not in VALUES:
+            if key in SCHEMAS_BY_NAME and isinstance(value, Mapping):
+                yield from (name for name in value if key == "properties" and not _ARGUMENT.fullmatch(name))
+                yield from _arguments(list(value.values()))
+            elif key not in VALUES:
                 yield from _arguments(value)
 
 

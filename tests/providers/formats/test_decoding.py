@@ -16,6 +16,7 @@ from nbagent.errors import (
     InvalidResponseError,
     ServerError,
 )
+from nbagent.providers.tool_names import fitting_argument, fitting_name, renamed
 
 CHAT = codec_of("chat")
 #: One stream for each way to write answers. It is cut at every byte, the others between events.
@@ -72,6 +73,15 @@ async def test_whole_body_with_keep_alive_space_before_it():
     body = json.dumps(chat_body(content="<think>Hm.</think>Yes.")).encode()
     response, _ = await decode(CHAT, [b"\n  \n", b"   " + body[:5], body[5:]])
     assert (response.content, response.metadata["thinking"]) == ("Yes.", "Hm.")
+
+
+def test_arguments_have_their_own_names_also_inside_one_that_is_named_like_a_keyword():
+    inner = {"type": "object", "properties": {"城市": {"type": "string"}}}
+    tool = {"name": "天气", "parameters": {"type": "object", "properties": {"enum": inner}}}
+    arguments = json.dumps({"enum": {fitting_argument("城市"): "巴黎"}})
+    call = {"id": "c1", "type": "function", "function": {"name": fitting_name("天气"), "arguments": arguments}}
+    response = CHAT.decode_body(chat_body(tool_calls=[call]), renamed([tool]))
+    assert [(call.name, call.arguments) for call in response.function_calls] == [("天气", {"enum": {"城市": "巴黎"}})]
 
 
 def test_lost_opening_tag():

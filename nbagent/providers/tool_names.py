@@ -22,7 +22,8 @@ _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 VALUES = ("const", "enum", "default", "examples", "example")
 
-#: By the name in which a tool was sent: its own name, and those of its arguments by what was sent for them.
+#: By each name of a tool, that in which it was sent and its own, since models use both: its own name, and those of its
+#: arguments by what was sent for them.
 Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
 #: Nothing was sent under another name.
 ALL_OWN: Renamed = {}
@@ -91,7 +92,7 @@ def renamed(tools: Functions | None) -> Renamed:
         sent = fitting_name(tool["name"])
         arguments = {fitting_argument(name): name for name in _arguments(tool.get("parameters"))}
         if arguments or sent != tool["name"]:
-            found[sent] = tool["name"], arguments
+            found[sent] = found[tool["name"]] = tool["name"], arguments
     return found
 
 

@@ -75,11 +75,13 @@ async def test_whole_body_with_keep_alive_space_before_it():
     assert (response.content, response.metadata["thinking"]) == ("Yes.", "Hm.")
 
 
-def test_arguments_have_their_own_names_also_inside_one_that_is_named_like_a_keyword():
+@pytest.mark.parametrize("name", ["天气", fitting_name("天气")])
+def test_arguments_have_their_own_names_also_inside_one_that_is_named_like_a_keyword(name):
+    """Models call a tool by its own name, too: its description begins with it."""
     inner = {"type": "object", "properties": {"城市": {"type": "string"}}}
     tool = {"name": "天气", "parameters": {"type": "object", "properties": {"enum": inner}}}
     arguments = json.dumps({"enum": {fitting_argument("城市"): "巴黎"}})
-    call = {"id": "c1", "type": "function", "function": {"name": fitting_name("天气"), "arguments": arguments}}
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
     response = CHAT.decode_body(chat_body(tool_calls=[call]), renamed([tool]))
     assert [(call.name, call.arguments) for call in response.function_calls] == [("天气", {"enum": {"城市": "巴黎"}})]
 

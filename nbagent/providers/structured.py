@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.events import Context, Event, Http, Retry
@@ -20,12 +19,16 @@ from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
+T = TypeVar("T")
 #: Server, model, schema, and whether there are tools.
 _Key = tuple[str, ...]
+_Place = tuple[asyncio.AbstractEventLoop, _Key]
 #: Whether the vendor takes the schema. If it does not, the schema is only in the prompt from then on.
 _TAKEN: dict[_Key, bool] = {}
 #: By event loop and key: set when the one request that asks whether the schema is taken knows it.
-_ASKING: dict[tuple[asyncio.AbstractEventLoop, _Key], asyncio.Event] = {}
+_ASKING: dict[_Place, asyncio.Event] = {}
+#: So many seconds others wait for the reader of that request to go on.
+_READING_S = 1.0
 
 
 class StructuredProvider(WrapperProvider):
@@ -57,35 +60,41 @@ class StructuredProvider(WrapperProvider):
                 async for item in items:
                     yield item
             return
-        (name, *_), key = self._schema_options(request), self._key(request)
+        key = self._key(request)
+        asked = self._asked(request, key)
+        async with aclose_if_possible(asked), aclose_if_possible(_asking_for_all(asked, key)) as items:
+            async for item in items:
+                yield item
+
+    async def _asked(self, request: ModelRequest, key: _Key) -> AsyncIterator[Event | LLMResponse]:
+        name, *_ = self._schema_options(request)
         instead = "only the instructions say what the answer has to be"
         note = {"refused": name, "instead": None}
-        async with _asking_for_all(key):
-            if _TAKEN.get(key) is False:
-                yield Http(f"{self.model_name} takes no such {name}: {instead}.", metadata=note)
-            else:
-                has_begun = False
-                try:
-                    async with aclose_if_possible(self.inner.stream(inner)) as items:
-                        async for item in items:
-                            has_begun = has_begun or isinstance(item, LLMResponse)
-                            if key not in _TAKEN and not isinstance(item, Retry | Http | Context):
-                                _settle(key, True)
-                            yield item
-                    return
-                except BadRequestError as error:
-                    if has_begun or isinstance(error, ContextLengthError):
-                        raise
-                    about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": type(error).__name__}
-                    text = f"{self.model_name} refused a request with {name}. Trying again: {instead}. {error}"
-                    retry = Retry(text, metadata=about | note)
-                yield retry
-            plain = self.inner.resolve(replace(request, resolved=None))
-            async with aclose_if_possible(self.inner.stream(plain)) as items:
-                async for item in items:
-                    if isinstance(item, LLMResponse):
-                        _settle(key, False)
-                    yield item
+        if _TAKEN.get(key) is False:
+            yield Http(f"{self.model_name} takes no such {name}: {instead}.", metadata=note)
+        else:
+            has_begun = False
+            try:
+                async with aclose_if_possible(self.inner.stream(request.resolved)) as items:
+                    async for item in items:
+                        has_begun = has_begun or isinstance(item, LLMResponse)
+                        if key not in _TAKEN and not isinstance(item, Retry | Http | Context):
+                            _settle(key, True)
+                        yield item
+                return
+            except BadRequestError as error:
+                if has_begun or isinstance(error, ContextLengthError):
+                    raise
+                about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": type(error).__name__}
+                text = f"{self.model_name} refused a request with {name}. Trying again: {instead}. {error}"
+                retry = Retry(text, metadata=about | note)
+            yield retry
+        plain = self.inner.resolve(replace(request, resolved=None))
+        async with aclose_if_possible(self.inner.stream(plain)) as items:
+            async for item in items:
+                if isinstance(item, LLMResponse):
+                    _settle(key, False)
+                yield item
 
     def _schema_options(self, request: ModelRequest) -> dict[str, Any]:
         """The options that constrain the answer; none where the vendor can't, or can't beside tools."""
@@ -116,19 +125,33 @@ def _settle(key: _Key, is_taken: bool) -> None:
         asking.set()
 
 
-@asynccontextmanager
-async def _asking_for_all(key: _Key) -> AsyncIterator[None]:
-    """Until it is known whether a schema is taken, one asks and all others wait."""
-    place = asyncio.get_running_loop(), key
+async def _asking_for_all(items: AsyncIterator[T], key: _Key) -> AsyncIterator[T]:
+    """Until it is known whether a schema is taken, one asks and all others wait.
+
+    They go on where its reader keeps an item for long: it may wait for one of them, or never come back.
+    """
+    loop = asyncio.get_running_loop()
+    place, mine = (loop, key), asyncio.Event()
     while key not in _TAKEN and (asking := _ASKING.get(place)):
         await asking.wait()
-    if key in _TAKEN:
-        yield
-        return
-    mine = _ASKING[place] = asyncio.Event()
     try:
-        yield
+        while True:
+            if key not in _TAKEN and _ASKING.setdefault(place, mine) is mine:
+                mine.clear()
+            try:
+                item = await anext(items)
+            except StopAsyncIteration:
+                return
+            is_asking = _ASKING.get(place) is mine
+            release = loop.call_later(_READING_S, _release, place, mine) if is_asking else None
+            yield item
+            if release:
+                release.cancel()
     finally:
-        if _ASKING.get(place) is mine:  # it failed, and nothing is known
-            del _ASKING[place]
-        mine.set()
+        _release(place, mine)
+
+
+def _release(place: _Place, mine: asyncio.Event) -> None:
+    if _ASKING.get(place) is mine:
+        del _ASKING[place]
+    mine.set()

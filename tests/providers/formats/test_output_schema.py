@@ -1,5 +1,6 @@
 """How each vendor is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
 
+import asyncio
 import json
 from typing import Literal
 
@@ -12,7 +13,8 @@ from support.dialects.vendors import DIALECTS
 from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent
-from nbagent.providers import OpenAIProvider
+from nbagent.core.events import Retry
+from nbagent.providers import OpenAIProvider, structured
 from nbagent.providers.formats.strict_schema import strict_schema
 
 
@@ -106,6 +108,17 @@ async def test_a_server_that_refuses_the_schema_is_asked_without_and_a_map_learn
     assert agent.trace.calls["refused"].tolist() == ['{"response_format":null}'] * 21
     told = agent.trace.events.query("type == 'retry'")["content"]
     assert told.str.contains("refused a request with response_format").sum() == len(told) == 1
+
+
+async def test_who_reads_a_stream_can_ask_the_same_in_between(loopback, connect, monkeypatch):
+    """Nothing is known yet of the schema, and the request that asks for all goes on only when its reader does."""
+    monkeypatch.setattr(structured, "_READING_S", 0.01)
+    loopback.answers = [Answer(b"{}", 503, {"retry-after-ms": "1"}), Answer(sse(said(ANSWER)))]
+    agent, other = Agent(connect()), Agent(connect())
+    async with asyncio.timeout(5):
+        async for event in agent.chat_stream("Paris …", output=City):
+            if isinstance(event, Retry):
+                assert await other.extract("Paris …", City) == City(**PARIS)
 
 
 class Lake(BaseModel):

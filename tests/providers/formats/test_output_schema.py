@@ -6,7 +6,7 @@ from typing import Literal
 
 import pandas as pd
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from support.dialects.script import reply
 from support.dialects.server import KEY, VendorServer
 from support.dialects.vendors import DIALECTS
@@ -119,6 +119,15 @@ async def test_who_reads_a_stream_can_ask_the_same_in_between(loopback, connect,
         async for event in agent.chat_stream("Paris …", output=City):
             if isinstance(event, Retry):
                 assert await other.extract("Paris …", City) == City(**PARIS)
+
+
+async def test_of_types_that_are_made_for_each_question_few_are_kept(loopback, connect, monkeypatch):
+    monkeypatch.setattr(structured, "_KEPT", 3)
+    loopback.answers = [Answer(sse(said("{}")))]
+    agent = Agent(connect())
+    for n in range(5):
+        await agent.extract("Paris …", create_model(f"Answer{n}"))
+    assert len(structured._TAKEN) == 3
 
 
 class Lake(BaseModel):

@@ -47,7 +47,7 @@ INSTEAD = {
 #: What servers say that can't read a conversation: the templates of Mistral and Gemma, Mistral's API; LiteLLM, Bedrock.
 _UNREADABLE = {
     ROLES: re.compile(r"roles must alternate|unexpected role '?(?:user|assistant)\b", re.IGNORECASE),
-    CALLS: re.compile(r"expects the .?tools=|toolConfig field must be defined|must define tools", re.IGNORECASE),
+    CALLS: re.compile(r"without `tools=` param|toolConfig field must be defined|must define tools", re.IGNORECASE),
 }
 #: How images look in the bodies of the four formats.
 _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')

@@ -97,7 +97,8 @@ async def test_learned_once_then_remembered(loopback, connect, kind, options, bo
     assert loopback.requests[2].json == again
 
 
-LITELLM = "litellm.UnsupportedParamsError: Anthropic expects the `tools=` param to be passed in for tool calls."
+# https://github.com/camel-ai/owl/issues/532
+LITELLM = "litellm.UnsupportedParamsError: Anthropic doesn't support tool calling without `tools=` param specified."
 BEDROCK = "The toolConfig field must be defined when using toolUse and toolResult content blocks."
 
 

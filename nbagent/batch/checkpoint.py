@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,18 +27,30 @@ if TYPE_CHECKING:
 #: Characters of a question that are kept, to tell what an answer belongs to.
 QUESTION_CHARS = 200
 
-_NAMES = [field.name for field in fields(Answer) if field.name != "values"]
-_COLUMNS = ["key", "question", "model", "answered", *_NAMES[1:]]
 #: The columns that may hold what the model or the user wrote.
 _TEXTS = frozenset({"question", "text", "error"})
-FORMAT = SQLiteFormat(
-    "answers of a map",
-    "nbck",
-    version=1,
-    tables=f"CREATE TABLE answers ({', '.join(_COLUMNS).replace('key', 'key PRIMARY KEY', 1)}) WITHOUT ROWID;",
+_TABLES = """
+CREATE TABLE answers (
+    key PRIMARY KEY, question, model, answered,
+    status, text, input_tokens, output_tokens, cost, seconds, error, run_id
+) WITHOUT ROWID;
+"""
+_ADD = """
+INSERT OR REPLACE INTO answers (
+    key, question, model, answered, status, text, input_tokens, output_tokens, cost, seconds, error, run_id
+) VALUES (
+    :key, :question, :model, :answered,
+    :status, :text, :input_tokens, :output_tokens, :cost, :seconds, :error, :run_id
 )
-_FIND = f"SELECT {', '.join(_NAMES)} FROM answers WHERE key = ?"  # noqa: S608  see _ADD
-_ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608  the columns are fields of our own class, values are bound
+"""
+_FIND = """
+SELECT key, status, text, input_tokens, output_tokens, cost, seconds, error, run_id FROM answers WHERE key = ?
+"""
+_READ = """
+SELECT key, question, model, answered, status, text, input_tokens, output_tokens, cost, seconds, error, run_id
+FROM answers ORDER BY answered
+"""
+FORMAT = SQLiteFormat("answers of a map", "nbck", version=1, tables=_TABLES)
 
 
 class Checkpoint:
@@ -64,7 +75,7 @@ class Checkpoint:
 
     def add(self, answer: Answer, question: str = "") -> None:
         """Keep an answer. When this returns, no end of the process can take it back."""
-        values = {name: getattr(answer, name) for name in _NAMES}
+        values = {name: getattr(answer, name) for name in Answer.__slots__}
         values |= {"question": shortened(question, QUESTION_CHARS), "model": self._model, "answered": time.time()}
         for name in _TEXTS:
             if values[name]:
@@ -114,8 +125,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     if not target.exists():
         raise ConfigurationError(f"There is no checkpoint {str(target)!r}. agent.map(..., checkpoint=path) writes one.")
     with closing(FORMAT.open(target)) as database, FORMAT.clear_errors(target):
-        rows = database.execute(f"SELECT {', '.join(_COLUMNS)} FROM answers ORDER BY answered")  # noqa: S608  see _ADD
-        frame = pd.DataFrame(rows, columns=_COLUMNS)
+        found = database.execute(_READ)
+        frame = pd.DataFrame(found, columns=[name for name, *_ in found.description])
     texts = dict.fromkeys(["key", "question", "model", "text"], TEXT)
     frame = frame.astype({**texts, **{name: kind for name, kind in COLUMNS.items() if name in frame}})
     frame["answered"] = pd.to_datetime(frame["answered"], unit="s", utc=True).dt.as_unit("us")

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one row: what the checkpoint keeps, and the columns of the frame.
+    """The outcome of one row: a checkpoint keeps it, and the frame shows it.
 
     - `key`: of the row (see `rows.Row`); equal rows have one answer
     - `status`: that of the run, "error" if it failed, or "left" if it was not asked

@@ -58,8 +58,8 @@ class Checkpoint:
 
     `model` is noted with each answer. `redact` takes secrets out of questions and errors; answers stay as they
     are. Put the file on a local disk: SQLite's locks don't work on most network drives. Raises `ConfigurationError` if
-    the file is none of a map's or of a newer version; it and its methods raise `StoreError` if it can't be
-    read or written.
+    the file is not a checkpoint or has a newer version. The constructor and all methods raise `StoreError` if the file
+    can't be read or written.
 
     >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP
     ...     kept.add(Answer("a", text="Hi"), "Say hi.")
@@ -110,7 +110,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     """What the checkpoint of a map holds, as a DataFrame: an answer a row, in the order in which they came.
 
     Its columns are `key` (a hash of what decides the answer), `question` (its beginning), `model`, `answered` (the
-    time), `answer` (what the model wrote), and those of `Agent.map`. A map may be writing meanwhile.
+    time), `answer` (what the model wrote), and those of `Agent.map`. You can read the file while a map writes to it.
 
     Raises `ConfigurationError` if the file is missing or is not a checkpoint, `StoreError` if it can't be read.
 

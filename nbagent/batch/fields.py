@@ -169,7 +169,7 @@ def _flat(value: Any, kinds: Mapping[str, str], prefix: str = "") -> dict[str, A
 
 def _column(values: Sequence[Any], index: pd.Index[Any], kind: str) -> pd.Series[Any]:
     try:
-        if kind == TIME:  # times with and without a zone may stand in one column
+        if kind == TIME:  # one column may hold times with a zone and times without one
             values = list(pd.to_datetime(pd.Series(values, dtype=OBJECT), utc=True))
         return pd.Series(values, index=index, dtype=kind)
     except (OverflowError, TypeError, ValueError):  # a whole number of more than 64 bits

@@ -61,7 +61,7 @@ def check_data(data: Any) -> None:
     """Raise `ConfigurationError` unless it is a Series or a DataFrame."""
     if not isinstance(data, pd.Series | pd.DataFrame):
         fix = "Pass df['question'], or df with prompt='… {column} …'; pd.Series(list) makes one of a list."
-        if hasattr(data, "to_pandas"):  # as those of polars and pyarrow
+        if hasattr(data, "to_pandas"):  # polars and pyarrow have it
             fix = "Pass data.to_pandas()."
         raise invalid("data", data, "a Series or a DataFrame of pandas", fix)
 

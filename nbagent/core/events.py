@@ -22,7 +22,7 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(slots=True)
 class Event:
-    """The base class of events, each a mapping of its five main fields, too."""
+    """The base class of events. Each event is also a mapping of its five main fields."""
 
     type: ClassVar[str] = ""
     content: str = ""

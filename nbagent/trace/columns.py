@@ -114,7 +114,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         **_USAGE,
         "cost_usd": (
             REAL,
-            "dollars, with those of attempts that broke off; of a replayed answer, those of its recording",
+            "dollars, including attempts that broke off; a replayed answer has the cost in its recording",
         ),
         "duration_s": (REAL, "seconds from the time that it could be sent, with retries"),
         "ttft_s": (REAL, "seconds to the first token"),
@@ -143,7 +143,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "quoted": (FLAG, "the answer quotes a tool's result (embedded model)"),
         "cache_hit": (FLAG, "tokens came from the vendor's cache"),
         "replayed": (FLAG, "from a recording"),
-        "usage_estimated": (FLAG, "a token count is a guess, such as that of an attempt that broke off"),
+        "usage_estimated": (FLAG, "a token count is an estimate, for example because an attempt broke off"),
         "usage_raw": (TEXT, "the vendor's own counts, as JSON"),
         "finish_reason_raw": (TEXT, "the vendor's own word"),
         "response_model": (TEXT, "the model that the vendor says answered"),

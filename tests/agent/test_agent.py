@@ -1,5 +1,6 @@
 """The agent end to end with a scripted model: the loop, its results, its history, its ends."""
 
+from collections import deque
 from contextlib import nullcontext
 
 import pytest
@@ -99,11 +100,11 @@ async def test_a_vendors_failure_raises_with_the_partial_result():
 @pytest.mark.parametrize("raise_errors", [True, False])
 async def test_a_failed_stream_ends_with_one_error_event_and_raises_unless_told_otherwise(raise_errors):
     stream = Agent(ScriptedProvider([RateLimitError("no")])).chat_stream("x", raise_errors=raise_errors)
-    seen = []
+    seen = deque()
 
     async def read():
         async for event in stream:
-            seen.append(event)  # noqa: PERF401 - a comprehension would lose the events before the error
+            seen.append(event)
 
     with pytest.raises(RateLimitError) if raise_errors else nullcontext():
         await read()

@@ -84,7 +84,10 @@ def test_one_that_writes_a_huge_file(tmp_path):
     assert (tmp_path / "work/big").stat().st_size <= launcher.MAX_FILE_BYTES
 
 
-@pytest.mark.skipif(launcher.landlock_version() == 0, reason="Landlock needs Linux 5.13 or newer")
+@pytest.mark.skipif(
+    launcher.landlock_version() == 0,
+    reason="only Landlock, of Linux 5.13 and newer, keeps a skill from writing elsewhere",
+)
 def test_one_that_writes_outside(tmp_path):
     outside = tmp_path / "precious.txt"
     outside.write_text("precious")

@@ -70,7 +70,7 @@ async def test_the_table_and_its_short_display(server):
         assert len(shown) < 3_000
 
 
-needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="needs curl, which .ci/run installs")
 
 
 @needs_curl

@@ -307,7 +307,7 @@ $(RELEASE)/.release: | $(RELEASE)/.made
 $(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made
 	@echo "Installing the oldest supported versions into $(LOWEST) (once) …"
 	@"$(UV)" pip compile -q --annotation-style line --no-header --resolution lowest-direct --extra all \
-	  --python $(LOWEST)/bin/python pyproject.toml | grep 'nbagent (pyproject.toml)' > $(LOWEST)/versions.txt
+	  --python $(LOWEST)/bin/python pyproject.toml | grep '(pyproject.toml)' > $(LOWEST)/versions.txt
 	@"$(UV)" pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+#: Our name on the package index, where `nbagent` is somebody else's.
+DISTRIBUTION = "jupyter-nbagent"
+
 
 def _installed() -> str:
     """The version on disk, from the source: the metadata of an editable install may be old. Empty if unreadable."""
@@ -14,12 +17,13 @@ def _installed() -> str:
         return ""
 
 
-_loaded = _installed()
+#: The version that runs.
+VERSION = _installed()
 
 
 def upgrade_advice() -> str:
     """What to do if another version was installed since nbagent was imported, else nothing."""
     installed = _installed()
-    if not installed or installed == _loaded:
+    if not installed or installed == VERSION:
         return ""
-    return f"nbagent {installed} was installed while {_loaded} was running. Restart the kernel to use it."
+    return f"nbagent {installed} was installed while {VERSION} was running. Restart the kernel to use it."

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import nbagent
+from nbagent.upgrade import DISTRIBUTION
 
 INIT = Path(nbagent.__file__)
 
@@ -64,9 +65,9 @@ def test_unknown_names_raise_and_dir_lists_the_names():
     assert {*nbagent.__all__, "__version__"} <= set(dir(nbagent))
 
 
-def test_the_version_is_that_of_the_project():
+def test_name_and_version_are_those_of_the_project():
     project = tomllib.loads((INIT.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
-    assert nbagent.__version__ == project["version"]
+    assert (DISTRIBUTION, nbagent.__version__) == (project["name"], project["version"])
 
 
 def test_type_checkers_see_the_same_table():

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import acp
@@ -24,6 +23,7 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.allowances import Allow, Allowances
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.upgrade import VERSION
 
 #: What a person can say to a call, by the id of the option.
 _OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind, Any]] = {
@@ -60,7 +60,7 @@ class ACPAgent:
         return schema.InitializeResponse(
             protocol_version=acp.PROTOCOL_VERSION,
             agent_capabilities=schema.AgentCapabilities(prompt_capabilities=prompts, mcp_capabilities=servers),
-            agent_info=schema.Implementation(name="nbagent", title="nbagent", version=version("nbagent")),
+            agent_info=schema.Implementation(name="nbagent", title="nbagent", version=VERSION),
             auth_methods=[],
         )
 

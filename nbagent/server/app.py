@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -31,6 +30,7 @@ from nbagent.server.routes.openai import router as openai_router
 from nbagent.server.routes.openai.errors import openai_form
 from nbagent.server.security import Security
 from nbagent.server.settings import ServerSettings
+from nbagent.upgrade import VERSION
 
 ROUTERS = (
     health.router,
@@ -68,7 +68,7 @@ def create_app(
     app = FastAPI(
         title="nbagent",
         description="An agent for any client.",
-        version=version("nbagent"),
+        version=VERSION,
         lifespan=_lifespan,
         responses=_FAILURES,
         dependencies=[Depends(HTTPBearer(auto_error=False, description="One of the server's tokens."))],

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 from nbagent.trace.table import Row, as_json
+from nbagent.upgrade import DISTRIBUTION, VERSION
 
 #: Seconds that git may take; in a huge or broken clone the columns stay empty.
 GIT_SECONDS = 5.0
@@ -56,7 +57,7 @@ def _packages() -> dict[str, str]:
         for module in new:
             _versions[module] = {owner: importlib.metadata.version(owner) for owner in owners.get(module, ())}
     found = {name: version for module in imported for name, version in _versions[module].items()}
-    found["nbagent"] = importlib.metadata.version("nbagent")
+    found[DISTRIBUTION] = VERSION
     return dict(sorted(found.items(), key=lambda package: package[0].lower()))
 
 

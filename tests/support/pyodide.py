@@ -44,7 +44,7 @@ CDN, INDEX, FILES = "cdn.jsdelivr.net", "pypi.org", "files.pythonhosted.org"
 def built_wheel(folder: Path) -> Path:
     options = ["-q", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "-w", folder, ROOT], check=True, timeout=600)
-    (wheel,) = folder.glob("nbagent-*.whl")
+    (wheel,) = folder.glob("*.whl")
     return wheel
 
 

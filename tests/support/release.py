@@ -67,7 +67,7 @@ def check_extra(python: str, wheel: Path, extra: str) -> None:
 def main(test_python: str) -> None:
     """Check everything; `test_python` is an interpreter that has what the tests need."""
     sys.stdout.reconfigure(line_buffering=True)
-    for old in DIST.glob("nbagent-*"):
+    for old in DIST.glob("*"):
         old.unlink()
     run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", DIST, PROJECT)
     (wheel,), (source,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
@@ -78,7 +78,7 @@ def main(test_python: str) -> None:
     run(BIN / "zizmor", "--offline", "--quiet", PROJECT / ".github")
     print("Workflows: no findings (zizmor)")
     (every,) = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["all"]
-    extras = ["", *every.removeprefix("nbagent[").removesuffix("]").split(","), "all"]
+    extras = ["", *every.partition("[")[2].removesuffix("]").split(","), "all"]
     for version in PYTHONS:
         python = interpreter(version)
         if python is None:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -31,6 +30,7 @@ from nbagent.mcp.client.results import value_of
 from nbagent.mcp.client.tool_list import ToolList
 from nbagent.mcp.client.transport import Ended, http_to, process_of
 from nbagent.text import shortened
+from nbagent.upgrade import VERSION
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -179,7 +179,7 @@ class Connection:
 
         return Client(
             (http_to if self.address.url else process_of)(self.address, ended),
-            client_info=Implementation(name="nbagent", version=version("nbagent")),
+            client_info=Implementation(name="nbagent", version=VERSION),
             message_handler=on_message,
             elicitation_callback=on_elicitation,
         )

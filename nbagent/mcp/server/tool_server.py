@@ -14,7 +14,6 @@ from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import anyio
@@ -44,6 +43,7 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import JoinedRegistry
 from nbagent.mcp.server.results import as_result, as_tool
 from nbagent.text import shortened
+from nbagent.upgrade import VERSION
 
 log = logging.getLogger("nbagent")
 
@@ -102,7 +102,7 @@ class ToolServer:
         self.listening = ListenHandler(self._bus)
         self.server = _Server(
             "nbagent",
-            version=version("nbagent"),
+            version=VERSION,
             instructions=INSTRUCTIONS,
             cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="private")},
             on_list_tools=self._list_tools,

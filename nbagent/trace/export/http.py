@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from nbagent.errors import ConfigurationError
 from nbagent.trace.table import Row
+from nbagent.upgrade import VERSION
 
 #: Headers that `curl` sets itself, and those in which an SDK describes itself.
 _LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")
@@ -103,9 +104,7 @@ def _quoted(text: str, secrets: Sequence[str]) -> str:
 
 def har(rows: Sequence[Row]) -> dict[str, Any]:
     """The exchanges as an HTTP archive: http://www.softwareishard.com/blog/har-12-spec/ (HAR 1.2)."""
-    from importlib.metadata import version  # slow to load
-
-    creator = {"name": "nbagent", "version": version("nbagent")}
+    creator = {"name": "nbagent", "version": VERSION}
     return {"log": {"version": "1.2", "creator": creator, "entries": list(map(_entry, rows))}}
 
 

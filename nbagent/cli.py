@@ -12,10 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from nbagent.acp import MISSING as MISSING_ACP
-from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.mcp import MISSING
-from nbagent.server import MISSING as MISSING_SERVER
+from nbagent.errors import ConfigurationError, NbagentError, missing_extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,12 +93,12 @@ def _pull(arguments: argparse.Namespace) -> None:
 
 def _mcp(arguments: argparse.Namespace) -> None:
     """Serve the tools of a Python file to MCP clients, over stdin and stdout. What is below `if __name__ ==
-    "__main__":` does not run. Needs `pip install 'nbagent[mcp]'`.
+    "__main__":` does not run. Needs the extra `mcp`.
     """
     try:
         from nbagent.mcp.server import script
     except ModuleNotFoundError as error:
-        raise ConfigurationError(MISSING) from error
+        raise missing_extra("MCP", "mcp") from error
     only = arguments.tools.split(",") if arguments.tools else None
     if arguments.port is not None and not arguments.http:
         raise ConfigurationError("--port: it belongs to --http. Add --http, or leave the port out.")
@@ -115,23 +112,23 @@ def _mcp(arguments: argparse.Namespace) -> None:
 
 def _acp(arguments: argparse.Namespace) -> None:
     """Serve an agent to the client that starts this command, such as an editor, over stdin and stdout (Agent Client
-    Protocol). Needs `pip install 'nbagent[acp]'`.
+    Protocol). Needs the extra `acp`.
     """
     try:
         from nbagent.acp import stdio
     except ModuleNotFoundError as error:
-        raise ConfigurationError(MISSING_ACP) from error
+        raise missing_extra("The Agent Client Protocol", "acp") from error
     from nbagent.loading import load_agent
 
     stdio.serve_stdio(partial(load_agent, arguments.agent))
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    """Serve an agent over HTTP, behind a token, until Ctrl-C. Needs `pip install 'nbagent[server]'`."""
+    """Serve an agent over HTTP, behind a token, until Ctrl-C. Needs the extra `server`."""
     try:
         from nbagent.server import running
     except ModuleNotFoundError as error:
-        raise ConfigurationError(MISSING_SERVER) from error
+        raise missing_extra("The server", "server") from error
     running.serve_command(arguments, partial(print, flush=True))
 
 

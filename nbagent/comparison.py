@@ -85,7 +85,7 @@ class Comparison:
     def plot(self) -> list[Axes]:
         """Draw seconds, tokens and, if known and not 0, dollars: a bar for the mean, a dot for each answer.
 
-        Needs matplotlib: `pip install 'nbagent[plot]'`.
+        Needs the extra `plot`.
 
         >>> nbagent.compare({"small": small, "large": large}, prompts).plot()      # doctest: +SKIP
         """

@@ -4,7 +4,7 @@
 
     NbagentError
     ├── ConfigurationError (ValueError)   correct what you passed: a name, an option, a missing key
-    │   └── MissingDependencyError        install the named extra
+    │   └── MissingDependencyError        install the named packages
     ├── ProviderError                     the vendor did not answer; `.retryable` says whether to try later
     │   ├── AuthenticationError           401, 403: correct the key
     │   ├── ModelNotFoundError            404: correct the model's name or base_url
@@ -43,6 +43,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbagent.text import without_keys
+from nbagent.upgrade import DISTRIBUTION
 
 
 class NbagentError(Exception):
@@ -63,6 +64,19 @@ class ConfigurationError(NbagentError, ValueError):
 
 class MissingDependencyError(ConfigurationError):
     """An optional package is not installed; the message holds the command that installs it."""
+
+
+def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependencyError:
+    """The error for `what` needs an extra that is not installed: it names the packages, read from our own metadata.
+
+    >>> print(missing_extra("A picture", "plot"))                           # doctest: +ELLIPSIS
+    A picture needs this first: pip install "matplotlib>=..."
+    """
+    from importlib.metadata import requires  # slow to load
+
+    needed = [each.partition(";")[0] for each in requires(DISTRIBUTION) or () if each.endswith(f"extra == '{extra}'")]
+    command = " ".join(f'"{each}"' for each in needed)  # shells on Windows know no other quotes
+    return MissingDependencyError(f"{what} needs this first: pip install {command}{otherwise}")
 
 
 class ProviderError(NbagentError):

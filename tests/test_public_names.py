@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -11,9 +12,14 @@ from pathlib import Path
 import pytest
 
 import nbagent
+from nbagent.errors import missing_extra
 from nbagent.upgrade import DISTRIBUTION
 
 INIT = Path(nbagent.__file__)
+ROOT = INIT.parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+#: The modules that extras bring.
+OF_EXTRAS = "acp fastapi feedparser filelock itables matplotlib mcp mcp_types opentelemetry pyarrow redis xllamacpp"
 
 #: Slow to import, so loaded only when a run needs them.
 HEAVY = ["openai", "anthropic", "pandas", "ipywidgets", "pydantic", "IPython", "httpx"]
@@ -66,8 +72,21 @@ def test_unknown_names_raise_and_dir_lists_the_names():
 
 
 def test_name_and_version_are_those_of_the_project():
-    project = tomllib.loads((INIT.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
-    assert (DISTRIBUTION, nbagent.__version__) == (project["name"], project["version"])
+    assert (DISTRIBUTION, nbagent.__version__) == (PROJECT["name"], PROJECT["version"])
+
+
+def test_an_extra_that_is_missing_is_told_by_its_packages():
+    extras = PROJECT["optional-dependencies"]
+    for extra in ("server", "explore"):
+        command = f"pip install {' '.join(map(json.dumps, extras[extra]))}"
+        assert str(missing_extra("It", extra)) == f"It needs this first: {command}"
+
+
+def test_each_feature_tells_of_the_extra_that_it_lacks(tmp_path):
+    """In a Python that has nothing of them. `make release-check` tries it where they are not installed."""
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys('{OF_EXTRAS}'.split()))")
+    there = os.environ | {"PYTHONPATH": str(tmp_path), "IPYTHONDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-P", ROOT / "tests/support/smoke.py"], env=there, check=True, timeout=600)
 
 
 def test_type_checkers_see_the_same_table():

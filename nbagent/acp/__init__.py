@@ -2,6 +2,3 @@
 
 https://agentclientprotocol.com
 """
-
-#: The remedy if its package is missing.
-MISSING = "The Agent Client Protocol needs a package that is not installed: pip install 'nbagent[acp]'."

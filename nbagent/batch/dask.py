@@ -181,7 +181,7 @@ async def start_asker(client: Client, parcel: bytes, address: str | None) -> tup
     try:
         return future, await future
     except ImportError as error:
-        raise ConfigurationError(f"a Dask worker can't ask: {error}. Install nbagent[dask] on the workers.") from None
+        raise ConfigurationError(f"a Dask worker can't ask: {error}. Install there what is installed here.") from None
 
 
 async def on_loop_of(client: Client, coroutine: Coroutine[Any, Any, T]) -> T:

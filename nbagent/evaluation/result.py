@@ -108,7 +108,7 @@ class Evaluation:
     def plot(self) -> list[Axes]:
         """Draw the mean of each scorer by agent: a dot, with its 95 % interval as a line.
 
-        Needs matplotlib: `pip install 'nbagent[plot]'`.
+        Needs the extra `plot`.
         """
         from nbagent.trace.views.plots import COLOURS, subplots, tidy
 

@@ -17,7 +17,7 @@ import ipywidgets as widgets
 from nbagent.core.background import background_loop
 from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
-from nbagent.errors import MissingDependencyError
+from nbagent.errors import missing_extra
 from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.notebook.display.cell_link import cell_link
 from nbagent.notebook.panel.panel import PANEL_STYLE
@@ -74,8 +74,8 @@ class TraceExplorer(widgets.VBox):
 
     Filter by run, tool, kind of block, failure and text. A click on a row shows its details below, for a run the whole
     conversation, and the cell that asked: in JupyterLab and Notebook 7 a button that goes there. `Refresh` reads the
-    trace again. The runs of forks, and those that tools started in other agents, are shown, too. Needs itables:
-    `pip install 'nbagent[explore]'`.
+    trace again. The runs of forks, and those that tools started in other agents, are shown, too. Needs the
+    extra `explore`.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """
@@ -210,7 +210,7 @@ def _empty_table() -> Any:
     try:
         from itables.widget import ITable
     except ImportError:
-        raise MissingDependencyError("The explorer needs itables: pip install 'nbagent[explore]'") from None
+        raise missing_extra("The explorer", "explore") from None
     import pandas as pd
 
     return ITable(pd.DataFrame({" ": []}), **_OPTIONS)

@@ -9,9 +9,6 @@
 from importlib import import_module
 from typing import Any
 
-#: The remedy if its packages are missing.
-MISSING = "The server needs packages that are not installed: pip install 'nbagent[server]'."
-
 _WHERE = {"ServerSettings": "settings", "create_app": "app", "open_store": "conversations.opening"}
 
 __all__ = ["ServerSettings", "create_app", "open_store"]
@@ -23,6 +20,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"nbagent.server.{_WHERE[name]}"), name)
     except ModuleNotFoundError as error:
-        from nbagent.errors import MissingDependencyError
+        from nbagent.errors import missing_extra
 
-        raise MissingDependencyError(MISSING) from error
+        raise missing_extra("The server", "server") from error

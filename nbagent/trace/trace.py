@@ -14,7 +14,7 @@ from nbagent.core.events import Event
 from nbagent.core.http_exchange import collect_exchanges
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import well_formed
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
 from nbagent.trace.children import family, rows_of, rows_of_family, runs_below
 from nbagent.trace.export import http
@@ -180,7 +180,7 @@ class Trace(TraceTables):
         For one run, or for all, with lines in place of the pauses between them; several days (local time) are named.
         The first row of a run is named after its question, others after the model or the call, and after models and
         tools if there are many. What an agent did that a tool asked is below the tool's call, marked with `›`. Needs
-        matplotlib: `pip install 'nbagent[plot]'`.
+        the extra `plot`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -300,7 +300,7 @@ class Trace(TraceTables):
         """Write the tables to a file that `Trace.load`, or any other tool, reads. The suffix names the format:
 
         - `.sqlite`: one SQLite database
-        - `.parquet`: a folder with one Parquet file for each table; needs `pip install 'nbagent[parquet]'`
+        - `.parquet`: a folder with one Parquet file for each table; needs the extra `parquet`
         - `.jsonl`: one JSON object a line, `{"table": "runs", "n": 0, "row": {...}}`
 
         The file is written completely or not at all. It holds neither the values that tools returned nor `usage`, which
@@ -420,7 +420,7 @@ class Trace(TraceTables):
         """Send runs that begin from now on to OpenTelemetry too: spans `invoke_agent`, `chat` and `execute_tool`, and
         metrics of tokens and seconds, named by the conventions for generative AI. Forks of the agent do the same.
 
-        `endpoint` is the address of a collector that takes OTLP over HTTP: needs `pip install 'nbagent[otel]'`. Without
+        `endpoint` is the address of a collector that takes OTLP over HTTP: needs the extra `otel`. Without
         it, spans go to the given providers, else to those that the process has set up, else to the collector in
         OTEL_EXPORTER_OTLP_ENDPOINT. The texts of messages are left out unless `capture_content`, or the environment
         variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
@@ -430,7 +430,7 @@ class Trace(TraceTables):
         try:
             from nbagent.trace.export.otel import start_telemetry
         except ImportError:
-            raise MissingDependencyError("OpenTelemetry is not installed: pip install 'nbagent[otel]'") from None
+            raise missing_extra("OpenTelemetry", "otel") from None
         return start_telemetry(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
     @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 import nbagent
 from nbagent import Agent, ScriptedProvider
 from nbagent.core.messages import FunctionCall
+from nbagent.errors import missing_extra
 
 NOBODY = "http://127.0.0.1:9"
 
@@ -128,11 +129,11 @@ FEATURES: dict[str, Callable[[], object]] = {
 
 
 def read_message(extra: str) -> None:
-    """Without the extra, its feature must fail with the command that installs it."""
+    """Without the extra, its feature must fail with the command that installs its packages."""
     try:
         FEATURES[extra]()
     except (ImportError, ValueError) as error:
-        if f"pip install 'nbagent[{extra}]'" not in str(error):
+        if str(missing_extra("", extra)) not in str(error):
             raise
     else:
         raise AssertionError(f"{extra} is not installed, and its feature works: does it need the extra?")

@@ -17,9 +17,8 @@ from typing import Any
 from nbagent.checks import check_choice, check_number, check_type, hides_arguments, invalid
 from nbagent.core.browser import check_possible
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.functions.toolset import Toolset
-from nbagent.mcp import MISSING
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
@@ -73,7 +72,7 @@ class MCPServer(Toolset):
         check_number("timeout", timeout, above=0, optional=True, fix="Pass seconds.")
         check_possible("An MCP server", "threads and other processes", "Register Python functions as tools.")
         if find_spec("mcp_types") is None:
-            raise MissingDependencyError(MISSING)
+            raise missing_extra("MCP", "mcp")
         self.name = name or (name_of_url(address.url) if address.url else name_of_command(address.command))
         self.address = address
         tools = ToolList(self.name, approve=approve, timeout=timeout)

@@ -10,9 +10,7 @@ from IPython.core.error import UsageError
 
 from nbagent.agent import Agent
 from nbagent.core.browser import check_possible
-from nbagent.errors import ConfigurationError
-from nbagent.mcp import MISSING
-from nbagent.server import MISSING as MISSING_SERVER
+from nbagent.errors import missing_extra
 
 if TYPE_CHECKING:
     from nbagent.notebook.serving import NotebookServing
@@ -58,7 +56,7 @@ def _mcp(shell: Any, agent: Agent, options: argparse.Namespace) -> NotebookServi
     try:
         from nbagent.notebook.serving import NotebookServing
     except ModuleNotFoundError as error:
-        raise ConfigurationError(MISSING) from error
+        raise missing_extra("MCP", "mcp") from error
     return NotebookServing(shell, agent, port=options.port, only=options.tools)
 
 
@@ -66,7 +64,7 @@ def _http(shell: Any, agent: Agent, options: argparse.Namespace) -> HTTPNotebook
     try:
         from nbagent.notebook.serving_http import HTTPNotebookServing
     except ModuleNotFoundError as error:
-        raise ConfigurationError(MISSING_SERVER) from error
+        raise missing_extra("The server", "server") from error
     return HTTPNotebookServing(shell, agent, port=options.port)
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbagent.core.progress import progress_bar
-from nbagent.errors import LocalModelError, MissingDependencyError
+from nbagent.errors import LocalModelError, missing_extra
 from nbagent.text import shortened
 
 #: The environment variable that overrides the cache directory.
@@ -170,7 +170,7 @@ def _lock(path: Path) -> AbstractContextManager[object]:
     try:
         from filelock import FileLock
     except ImportError:
-        raise MissingDependencyError("The embedded model needs filelock: pip install 'nbagent[local]'") from None
+        raise missing_extra("The embedded model", "local") from None
     return FileLock(path)
 
 

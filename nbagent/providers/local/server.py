@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import LocalModelError, MissingDependencyError
+from nbagent.errors import LocalModelError, missing_extra
 
 #: Seconds to wait for a process that could not load its model; it ends by itself.
 EXIT_TIMEOUT_S = 5
@@ -127,10 +127,8 @@ _loading = threading.Lock()
 def shared_server(settings: ServerSettings, user: Any) -> LlamaServer:
     """The running process with these settings, else a new one, which now has this user. Blocks while it loads."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingDependencyError(
-            "The embedded model needs xllamacpp: pip install 'nbagent[local]'. Wheels exist for Linux, macOS and "
-            f"Windows on common processors; if there is none for {platform.platform()}, use a model with a key."
-        )
+        otherwise = f", or use a model with a key, if xllamacpp has no wheel for {platform.platform()}"
+        raise missing_extra("The embedded model", "local", otherwise)
     with _loading:
         server = _servers.get(settings)
         if server is None or not server.alive:

@@ -17,7 +17,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from nbagent.errors import ConfigurationError, MissingDependencyError, StoreError
+from nbagent.errors import ConfigurationError, StoreError, missing_extra
 from nbagent.server.conversations.store import (
     Answer,
     Approval,
@@ -144,7 +144,7 @@ class RedisStore(ConversationStore):
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
         except ImportError:
-            raise MissingDependencyError("Redis needs its client: pip install 'nbagent[redis]'.") from None
+            raise missing_extra("Redis", "redis") from None
         try:
             # No retries: what is sent twice may count twice. A connection that was closed while it was idle is opened
             # again all the same.

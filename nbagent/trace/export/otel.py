@@ -34,7 +34,7 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.results import AgentResult
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace.export import otel_attributes as names
 from nbagent.trace.export.otel_attributes import Attributes, attributes_from, usage_attributes
 from nbagent.trace.recorder import Recorder
@@ -107,7 +107,7 @@ def _providers(endpoint: str) -> tuple[Any, Any]:
         from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        raise MissingDependencyError("sending to a collector needs pip install 'nbagent[otel]'") from None
+        raise missing_extra("OpenTelemetry", "otel") from None
     base = endpoint.rstrip("/").removesuffix("/v1/traces")
     if not base.startswith(("http://", "https://")):
         raise invalid("endpoint", endpoint, "the address of a collector", "An example: 'http://localhost:4318'.")

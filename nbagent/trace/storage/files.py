@@ -19,7 +19,7 @@ from typing import Any
 
 from nbagent.checks import invalid
 from nbagent.core.atomic_files import atomic_write, atomic_write_folder
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace.columns import COLUMNS, COUNT, FLAG, REAL, TIME, TraceFrame
 from nbagent.trace.recorder import TABLES
 from nbagent.trace.storage.journal import FORMAT, LONGEST_HEADER, VERSION, check_header, read_header
@@ -234,9 +234,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise MissingDependencyError(
-            "Parquet files need pyarrow: pip install 'nbagent[parquet]', or save to .sqlite or .jsonl."
-        ) from None
+        raise missing_extra("A Parquet file", "parquet", ", or save to .sqlite or .jsonl") from None
     return pa, pq
 
 

@@ -1,4 +1,4 @@
-"""Pictures of token usage and of tool calls. They need matplotlib, which the extra `plot` installs.
+"""Pictures of token usage and of tool calls. They need the extra `plot`.
 
 Text and background take their colours from the style in use (`plt.style.use("dark_background")`).
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import format_duration
-from nbagent.errors import MissingDependencyError
+from nbagent.errors import missing_extra
 from nbagent.text import shortened
 from nbagent.trace.views.days import name_days
 
@@ -160,7 +160,7 @@ def subplots(columns: int, **options: Any) -> AxesList:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingDependencyError("pictures need matplotlib: pip install 'nbagent[plot]'") from None
+        raise missing_extra("A picture", "plot") from None
     _, grid = plt.subplots(1, columns, layout="constrained", squeeze=False, **options)
     axes = AxesList(grid[0])
     for ax in axes:

@@ -1,18 +1,13 @@
 """The three news functions, their definitions in an agent, the user's list of sources, and what counts as relevant."""
 
 import asyncio
-import sys
 
 import pytest
 from support.feeds import ATOM, FeedServer, feed
 from support.loopback import Answer
 
-from nbagent import (
-    fetch_rss_news,
-    filter_rss_news,
-    search_rss_by_keywords,
-)
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent import fetch_rss_news, filter_rss_news, search_rss_by_keywords
+from nbagent.errors import ConfigurationError
 from nbagent.skills.builtin.rss import feeds
 from nbagent.skills.builtin.rss.relevance import matching
 from nbagent.skills.builtin.rss.sources import DEFAULT, Source, read_sources, sources_file
@@ -77,14 +72,6 @@ def test_wrong_arguments_are_named():
     ]:
         with pytest.raises(ConfigurationError, match=said):
             call()
-
-
-def test_without_feedparser_the_command_that_installs_it_is_named(sources, monkeypatch):
-    sources("https://a.example/feed A")
-    monkeypatch.setitem(sys.modules, "feedparser", None)
-    monkeypatch.delitem(sys.modules, "nbagent.skills.builtin.rss.feeds")
-    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[rss\]'"):
-        fetch_rss_news()
 
 
 def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):

@@ -2,13 +2,12 @@
 
 import asyncio
 import sqlite3
-import sys
 
 import pandas as pd
 import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import COLUMNS
 from nbagent.trace.storage import files as store
 
@@ -161,12 +160,6 @@ async def test_a_failed_save_keeps_the_old_file(trace, tmp_path, monkeypatch):
             trace.save(tmp_path / name)
         assert_same(trace, Trace.load(tmp_path / name))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FORMATS)
-
-
-def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[parquet\]'"):
-        Trace().save(tmp_path / "t.parquet")
 
 
 async def test_saving_while_a_run_is_in_progress(tmp_path):

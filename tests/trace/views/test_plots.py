@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-import sys
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, tool
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.errors import ConfigurationError
 from nbagent.trace.views.timeline import spans
 
 mpl.use("agg")
@@ -102,12 +101,6 @@ async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(
     assert [text.get_text() for text in counts.texts] == [" 2, 1 failed"]
     dots = seconds.collections[0].get_offsets()
     assert sorted(dots[:, 0]) == pytest.approx(sorted(trace.tool_calls["duration_s"]))
-
-
-def test_without_matplotlib_the_error_names_the_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[plot\]'"):
-        Trace().timeline()
 
 
 async def test_the_trace_displays_a_summary(trace):

@@ -9,14 +9,12 @@ The feeds are those of a file that you edit; `nbagent.skills.builtin.rss.sources
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.background import run_sync
-from nbagent.errors import MissingDependencyError
+from nbagent.errors import missing_extra
 from nbagent.skills.builtin.rss.relevance import matching, most_relevant
 from nbagent.skills.builtin.rss.sources import read_sources
 
@@ -120,19 +118,11 @@ def _check_count(name: str, value: int | None, *, optional: bool = False) -> Non
 
 
 def _fetched(limit: int | None = None) -> list[Fetched]:
-    with _extra_installed():
-        from nbagent.skills.builtin.rss.feeds import fetch
-    return run_sync(fetch(read_sources()[:limit]))
-
-
-@contextmanager
-def _extra_installed() -> Iterator[None]:
     try:
-        yield
-    except ImportError as error:
-        if error.name != "feedparser":
-            raise
-        raise MissingDependencyError("Feeds need the package feedparser: pip install 'nbagent[rss]'") from None
+        from nbagent.skills.builtin.rss.feeds import fetch
+    except ImportError:
+        raise missing_extra("A feed", "rss") from None
+    return run_sync(fetch(read_sources()[:limit]))
 
 
 def _newest_first(found: list[Fetched]) -> list[Article]:

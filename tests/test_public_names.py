@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -20,6 +21,11 @@ ROOT = INIT.parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 #: The modules that extras bring.
 OF_EXTRAS = "acp fastapi feedparser filelock itables matplotlib mcp mcp_types opentelemetry pyarrow redis xllamacpp"
+#: What would fetch the package `nbagent` of the index, which is somebody else's.
+STRANGERS = re.compile(
+    r"\b((pip|pipx|conda|uv|uv tool)\W+(install|add)|uvx)\b[^`;&|#]*?(?<![\w./-])nbagent(?![\w/-]|\.\w)"
+    r"|(?<![\w./-])nbagent(\[[a-z]| ?[=~<>]=)"
+)
 
 #: Slow to import, so loaded only when a run needs them.
 HEAVY = ["openai", "anthropic", "pandas", "ipywidgets", "pydantic", "IPython", "httpx"]
@@ -73,6 +79,12 @@ def test_unknown_names_raise_and_dir_lists_the_names():
 
 def test_name_and_version_are_those_of_the_project():
     assert (DISTRIBUTION, nbagent.__version__) == (PROJECT["name"], PROJECT["version"])
+
+
+def test_nobody_is_told_to_install_the_package_of_a_stranger():
+    command = ["git", "grep", "-nI", "nbagent"]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line for line in lines if STRANGERS.search(line)] == []
 
 
 def test_an_extra_that_is_missing_is_told_by_its_packages():

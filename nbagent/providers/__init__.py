@@ -73,9 +73,9 @@ def register_provider(name: str, factory: Factory) -> None:
 def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvider:
     """A provider by name, `"vendor"` or `"vendor:model"`.
 
-    Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, price, and the vendor's
-    own. `price` is in dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`. Those of a request,
-    such as `max_tokens` or `extra_body`, hold for all requests.
+    Options: api_key, model, base_url, region, timeout=60, max_retries=3, streaming=True, client, price, and the
+    provider's own. `price` is in dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`. Those of
+    a request, such as `max_tokens` or `extra_body`, hold for all requests.
 
     Raises `ConfigurationError` for an unknown name or option, and says which was probably meant.
     """

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
+from nbagent.checks import check_choice
+from nbagent.errors import ConfigurationError
 from nbagent.providers.keys import keys
 
 Fields = Mapping[str, Any]
@@ -117,6 +120,15 @@ def same_words(*names: str, **others: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """One of a vendor's sites. Each has accounts of its own, and refuses the keys of the others."""
+
+    base_url: str
+    #: The variables that only hold keys of this region.
+    key_vars: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Vendor:
     """One vendor, or one way to reach it."""
 
@@ -133,7 +145,10 @@ class Vendor:
     own_models: str = ""
     #: The default model.
     model: str = ""
+    #: Empty if there are `regions`.
     base_url: str = ""
+    #: The sites with keys of their own, by the names that `region=` takes, the default first.
+    regions: Mapping[str, Region] = field(default_factory=dict)
     #: The environment variables that may hold the key, and the base URL.
     key_vars: tuple[str, ...] = ()
     base_url_vars: tuple[str, ...] = ()
@@ -209,14 +224,69 @@ class Vendor:
         """Whether the model can call tools and then answer in a schema. Others would call none, or refuse."""
         return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
-    def api_key(self) -> str | None:
-        """The key, if `providers.keys` finds one of the key variables."""
-        return keys.find(self.key_vars) if self.key_vars else None
+    def api_key(self, address: str = "") -> str | None:
+        """The key for an address, if `providers.keys` finds it; any key of the vendor's if there is no address."""
+        return keys.find(names) if (names := self.key_vars_at(address)) else None
+
+    def key_variable(self, address: str = "") -> str:
+        """The variable that holds this key, or may hold it: it stands for the key, and a typed key is kept under it."""
+        names = self.key_vars_at(address or self.chosen_address())
+        return next((name for name in names if keys.find([name])), names[0])
 
     def keep_key(self, key: str) -> None:
         """Remember a typed key, in this process only, not even in its environment."""
-        keys.keep(self.key_vars[0], key.strip())
+        keys.keep(self.key_variable(), key.strip())
 
-    def env_base_url(self) -> str:
-        """The base URL: from the environment, else the vendor's own."""
-        return next((value for name in self.base_url_vars if (value := os.environ.get(name))), self.base_url)
+    def key_vars_at(self, address: str) -> tuple[str, ...]:
+        """The variables that may hold a key for an address: at a region, its own first, and none of another one's."""
+        region = next((each for each in self.regions.values() if each.base_url == address), None)
+        if region is None:
+            return self.key_vars
+        of_one_region = {name for each in self.regions.values() for name in each.key_vars}
+        return (*region.key_vars, *(name for name in self.key_vars if name not in of_one_region))
+
+    @property
+    def region_vars(self) -> tuple[str, ...]:
+        """The environment variables that may name the region."""
+        return tuple(name.replace("_BASE_URL", "_REGION") for name in self.base_url_vars if self.regions)
+
+    def chosen_address(self, region: str | None = None) -> str:
+        """The base URL that `region` or the environment chooses; empty if neither does, see `address_of`.
+
+        Raises `ConfigurationError` for a region that the vendor does not have.
+        """
+        source = "region"
+        if region is None:
+            if address := _first_set(self.base_url_vars)[1]:
+                return address
+            source, region = _first_set(self.region_vars)
+        if not region:
+            return ""
+        if not self.regions:
+            raise ConfigurationError(f"region: {self.name} has no regions. Pass base_url for another address.")
+        check_choice(source, region, tuple(self.regions))
+        return self.regions[region].base_url
+
+    def address_of(self, key: str | None) -> str:
+        """The base URL for a key where none was chosen: of the region whose variable holds it, else the default."""
+        for region in self.regions.values():
+            if key and region.key_vars and keys.find(region.key_vars) == key:
+                return region.base_url
+        return next((region.base_url for region in self.regions.values()), self.base_url)
+
+    def other_regions(self, address: str) -> str:
+        """What to do if the site at `address` refuses a key of another one; empty if it is none of the regions."""
+        hosts: dict[str, str] = {}
+        for name, region in self.regions.items():
+            hosts.setdefault(urlsplit(region.base_url).netloc, name)
+        asked = urlsplit(address).netloc
+        if hosts.pop(asked, None) is None:
+            return ""
+        others = ", ".join(f"{name!r} ({host})" for host, name in hosts.items())
+        way = f"pass region={others}, or set {self.region_vars[0]}"
+        return f"{asked} takes its own keys only: for one from elsewhere, {way}."
+
+
+def _first_set(names: Iterable[str]) -> tuple[str, str]:
+    """The first of these environment variables that is set, and its value; two empty texts if none is."""
+    return next(((name, value) for name in names if (value := os.environ.get(name))), ("", ""))

@@ -3,22 +3,27 @@
 import os
 import sys
 import types
+from dataclasses import replace
 
 import pytest
+from support.loopback import Answer, Loopback, said, sse
 
+from nbagent.core.messages import LLMMessage
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers import create_provider, keys, resolve
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.keys import KeyRing
+from nbagent.providers.vendors import zhipu
 
 NAME = "DEEPSEEK_API_KEY"
+HI = [LLMMessage("user", "Hi")]
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A working directory whose parent is the project; no key of the machine's."""
     for row in CATALOG.values():
-        for name in row.key_vars:
+        for name in (*row.key_vars, *row.base_url_vars, *row.region_vars):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
     monkeypatch.setattr(keys, "keys", KeyRing())
@@ -121,11 +126,6 @@ def test_a_file_in_another_encoding_is_an_error(folder):
         found()
 
 
-async def test_a_missing_key_is_explained(folder):
-    with pytest.raises(AuthenticationError, match=r"DEEPSEEK_API_KEY is neither set nor in a \.env file.*%agent key"):
-        await create_provider("deepseek").chat([])
-
-
 def test_keys_in_a_file_are_not_expanded(folder, monkeypatch):
     monkeypatch.setenv("HOME_OF_KEYS", "expanded")
     (folder / ".env").write_text(f"{NAME}=sk-${{HOME_OF_KEYS}}-1\n")
@@ -147,3 +147,70 @@ def test_only_files_of_this_user_or_of_the_projects_owner_are_read(folder):
 def test_a_pipe_is_not_read(folder):
     os.mkfifo(folder / ".env")
     assert found() is None
+
+
+_CHINA, _ZAI, _QWEN = "https://open.bigmodel.cn/api", "https://api.z.ai/api", "aliyuncs.com/compatible-mode/v1"
+_BOTH = "ZHIPUAI_API_KEY=china ZAI_API_KEY=zai"
+_INTERNATIONAL = "MINIMAX_API_KEY=k MINIMAX_REGION=international"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "environment", "options", "address", "key"),
+    [
+        ("zhipu", "ZAI_API_KEY=zai", {}, f"{_ZAI}/paas/v4", "zai"),
+        ("zhipu", _BOTH, {}, f"{_CHINA}/paas/v4", "china"),
+        ("zhipu", _BOTH, {"region": "international-coding"}, f"{_ZAI}/coding/paas/v4", "zai"),
+        ("zhipu", f"{_BOTH} ZHIPUAI_REGION=international", {}, f"{_ZAI}/paas/v4", "zai"),
+        ("zhipu", f"{_BOTH} ZAI_REGION=international", {"region": "china"}, f"{_CHINA}/paas/v4", "china"),
+        ("zhipu", _BOTH, {"base_url": f"{_ZAI}/paas/v4/"}, f"{_ZAI}/paas/v4", "zai"),
+        ("zhipu", _BOTH, {"api_key": "zai"}, f"{_ZAI}/paas/v4", "zai"),
+        ("zhipu", "ZAI_API_KEY=zai", {"region": "china"}, f"{_CHINA}/paas/v4", None),
+        ("qwen", "DASHSCOPE_API_KEY=k", {}, f"https://dashscope.{_QWEN}", "k"),
+        ("qwen", "DASHSCOPE_API_KEY=k", {"region": "us"}, f"https://dashscope-us.{_QWEN}", "k"),
+        ("minimax", _INTERNATIONAL, {}, "https://api.minimax.io/anthropic", "k"),
+        ("minimax", f"{_INTERNATIONAL} MINIMAX_BASE_URL=http://own", {}, "http://own", "k"),
+    ],
+)
+def test_a_key_goes_to_the_region_that_it_is_from(folder, monkeypatch, vendor, environment, options, address, key):
+    for variable in environment.split():
+        monkeypatch.setenv(*variable.split("="))
+    provider = create_provider(vendor, **options)
+    assert (provider.base_url, [*provider.secrets, None][0]) == (address, key)
+
+
+async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder, monkeypatch):
+    async with Loopback() as china, Loopback() as international:
+        china.answers = [Answer(b'{"error": {"code": "401", "message": "token expired or incorrect"}}', 401)]
+        international.answers = [Answer(sse(said("Hi")))]
+        urls = {"china": china.url, "international": international.url}
+        regions = {name: replace(zhipu.VENDOR.regions[name], base_url=url) for name, url in urls.items()}
+        monkeypatch.setattr(zhipu, "VENDOR", replace(zhipu.VENDOR, regions=regions))
+        provider = create_provider("zhipu")
+        missing = r"ZHIPUAI_API_KEY or ZAI_API_KEY is neither set nor in a \.env file.*%agent key"
+        with pytest.raises(AuthenticationError, match=missing) as caught:
+            await provider.chat(HI)
+        assert "region" not in str(caught.value)
+        monkeypatch.setenv("ZHIPUAI_API_KEY", "of-z.ai")
+        asked, other = (url.removeprefix("http://") for url in urls.values())
+        with pytest.raises(
+            AuthenticationError, match=f"{asked} .* region='international' \\({other}\\), or set ZHIPUAI_R"
+        ):
+            await provider.chat(HI)
+        monkeypatch.delenv("ZHIPUAI_API_KEY")
+        monkeypatch.setenv("ZAI_API_KEY", "of-z.ai")
+        assert (await provider.chat(HI)).content == "Hi"
+        await provider.aclose()
+    assert [request.headers["authorization"] for request in international.requests] == ["Bearer of-z.ai"]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "options", "says"),
+    [
+        ("qwen", {"region": "mars"}, "region: expected 'china', 'international', 'us'"),
+        ("openai", {"region": "us"}, "openai has no regions. Pass base_url"),
+        ("qwen", {"region": "us", "base_url": "http://own"}, "Pass only one of them"),
+    ],
+)
+def test_a_region_that_is_none(folder, vendor, options, says):
+    with pytest.raises(ConfigurationError, match=says):
+        create_provider(vendor, **options)

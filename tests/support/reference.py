@@ -1,4 +1,4 @@
-"""The tables of `docs/reference/` that are made from the code. `make reference` writes them into their pages.
+"""The tables of `docs/` that are made from the code. `make reference` writes them into their pages.
 
 Each stands between two comments, `<!-- made by make reference: NAME -->` and `<!-- end -->`. With `--check`, run as a
 script, nothing is written: it fails for the pages that are not current, and for tables that stand in none.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import get_args
+from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -22,6 +23,7 @@ from nbagent.core.events import AnyEvent, Event
 from nbagent.errors import NbagentError
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.commands import COMMANDS
+from nbagent.pricing import priced_models
 from nbagent.providers.catalog import CATALOG, NAMES
 from nbagent.trace.columns import COUNT, DESCRIBED, FLAG, JSON, REAL, SHARED, TEXT, TIME, Column
 
@@ -96,12 +98,33 @@ def command_line() -> str:
 
 
 def vendors_table() -> str:
-    """The vendors, and where their keys and addresses come from."""
+    """The providers, and where their keys and addresses come from."""
     rows = []
     for each in _VENDORS:
-        variables = _listed(each.key_vars), _listed(each.base_url_vars)
-        rows.append((f"`{each.name}`", each.title or each.name, f"`{each.model}`", *variables))
-    return _table("| name | what it is | default model | key | another address |", rows)
+        priced = "yes" if each.reports_cost or priced_models(each.name) else "no"
+        facts = f"`{each.model}`", priced, _listed(each.key_vars), _listed([each.address_of(None)])
+        rows.append((f"`{each.name}`", each.title or each.name, *facts, _listed(each.base_url_vars)))
+    return _table("| name | what it is | default model | prices known | key | address | another address |", rows)
+
+
+def regions_table() -> str:
+    """The sites of providers that have several."""
+    rows = []
+    for each in _VENDORS:
+        for name, region in each.regions.items():
+            names = _listed(each.key_vars_at(region.base_url)), _listed(each.region_vars)
+            rows.append((f"`{each.name}`", f"`{name}`", f"`{region.base_url}`", *names))
+    return _table("| name | `region` | address | key | variable |", rows)
+
+
+def hosts_list() -> str:
+    """Where requests go, unless a `base_url` says otherwise."""
+    rows = []
+    for each in _VENDORS:
+        addresses = [region.base_url for region in each.regions.values()] or [each.base_url]
+        hosts = dict.fromkeys(urlsplit(address).netloc for address in addresses)
+        rows.append((f"`{each.name}`", _listed(hosts)))
+    return _table("| provider | hosts |", rows)
 
 
 def thinking_table() -> str:
@@ -164,6 +187,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "line_commands": line_commands,
     "command_line": command_line,
     "vendors": vendors_table,
+    "regions": regions_table,
+    "hosts": hosts_list,
     "thinking": thinking_table,
     "abilities": abilities_table,
     "vendor_tools": vendor_tools_table,
@@ -174,15 +199,15 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def main(check: bool) -> str:
     """Write the pages that are not current, or only name them. Returns what is wrong."""
-    pages = {path: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
+    pages = {path: path.read_text("utf-8") for path in sorted(FOLDER.parent.glob("*/*.md"))}
     missing = PARTS.keys() - {name for page in pages.values() for _, name, *_ in _PART.findall(page)}
-    wrong = [f"docs/reference has no place for `<!-- made by make reference: {name} -->`" for name in missing]
+    wrong = [f"docs/ has no place for `<!-- made by make reference: {name} -->`" for name in missing]
     for path, page in pages.items():
         made = _PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[4]}", page)
         if not check:
             path.write_text(made, "utf-8")
         elif made != page:
-            wrong.append(f"docs/reference/{path.name} is not what the code says: run `make reference`")
+            wrong.append(f"docs/{path.parent.name}/{path.name} is not what the code says: run `make reference`")
     return "\n".join(wrong)
 
 

@@ -82,7 +82,7 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key VENDOR, where VENDOR is one of {', '.join(rows)}")
-    variable = rows[words[0]].key_vars[0]
+    variable = rows[words[0]].key_variable()
     try:
         secret = getpass.getpass(f"{variable}: ").strip()
     except StdinNotImplementedError:

@@ -267,7 +267,7 @@ class ModelPicker:
 
     def _ask_key(self, spec: str, then: Callable[[], Awaitable[None]]) -> None:
         self._key_vendor, self._after_key = spec.partition(":")[0], then
-        variable = CATALOG[self._key_vendor].key_vars[0]
+        variable = CATALOG[self._key_vendor].key_variable()
         text = f"<b>{self._key_vendor}</b> needs a key, <code>{variable}</code>. This kernel keeps it in memory only."
         self._key_head.value = f'<div class="{render.NO_TEX}">{text}</div>'
         self._show_parts(key_form=True)

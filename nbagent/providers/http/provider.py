@@ -72,6 +72,7 @@ class HTTPProvider(StreamingProvider):
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
     - `base_url`: may hold a user and a password, which are then sent instead of a key; both are an error
+    - `region`: the vendor's site that the key is from, such as "international", where the vendor has several
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
@@ -93,6 +94,7 @@ class HTTPProvider(StreamingProvider):
         model: str | None = None,
         base_url: str | None = None,
         *,
+        region: str | None = None,
         timeout: float = 60.0,
         max_retries: int = 3,
         streaming: bool = True,
@@ -120,17 +122,19 @@ class HTTPProvider(StreamingProvider):
         self._vendor = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
         self._model = model or self._vendor.model
         self._client = client
-        self.base_url, credentials = without_credentials(checked_address(base_url or self._vendor.env_base_url()))
+        self._secret = _secret(api_key)
+        if base_url and region:
+            raise ConfigurationError("base_url, region: each says where requests go. Pass only one of them.")
+        chosen = base_url or self._vendor.chosen_address(region) or self._vendor.base_url
+        self.base_url, credentials = without_credentials(checked_address(chosen))
         self.codec = self._make_codec(self._vendor)
-        self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
-        check_extensible(self.base_url)
+        self.base_url = self._base_url.removesuffix(self.codec.path(self._model, streaming))
+        check_extensible(self._base_url)
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
         self.options: Mapping[str, Any] = options
-        self._secret = _secret(api_key)
         self._given_key = self._secret is not None
-        self._key_variable = next(iter(self._vendor.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
         self._given_headers = dict(headers or {})
         self._headers = {**credentials, **self._given_headers}
@@ -194,6 +198,18 @@ class HTTPProvider(StreamingProvider):
         return self._model
 
     @property
+    def base_url(self) -> str:
+        """Where requests go. If neither an address nor a region was chosen, the key decides (`Vendor.address_of`)."""
+        if self._base_url:
+            return self._base_url
+        key = self._known_key()
+        return self._vendor.address_of(key.get_secret_value() if key else None)
+
+    @base_url.setter
+    def base_url(self, address: str) -> None:
+        self._base_url = address
+
+    @property
     def client(self) -> Any:
         """The user's own client, or None."""
         return self._client
@@ -212,7 +228,7 @@ class HTTPProvider(StreamingProvider):
     @property
     def rate_key(self) -> str:
         """See `LLMProvider`: also by address and key. The key can't be read from it."""
-        secret = self._secret or _secret(self._client_key or self._vendor.api_key())
+        secret = self._secret or _secret(self._client_key) or self._known_key()
         key = secret.get_secret_value() if secret else ""
         address = getattr(self._client, "base_url", self.base_url)
         known = "\n".join([str(address), key, *map(str, self._headers.values())]).encode("utf-8", "surrogatepass")
@@ -432,11 +448,11 @@ class HTTPProvider(StreamingProvider):
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises `AuthenticationError` if the vendor needs a key and there is none."""
-        secret = self._secret or _secret(self._vendor.api_key())
+        secret = self._known_key()
         if secret is None:
             if self._vendor.keyless or self._has_login or self._client is not None:
                 return None
-            variables = " or ".join(self._vendor.key_vars)
+            variables = " or ".join(self._vendor.key_vars_at(self._base_url))
             raise AuthenticationError(
                 f"there is no API key: {variables} is neither set nor in a .env file",
                 vendor=self.vendor,
@@ -447,6 +463,17 @@ class HTTPProvider(StreamingProvider):
         if self._has_login:
             raise self._two_logins(f"there is a key, in {' or '.join(self._vendor.key_vars)}")
         return secret
+
+    def _known_key(self) -> SecretStr | None:
+        """The key, if there is one: that of the region, if one is chosen."""
+        return self._secret or _secret(self._vendor.api_key(self._base_url))
+
+    @property
+    def _key_variable(self) -> str:
+        """The name that stands for the key where the key may not stand."""
+        if not self._vendor.key_vars:
+            return re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper()
+        return self._vendor.key_variable(self._base_url)
 
     def _two_logins(self, found: str) -> ConfigurationError:
         """The error for a password in the address beside a key: a request has one Authorization, and one would go."""
@@ -459,7 +486,7 @@ class HTTPProvider(StreamingProvider):
     def secrets(self) -> list[str]:
         """What must not be shown or written: keys, and headers whose names say that they hold one."""
         named = [secret for name, value in self._headers.items() for secret in secrets_in(name, value)]
-        known = (self._secret, *map(_secret, (self._vendor.api_key(), self._client_key, *named)))
+        known = (self._secret, *map(_secret, (self._vendor.api_key(self._base_url), self._client_key, *named)))
         return [secret.get_secret_value() for secret in known if secret]
 
     @property
@@ -481,6 +508,8 @@ class HTTPProvider(StreamingProvider):
             error.code = error.code and shortened(error.code, CODE_CHARS)
             error.message = shortened(str(error.args[0]), SHOWN_CHARS)
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
+        if isinstance(error, AuthenticationError) and self._client is None and (error.status or response is not None):
+            error.remedy = f"{self._vendor.other_regions(self.base_url)} {error.remedy}".lstrip()
         return error
 
 

@@ -40,6 +40,8 @@ class ProviderOptions(BodyOptions, total=False):
     api_key: str | SecretStr | None
     model: str | os.PathLike[str] | None
     base_url: str | None
+    #: The vendor's site that the key is from, where it has several: "china" or "international", for instance.
+    region: str | None
     timeout: float
     max_retries: int
     streaming: bool

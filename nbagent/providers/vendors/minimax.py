@@ -1,9 +1,12 @@
 """MiniMax, over the anthropic SDK.
 
-https://platform.minimax.io/docs/api-reference/text-anthropic-api (read in November 2026): a temperature is in (0, 1].
+Read in November 2026:
+
+- https://platform.minimax.io/docs/api-reference/text-anthropic-api: a temperature is in (0, 1]
+- https://github.com/MiniMax-AI/MiniMax-MCP: the key and the host have to be of one region; so have those of its plans
 """
 
-from nbagent.providers.vendor import ModelProfile, Vendor, same_words
+from nbagent.providers.vendor import ModelProfile, Region, Vendor, same_words
 from nbagent.providers.vendors.claude import AnthropicBaseProvider
 
 PROFILES = (
@@ -23,7 +26,10 @@ VENDOR = Vendor(
     format="anthropic_messages",
     factory=f"{__name__}:MiniMaxProvider",
     model="MiniMax-M3",
-    base_url="https://api.minimaxi.com/anthropic",
+    regions={
+        "china": Region("https://api.minimaxi.com/anthropic"),
+        "international": Region("https://api.minimax.io/anthropic"),
+    },
     key_vars=("MINIMAX_API_KEY",),
     base_url_vars=("MINIMAX_BASE_URL",),
     profiles=PROFILES,
@@ -37,7 +43,7 @@ VENDOR = Vendor(
 
 
 class MiniMaxProvider(AnthropicBaseProvider):
-    """MiniMax models. Outside China, pass `base_url="https://api.minimax.io/anthropic"`.
+    """MiniMax models. With a key of platform.minimax.io, pass `region="international"`.
 
     MiniMax refuses a temperature of 0: the lowest that is sent is 0.01.
     """

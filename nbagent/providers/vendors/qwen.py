@@ -3,11 +3,13 @@
 - https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, calls are parallel only if asked for, the open
   models think in a stream only
 - https://help.aliyun.com/en/model-studio/deep-thinking
+- https://help.aliyun.com/en/model-studio/base-url: Beijing, Singapore, Virginia, Hong Kong, each with keys of its own
+- https://help.aliyun.com/zh/model-studio/coding-plan-quickstart: the plan has keys and addresses of its own
 """
 
 from dataclasses import replace
 
-from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Vendor
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Region, Vendor
 
 _SWITCHED = ModelProfile(
     thinks_by_default=False,
@@ -32,7 +34,14 @@ VENDOR = Vendor(
     aliases=("dashscope", "alibaba", "bailian", "tongyi"),
     own_models=r"(?:qwen|qwq|qvq)[^/]*",
     model="qwen3.7-plus",
-    base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
+    regions={
+        "china": Region("https://dashscope.aliyuncs.com/compatible-mode/v1"),
+        "international": Region("https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
+        "us": Region("https://dashscope-us.aliyuncs.com/compatible-mode/v1"),
+        "hongkong": Region("https://cn-hongkong.dashscope.aliyuncs.com/compatible-mode/v1"),
+        "china-coding": Region("https://coding.dashscope.aliyuncs.com/v1"),
+        "international-coding": Region("https://coding-intl.dashscope.aliyuncs.com/v1"),
+    },
     key_vars=("DASHSCOPE_API_KEY",),
     base_url_vars=("DASHSCOPE_BASE_URL",),
     profiles=PROFILES,

@@ -3,11 +3,12 @@
 - https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes without being asked for, the arguments of
   calls stream if `tool_stream` says so
 - https://docs.z.ai/guides/capabilities/thinking-mode
+- https://docs.z.ai/devpack/quick-start: the Coding Plan has addresses of its own; ZAI_API_KEY is the name of Z.ai's SDK
 """
 
 from dataclasses import replace
 
-from nbagent.providers.vendor import LEVELS, NOT_THINKING, ModelProfile, OwnTool, Vendor, same_words
+from nbagent.providers.vendor import LEVELS, NOT_THINKING, ModelProfile, OwnTool, Region, Vendor, same_words
 
 _ON = {"thinking": {"type": "enabled"}}
 _OFF = {"thinking": {"type": "disabled"}}
@@ -28,9 +29,14 @@ VENDOR = Vendor(
     aliases=("zai", "z.ai", "bigmodel", "zhipuai", "glm"),
     own_models=r"glm-.*",
     model="glm-5.2",
-    base_url="https://open.bigmodel.cn/api/paas/v4",
+    regions={
+        "china": Region("https://open.bigmodel.cn/api/paas/v4"),
+        "international": Region("https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",)),
+        "china-coding": Region("https://open.bigmodel.cn/api/coding/paas/v4"),
+        "international-coding": Region("https://api.z.ai/api/coding/paas/v4", ("ZAI_API_KEY",)),
+    },
     key_vars=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
-    base_url_vars=("ZHIPUAI_BASE_URL",),
+    base_url_vars=("ZHIPUAI_BASE_URL", "ZAI_BASE_URL"),
     profiles=PROFILES,
     price_name="zai",
     tools_body={"tool_stream": True},

@@ -118,8 +118,11 @@ def _reported(raw: Any, vendor: str) -> float | None:
     """What the request cost, fees included, if the provider says so.
 
     With your own key for the model, OpenRouter's share is one part of that; what the model's provider bills is another.
+    xAI counts in ten-billionths of a dollar.
     """
     said: Any = raw if isinstance(raw, dict) and _reports(vendor) else {}
+    if is_number(ticks := said.get("cost_in_usd_ticks")):
+        return float(ticks) / 1e10
     details: Any = (said.get("is_byok") and said.get("cost_details")) or {}
     cost, billed = said.get("cost"), details.get("upstream_inference_cost")
     return float(cost) + (float(billed) if is_number(billed) else 0.0) if is_number(cost) else None

@@ -102,12 +102,13 @@ def test_the_tiers_of_claude_and_gemini_stand_in_their_counts():
         assert price(Usage(100_000, 0), model, vendor, raw) == dollars
 
 
-async def test_what_openrouter_says_that_a_request_costs_is_its_cost():
+async def test_what_the_provider_says_that_a_request_costs_is_its_cost():
     with_own_key = {"cost": 0.0001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.002}}
-    for bill, options in (({"cost": 0.0021}, {}), (with_own_key, {"price": RATES})):
+    openrouter, xai = ("openrouter", {"cost": 0.0021}, {}), ("xai", {"cost_in_usd_ticks": 21_000_000}, {})
+    for name, bill, options in (openrouter, ("openrouter", with_own_key, {"price": RATES}), xai):
         async with Loopback() as server:
             server.answers = [Answer(sse(said("Hello.", model="mystery/one", usage={**COUNTS, **bill})))]
-            provider = create_provider("openrouter", api_key="k", base_url=server.url, **options)
+            provider = create_provider(name, api_key="k", base_url=server.url, **options)
             agent = Agent(provider, limits=Limits(max_cost=0.002))
             assert (await agent.chat("Hello")).cost == agent.trace.runs["cost_usd"].item() == pytest.approx(0.0021)
             await provider.aclose()

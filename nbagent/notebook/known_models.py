@@ -39,7 +39,7 @@ def known_models(vendor: str) -> list[str]:
     if vendor not in CATALOG:
         return []
     row = CATALOG[vendor]
-    priced = [model for model in priced_models(vendor) if re.fullmatch(row.own_models, model.lower())]
+    priced = [model for model in priced_models(vendor) if re.fullmatch(row.own_models or ".*", model.lower())]
     others = [model for model in sorted(priced, key=str.lower) if model.lower() != row.model.lower()]
     return [*filter(None, [row.model]), *others]
 

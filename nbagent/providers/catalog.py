@@ -19,7 +19,8 @@ from nbagent.providers.vendor import Vendor
 #: The vendors' modules. `resolve(None)` looks for a key in this order. Gemini is the last with a key, since many set
 #: GOOGLE_API_KEY for other services of Google.
 NAMES = (
-    *("openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "gemini"),
+    *("openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "mistral", "xai", "moonshot", "groq"),
+    *("together", "fireworks", "nvidia", "siliconflow", "huggingface", "gemini"),
     *("ollama", "open_source", "local", "replay", "scripted"),
 )
 
@@ -47,7 +48,8 @@ CATALOG: Mapping[str, Vendor] = _Catalog()
 
 def first_with_key() -> str | None:
     """The name of the first vendor whose key is found, in the order of `NAMES`."""
-    return next((name for name, vendor in CATALOG.items() if not vendor.keyless and vendor.api_key()), None)
+    candidates = (vendor for vendor in CATALOG.values() if not (vendor.keyless or vendor.only_by_name))
+    return next((vendor.name for vendor in candidates if vendor.api_key()), None)
 
 
 def vendor_with_model(model: str) -> str | None:

@@ -154,6 +154,8 @@ class Vendor:
     base_url_vars: tuple[str, ...] = ()
     #: Requests need no key.
     keyless: bool = False
+    #: Many set the key for something else: having it does not make this the provider of those who name none.
+    only_by_name: bool = False
     #: Its models by behaviour: the first profile that fits counts, and the last one fits every name, so that a model
     #: that is not known yet gets what the vendor's latest ones take.
     profiles: tuple[ModelProfile, ...] = ()

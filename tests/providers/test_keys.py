@@ -94,13 +94,15 @@ def test_a_file_is_read_again_when_it_changes_and_the_nearest_one_counts(folder)
     assert found() is None
 
 
-def test_the_vendor_of_a_key_in_a_file_is_the_default_and_its_address_is_not_taken(folder):
+def test_the_vendor_of_a_key_in_a_file_is_the_default_and_its_address_is_not_taken(folder, monkeypatch):
     assert resolve(None).vendor == "local"
     (folder / ".env").write_text(f"{NAME}=sk-12345678\nDEEPSEEK_BASE_URL=http://evil.example\nNBAGENT_MODEL=ollama\n")
     provider = resolve(None)
     assert provider.vendor == "deepseek"
     assert "evil" not in provider.base_url
     provider.check()
+    monkeypatch.setenv("NBAGENT_MODEL", "ollama:qwen3")
+    assert resolve(None).vendor == "ollama"
 
 
 def test_found_keys_stay_out_of_the_environment_and_of_reprs(folder, colab):
@@ -201,16 +203,3 @@ async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder
         assert (await provider.chat(HI)).content == "Hi"
         await provider.aclose()
     assert [request.headers["authorization"] for request in international.requests] == ["Bearer of-z.ai"]
-
-
-@pytest.mark.parametrize(
-    ("vendor", "options", "says"),
-    [
-        ("qwen", {"region": "mars"}, "region: expected 'china', 'international', 'us'"),
-        ("openai", {"region": "us"}, "openai has no regions. Pass base_url"),
-        ("qwen", {"region": "us", "base_url": "http://own"}, "Pass only one of them"),
-    ],
-)
-def test_a_region_that_is_none(folder, vendor, options, says):
-    with pytest.raises(ConfigurationError, match=says):
-        create_provider(vendor, **options)

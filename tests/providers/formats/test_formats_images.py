@@ -30,12 +30,7 @@ CODECS = {
     "claude": MessagesCodec(CATALOG["claude"]),
     "minimax": MessagesCodec(CATALOG["minimax"]),
     "gemini": GeminiCodec(CATALOG["gemini"]),
-    "qwen": ChatCodec(CATALOG["qwen"]),
-    "zhipu": ChatCodec(CATALOG["zhipu"]),
-    "deepseek": ChatCodec(CATALOG["deepseek"]),
-    "openrouter": ChatCodec(CATALOG["openrouter"]),
-    "ollama": ChatCodec(CATALOG["ollama"]),
-    "open_source": ChatCodec(CATALOG["open_source"]),
+    **{name: ChatCodec(CATALOG[name]) for name in str.split("qwen zhipu deepseek openrouter ollama open_source")},
 }
 #: How each format writes an image, and where its conversation is.
 FORMS = {

@@ -57,9 +57,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     agent = Agent(ScriptedProvider(["A dot."]))
     await agent.chat(["What is this?", GIF])
     agent.provider = connect()
-    with pytest.raises(
-        ImageInputError, match=r"open_source m1: Invalid content type.*status 400.*a model that takes images"
-    ):
+    with pytest.raises(ImageInputError, match=r"m1: Invalid content type.*status 400.*a model that takes images"):
         await agent.chat(["And this?", GIF])
     assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
     assert len(loopback.requests) == 1, "trying again would change what was asked"
@@ -68,10 +66,8 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     (retry,) = [event for event in events if isinstance(event, Retry)]
     assert "images" in retry.content
     first, *messages = loopback.requests[2].json["messages"]
-    assert first == {
-        "role": "user",
-        "content": "What is this?\n[image: 3x2 gif, not shown: this model takes no images]",
-    }
+    note = "What is this?\n[image: 3x2 gif, not shown: this model takes no images]"
+    assert first == {"role": "user", "content": note}
     assert messages[1:] == [{"role": "user", "content": "Never mind, say hello."}]
     assert (await agent.chat("And now?")).content == "Still fine."
     assert len(loopback.requests) == 4, "what was refused is remembered"

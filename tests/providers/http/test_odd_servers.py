@@ -13,10 +13,7 @@ import pytest
 from support.loopback import Answer, read_request, said, served_by, sse
 
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import (
-    InvalidResponseError,
-    ProviderError,
-)
+from nbagent.errors import InvalidResponseError, ProviderError
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http import response as reading
 

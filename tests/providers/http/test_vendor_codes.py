@@ -65,14 +65,6 @@ async def test_a_vendors_code_is_kept_and_decides(loopback, connect, monkeypatch
     assert ("key" in caught.value.remedy) == (kind is AuthenticationError)
 
 
-async def test_a_code_inside_a_stream(loopback, connect):
-    error = {"error": {"code": "1113", "message": "您的账户已欠费,请充值后重试"}}
-    loopback.answers = [Answer(f"data: {json.dumps(error)}\n\n".encode())]
-    with pytest.raises(QuotaError) as caught:
-        await Agent(connect("zhipu")).chat("Hi")
-    assert (caught.value.code, len(loopback.requests)) == ("1113", 1)
-
-
 async def test_https_to_a_server_that_speaks_http(connect):
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         thread = threading.Thread(target=server.serve_forever)

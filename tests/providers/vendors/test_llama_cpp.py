@@ -5,7 +5,7 @@ from support.requests import streamed
 
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.errors import AuthenticationError, ContextLengthError
+from nbagent.errors import ContextLengthError
 from nbagent.providers import create_provider
 
 pytestmark = pytest.mark.local_model
@@ -52,12 +52,3 @@ async def test_a_conversation_beyond_the_window_names_the_remedy(served):
     with pytest.raises(ContextLengthError, match=r"(?s)4096.*Shorten the conversation") as caught:
         await served().chat([LLMMessage("user", "word " * 6000)])
     assert not caught.value.retryable
-
-
-async def test_a_wrong_key(served):
-    with pytest.raises(AuthenticationError, match="Check the key"):
-        await served(api_key="some-wrong-key").chat(HELLO)
-
-
-async def test_its_models_are_listed(served):
-    assert await served().model_list() == ["SmolLM2-135M-Instruct"]

@@ -52,7 +52,7 @@ class ChatDialect(Dialect):
     fields: frozenset[str] | None = None
     #: The names of the output limit.
     limits: frozenset[str] = frozenset({"max_tokens"})
-    longest_id: int = 1000
+    id_pattern: str = ".*"
     #: A message has no further fields than the documented ones, no part is empty, a user has spoken.
     pedantic: bool = False
     #: The template of Mistral's models: the user begins, and each side speaks in turn.
@@ -185,6 +185,10 @@ ZHIPU_FIELDS = frozenset(
     str.split("model messages stream tools tool_choice tool_stream temperature top_p do_sample max_tokens stop")
     + str.split("thinking reasoning_effort response_format request_id user_id")
 )
+MISTRAL_FIELDS = frozenset(
+    str.split("model messages stream tools tool_choice parallel_tool_calls temperature top_p max_tokens stop top_k")
+    + str.split("reasoning_effort response_format random_seed frequency_penalty presence_penalty")
+)
 _REASONING = {"reasoning", "reasoning_content", "reasoning_details"}
 _MESSAGE_FIELDS = {
     "system": {"role", "content", "name"},
@@ -266,8 +270,7 @@ def _check_message(vendor: ChatDialect, message: Mapping[str, Any], where: str) 
         place, function = f"{where}.tool_calls[{n}]", call["function"]
         known_fields(call, {"id", "type", "function", "extra_content"}, f"{place}: strange field {{}}")
         require(call["id"] and call["type"] == "function", f"{place}.id is missing, or type")
-        most = f"string too long. Expected a string with maximum length {vendor.longest_id}"
-        require(len(call["id"]) <= vendor.longest_id, f"Invalid '{place}.id': {most}, got {len(call['id'])}.")
+        require(re.fullmatch(vendor.id_pattern, call["id"]), f"Invalid '{place}.id': not like {vendor.id_pattern}.")
         require(function.keys() == {"name", "arguments"}, f"{place}.function: name and arguments are wanted")
         require(re.fullmatch(_NAME, function["name"]), f"Invalid '{place}.function.name': string does not match")
         arguments = loads(function["arguments"])

@@ -9,10 +9,11 @@ from nbagent.providers.catalog import CATALOG
 from support.dialects.anthropic_messages import MessagesDialect
 from support.dialects.base import Dialect
 from support.dialects.gemini import GeminiDialect
-from support.dialects.openai_chat import OPENAI_FIELDS, TEXTS, WORDS, ZHIPU_FIELDS, ChatDialect
+from support.dialects.openai_chat import MISTRAL_FIELDS, OPENAI_FIELDS, TEXTS, WORDS, ZHIPU_FIELDS, ChatDialect
 from support.dialects.openai_responses import ResponsesDialect
 
-_BOTH = frozenset({"max_tokens", "max_completion_tokens"})
+_ONLY = frozenset({"max_completion_tokens"})
+_BOTH = _ONLY | {"max_tokens"}
 
 
 def _too_long(text: str) -> dict[str, str]:
@@ -24,9 +25,9 @@ DIALECTS: dict[str, Dialect] = {
     "openai chat": ChatDialect(
         thinking="",
         fields=OPENAI_FIELDS,
-        limits=frozenset({"max_completion_tokens"}),
+        limits=_ONLY,
         cool=("gpt-5", "o1", "o3", "o4"),
-        longest_id=40,
+        id_pattern=".{1,40}",
         pedantic=True,
         counts_written=True,
     ),
@@ -56,9 +57,13 @@ DIALECTS: dict[str, Dialect] = {
         returned="reasoning_details",
         limits=_BOTH,
         numbered=True,
-        longest_id=40,
+        id_pattern=".{1,40}",
         texts=_too_long("This endpoint's maximum context length is 8192 tokens. However, you requested about 9001."),
     ),
+    "mistral": ChatDialect(fields=MISTRAL_FIELDS, usage_unasked=True, id_pattern="[a-zA-Z0-9]{9}"),
+    "xai": ChatDialect(limits=_ONLY),
+    "groq": ChatDialect(thinking="reasoning", returned="reasoning", sees=False),
+    "moonshot": ChatDialect(returned="reasoning_content", limits=_ONLY, cool=("kimi",)),
     "gemini": GeminiDialect(),
     "ollama": ChatDialect(
         thinking="reasoning",

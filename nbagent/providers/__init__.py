@@ -43,6 +43,13 @@ _CLASSES = {
     "FallbackProvider": "nbagent.providers.routing.fallback",
 }
 
+#: Clouds that are reached by a client of an SDK, which knows how to log in there: what to pass.
+_CLOUDS = {
+    "azure": "'openai', client=AsyncAzureOpenAI(azure_endpoint='…', api_version='…')",
+    "bedrock": "'claude', client=AsyncAnthropicBedrock(aws_region='…')",
+    "vertex": "'claude', client=AsyncAnthropicVertex(project_id='…', region='…')",
+}
+
 Factory = Callable[..., "LLMProvider"]
 #: One model, as a user names it; and what an agent takes: one, or several of which the next is asked when one fails.
 ModelInput: TypeAlias = "LLMProvider | AgentConfig | str"
@@ -180,11 +187,15 @@ def _unknown_provider(name: str) -> ConfigurationError:
     row = next((row for row in CATALOG.values() if vendor.lower() in (row.name, *row.aliases)), None)
     if row is not None:
         return ConfigurationError(f"Unknown provider {name!r}: write '{row.name}:{model or row.model}'.")
+    if cloud := next((word for word in _CLOUDS if word in vendor.lower()), ""):
+        way = f"create_provider({_CLOUDS[cloud]}, model={model or '…'!r})"
+        return ConfigurationError(f"Unknown provider {vendor!r}: pass a client of the SDK, as in {way}.")
     if owner := vendor_with_model(name):
         return ConfigurationError(f"{name!r} is the name of a model: write '{owner}:{name}'.")
     names = provider_names()
     return ConfigurationError(
-        f"Unknown provider {vendor!r}{did_you_mean(vendor, names, 3) or '.'} Known: {', '.join(names)}."
+        f"Unknown provider {vendor!r}{did_you_mean(vendor, names, 3) or '.'} Known: {', '.join(names)}. For any other "
+        "server with the OpenAI chat API: create_provider('open_source', model='…', base_url='https://…', api_key='…')."
     )
 
 

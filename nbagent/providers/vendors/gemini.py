@@ -66,7 +66,7 @@ def _tool(entry: str, price: float = 0.0) -> tuple[OwnTool, ...]:
 VENDOR = Vendor(
     "gemini",
     title="Google Gemini",
-    aliases=("google", "google-genai", "googleai", "vertex"),
+    aliases=("google", "google-genai", "googleai"),
     own_models=r"gemini-.*",
     format="gemini",
     factory=f"{__name__}:GeminiProvider",

@@ -286,7 +286,7 @@ class Vendor:
             return ""
         others = ", ".join(f"{name!r} ({host})" for host, name in hosts.items())
         way = f"pass region={others}, or set {self.region_vars[0]}"
-        return f"{asked} takes its own keys only: for one from elsewhere, {way}."
+        return f"The key was sent to {asked}, which takes only its own keys. If yours is from another site, {way}."
 
 
 def _first_set(names: Iterable[str]) -> tuple[str, str]:

@@ -195,7 +195,7 @@ async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder
         monkeypatch.setenv("ZHIPUAI_API_KEY", "of-z.ai")
         asked, other = (url.removeprefix("http://") for url in urls.values())
         with pytest.raises(
-            AuthenticationError, match=f"{asked} .* region='international' \\({other}\\), or set ZHIPUAI_R"
+            AuthenticationError, match=f"{asked}, .* region='international' \\({other}\\), or set ZHIPUAI_R"
         ):
             await provider.chat(HI)
         monkeypatch.delenv("ZHIPUAI_API_KEY")

@@ -216,7 +216,7 @@ format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-reference: $(VENV)/.dev ## make the tables of docs/reference/ again, from the code
+reference: $(VENV)/.dev ## make the tables of the documentation again, from the code
 	@PYTHONPATH=tests $(BIN)/python -m support.reference
 
 map: $(VENV)/.dev ## draw the map of the package in CONTRIBUTING.md again

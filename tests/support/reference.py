@@ -199,7 +199,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def main(check: bool) -> str:
     """Write the pages that are not current, or only name them. Returns what is wrong."""
-    pages = {path: path.read_text("utf-8") for path in sorted(FOLDER.parent.glob("*/*.md"))}
+    pages = {path: path.read_text("utf-8") for path in sorted(FOLDER.parent.glob("[!_]*/*.md"))}
     missing = PARTS.keys() - {name for page in pages.values() for _, name, *_ in _PART.findall(page)}
     wrong = [f"docs/ has no place for `<!-- made by make reference: {name} -->`" for name in missing]
     for path, page in pages.items():

@@ -20,7 +20,7 @@ _ASKED = ModelProfile(
 
 PROFILES = (
     ModelProfile(r"magistral"),
-    replace(_ASKED, models=r"mistral-large-4", levels=same_words("low", "medium", "high")),
+    replace(_ASKED, models=r"mistral-large-4", thinks_by_default=None, levels=same_words("low", "medium", "high")),
     replace(_ASKED, models=r"mistral-(small-(latest|4|260)|medium-(latest|3[-.]5))"),
     replace(
         NOT_THINKING, models=r"(?:mini|code|dev)stral|(?:pix|vox|mix)tral|mistral-(?:7b|tiny|nemo|saba)|-2[345]\d\d"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, Unpack
 
 from nbagent.agent_parcel import parcel
 from nbagent.agent_run import labels_and_options, limits_of_agent, limits_of_run, provider_of_run, recorded
+from nbagent.agent_summary import keyless_note
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
@@ -88,8 +89,9 @@ class Agent(SideTasks, Planning, HasRoutes):
     Args:
         provider: an `LLMProvider`, such as a `Router`; a name such as `"claude:claude-sonnet-5"` or `"local"`; an
             `AgentConfig`; or a list of these: when one is down or refuses, the next one goes on. None means
-            NBAGENT_MODEL, then the first vendor with a key, then the embedded model. It is made and connected at the
-            first message; importing what it needs begins now.
+            NBAGENT_MODEL, then the first vendor with a key, then a server on this machine whose model can call tools
+            (Ollama, LM Studio, llama.cpp), then the embedded model. It is looked for, made and connected at the first
+            message; importing what it needs begins now.
         function_registry: the functions that the model may call; or pass `tools`: functions, or `nbagent.live`.
         system_prompt: instructions for the whole conversation.
         context: a `ContextManager` that trims long conversations.
@@ -188,8 +190,8 @@ class Agent(SideTasks, Planning, HasRoutes):
         """The provider, made at first use. Assign a provider or a name to switch; the conversation stays."""
         if self._provider is None:
             self._provider = resolve(self._spec)
-            if self._spec is None and self._provider.vendor == "local":
-                log.info("no key found: using the embedded model %s", self._provider.model_name)
+            if self._spec is None and (note := keyless_note(self._provider)):
+                log.info("using %s: %s", self._provider.model_name, note)
         return self._provider
 
     @provider.setter
@@ -207,11 +209,11 @@ class Agent(SideTasks, Planning, HasRoutes):
         return self._provider or self._spec
 
     @property
-    def is_default_local(self) -> bool:
-        """Whether the embedded model was chosen because no model was named and no key was found."""
+    def default_note(self) -> str:
+        """What to say once of a model that was chosen because none was named and no key was found; else nothing."""
         tape = current_recording()
         another = tape is not None and tape.replay_only and "local" not in tape.vendors
-        return self._spec is None and self.provider.vendor == "local" and not another
+        return "" if self._spec is not None or another else keyless_note(self.provider)
 
     @property
     def system_prompt(self) -> str | None:

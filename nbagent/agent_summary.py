@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import NbagentError
 from nbagent.providers import resolve
+from nbagent.providers.catalog import CATALOG
 from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from nbagent.providers.base import LLMProvider
 
 #: Characters shown of the tools' names, and of the system prompt.
 MAX_CHARS = 300
 
-NO_KEY_NOTE = "embedded model, no key needed"
+
+def keyless_note(provider: LLMProvider) -> str:
+    """How it came to a model that needs no key: what the notebook says once. Empty for any other."""
+    if provider.vendor == "local":
+        return "embedded model, no key needed"
+    found = provider.vendor in CATALOG and CATALOG[provider.vendor].keyless and not os.environ.get("NBAGENT_MODEL")
+    return f"found at {getattr(provider, 'base_url', '')}, no key needed" if found else ""
 
 
 def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
-    """`(label, text)` for each line about an `Agent`. Sends nothing and changes nothing.
+    """`(label, text)` for each line about an `Agent`. Asks no model and changes nothing.
 
     `provider` is what the user passed for it: an `LLMProvider`, or what `resolve` takes.
     """
@@ -46,7 +57,8 @@ def _model(given: Any) -> list[tuple[str, str]]:
     try:
         provider = resolve(given)
         name = f"{provider.vendor}:{provider.model_name}"
-        name += f" ({NO_KEY_NOTE})" if provider.vendor == "local" else ""
+        if provider.vendor == "local" or given is None:
+            name += f" ({note})" if (note := keyless_note(provider)) else ""
         provider.check()
     except NbagentError as error:
         problem = str(error)

@@ -107,15 +107,18 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
       the vendor that has its model
     - a list of these: the first one, and the next one when one fails (see `FallbackProvider`)
     - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
-      found (see `providers.keys`), then the embedded model
+      found (see `providers.keys`), then a server on this machine with a model that can call tools (see
+      `providers.local_servers`), then the embedded model
     """
     from nbagent.config import AgentConfig
     from nbagent.providers.base import LLMProvider
 
     if isinstance(spec, LLMProvider):
         return spec
-    if spec is None or isinstance(spec, str):
-        return create_provider(_name_of(spec))
+    if spec is None:
+        return _default()
+    if isinstance(spec, str):
+        return create_provider(spec)
     if isinstance(spec, list | tuple):
         fallback: LLMProvider = __getattr__("FallbackProvider")([resolve(each) for each in spec])
         return fallback
@@ -126,13 +129,29 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
         expected = "a provider, 'vendor:model', an AgentConfig, a list of these, or None"
         raise invalid("provider", config, expected, fix, secret=True)
     given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
-    return create_provider(_name_of(config), **given)
+    name = _name_of(config)
+    return create_provider(name, **given) if name else _default(**given)
+
+
+def _default(**options: Unpack[ProviderOptions]) -> LLMProvider:
+    """The provider where no model is named. It looks for servers on this machine, unless a recording answers anyway."""
+    if name := _name_of(None):
+        return create_provider(name, **options)
+    from nbagent.providers.replay.active import current_recording
+
+    tape = current_recording()
+    if tape is None or not tape.replay_only:
+        from nbagent.providers.local_servers import local_servers
+
+        if server := next((each for each in local_servers() if each.model), None):
+            return create_provider(server.provider, **{**server.options, **options})
+    return create_provider("local", **options)
 
 
 def _name_of(spec: AgentConfig | str | None) -> str:
-    """The name of the provider that is meant, as `create_provider` takes it."""
+    """The name of the provider that is meant, as `create_provider` takes it; empty if nothing names one."""
     if spec is None:
-        return os.environ.get("NBAGENT_MODEL") or first_with_key() or "local"
+        return os.environ.get("NBAGENT_MODEL") or first_with_key() or ""
     if isinstance(spec, str):
         return spec
     if name := spec.provider or ("open_source" if spec.base_url else vendor_with_model(spec.model)):

@@ -26,6 +26,7 @@ def folder(tmp_path, monkeypatch):
         for name in (*row.key_vars, *row.base_url_vars, *row.region_vars):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    monkeypatch.setattr("nbagent.providers.local_servers.SERVERS", ())
     monkeypatch.setattr(keys, "keys", KeyRing())
     monkeypatch.setattr("nbagent.providers.vendor.keys", keys.keys)
     inner = tmp_path / "project" / "notebooks"

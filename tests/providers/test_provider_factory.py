@@ -21,6 +21,7 @@ SECRET = "sk-MARKER0123456789"
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch):
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    monkeypatch.setattr("nbagent.providers.local_servers.SERVERS", ())
     for row in CATALOG.values():
         for name in (*row.key_vars, *row.base_url_vars):
             monkeypatch.delenv(name, raising=False)

@@ -18,7 +18,6 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from nbagent.agent import Agent
-from nbagent.agent_summary import NO_KEY_NOTE
 from nbagent.core import events
 from nbagent.core.background import background_loop, run_sync
 from nbagent.core.cells import cell_id_of, is_watched
@@ -260,8 +259,8 @@ class AgentMagics(Magics):
     def _view(self, given: Any, agent: Agent) -> CellView | TerminalView:
         as_html = render.verbatim_html if given.form == "text" else render.markdown_to_html
         transcript = Transcript(timings=is_watched(self.shell), outputs=False, as_html=as_html)
-        if agent.is_default_local and not self._key_note_shown:
-            self._key_note_shown, transcript.note = True, NO_KEY_NOTE
+        if not self._key_note_shown and (note := agent.default_note):
+            self._key_note_shown, transcript.note = True, note
         if getattr(self.shell, "kernel", None) is None:
             return TerminalView(transcript)
         handles: list[Any] = []

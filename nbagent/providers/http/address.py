@@ -88,7 +88,7 @@ def without_password(url: str) -> str:
 
 def behind_proxy(base_url: str) -> bool:
     """Whether the environment names a proxy that may lie on the way to a server. This machine is never behind one."""
-    return not _is_loopback(urlsplit(base_url).hostname or "") and any(map(getproxies().get, ("http", "https", "all")))
+    return not is_loopback(urlsplit(base_url).hostname or "") and any(map(getproxies().get, ("http", "https", "all")))
 
 
 def proxy_for(base_url: str) -> str | None:
@@ -101,7 +101,7 @@ def proxy_for(base_url: str) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether a host is this machine."""
     try:
         address = ip_address(host)

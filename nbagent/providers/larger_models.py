@@ -1,0 +1,153 @@
+"""Larger models for `nbagent pull NAME`: where their files are, what they need, and how they are fetched.
+
+Each file is one revision on Hugging Face. Its SHA-256 is the one that several projects publish for it, LocalAI's
+gallery among them; what arrives is checked against it, whatever the host says.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbagent.core.progress import progress_bar
+from nbagent.errors import LocalModelError
+from nbagent.text import shortened
+
+#: Hugging Face, or the mirror that its own variable names.
+HOST, HOST_VARIABLE = "https://huggingface.co", "HF_ENDPOINT"
+#: Seconds without a byte.
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LargerModel:
+    """A GGUF file whose template has a place for tools."""
+
+    name: str
+    repository: str
+    revision: str
+    file: str
+    gguf_bytes: int
+    gguf_sha256: str
+    #: What it takes to run, with a short conversation.
+    memory_gb: int
+    licence: str = "Apache-2.0"
+
+    @property
+    def url(self) -> str:
+        """Where the file is."""
+        host = os.environ.get(HOST_VARIABLE) or HOST
+        return f"{host.rstrip('/')}/{self.repository}/resolve/{self.revision}/{self.file}"
+
+    @property
+    def disk_bytes(self) -> int:
+        """The free space that a pull needs."""
+        return self.gguf_bytes
+
+    @property
+    def size(self) -> str:
+        """Its size on disk."""
+        return f"{self.gguf_bytes / 1e9:.1f} GB"
+
+
+LARGER_MODELS = {
+    each.name: each
+    for each in (
+        LargerModel(
+            "qwen3.5-0.8b",
+            "bartowski/Qwen_Qwen3.5-0.8B-GGUF",
+            "f36b1ea49a332ede8fe5f389bbf5b3575ef71f48",
+            "Qwen_Qwen3.5-0.8B-Q4_K_M.gguf",
+            579_615_840,
+            "fb044e93939a70469c905781334f5de1e6c8b608ced6cbc8c9249bd4127d9526",
+            memory_gb=1,
+        ),
+        LargerModel(
+            "qwen3.5-2b",
+            "bartowski/Qwen_Qwen3.5-2B-GGUF",
+            "7d26695454df6de5fbcce2e58681e62dae06ce43",
+            "Qwen_Qwen3.5-2B-Q4_K_M.gguf",
+            1_396_198_496,
+            "57a1085840f497d764a7fc5d346922dbde961efb54cc792ea81d694fd846a1d8",
+            memory_gb=2,
+        ),
+        LargerModel(
+            "qwen3.5-4b",
+            "bartowski/Qwen_Qwen3.5-4B-GGUF",
+            "4168f45a16a1290d65a4ec0fa312ae917a4c15d6",
+            "Qwen_Qwen3.5-4B-Q4_K_M.gguf",
+            3_013_027_808,
+            "13c16f426047e2de38cd075bdade4a7bcbc8c774384876f677740cda65f8a983",
+            memory_gb=4,
+        ),
+        LargerModel(
+            "qwen3.5-9b",
+            "unsloth/Qwen3.5-9B-GGUF",
+            "3885219b6810b007914f3a7950a8d1b469d598a5",
+            "Qwen3.5-9B-Q4_K_M.gguf",
+            5_680_522_464,
+            "03b74727a860a56338e042c4420bb3f04b2fec5734175f4cb9fa853daf52b7e8",
+            memory_gb=8,
+        ),
+        LargerModel(
+            "gpt-oss-20b",
+            "ggml-org/gpt-oss-20b-GGUF",
+            "e1dc459feff949ff451ce107337a2026daa80df8",
+            "gpt-oss-20b-mxfp4.gguf",
+            12_109_566_560,
+            "be37a636aca0fc1aae0d32325f82f6b4d21495f06823b5fbc1898ae0303e9935",
+            memory_gb=16,
+        ),
+    )
+}
+
+
+def fetch(model: LargerModel, part: Path, progress: bool, cancelled: threading.Event | None) -> None:
+    """Download the model to `part`, or go on where an earlier download ended. Setting `cancelled` ends it early.
+
+    Raises `LocalModelError`; what has come stays.
+    """
+    import httpx2
+
+    from nbagent.providers.http.address import without_password
+    from nbagent.providers.http.client import tls_context
+
+    done = part.stat().st_size if part.exists() else 0
+    if done >= model.gguf_bytes:
+        return
+    headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"}
+    try:
+        with (
+            httpx2.Client(verify=tls_context(), follow_redirects=True, timeout=TIMEOUT_S) as client,
+            client.stream("GET", model.url, headers=headers) as response,
+            part.open("ab") as file,
+        ):
+            response.raise_for_status()
+            if response.status_code != 206:  # the whole file, from its beginning
+                file.truncate(0)
+            done = file.tell() if response.status_code == 206 else 0
+            with progress_bar(model.gguf_bytes, f"Downloading {model.name}", "B", done=done, shown=progress) as bar:
+                for chunk in response.iter_raw():
+                    done += file.write(chunk)
+                    bar.update(len(chunk))
+                    if cancelled is not None and cancelled.is_set():
+                        raise LocalModelError(f"The download of {model.name} was stopped. {_again(model)}")
+                    if done > model.gguf_bytes:  # not the file; its hash will be wrong
+                        return
+    except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+        reason = shortened(str(exc), 200) or type(exc).__name__
+        if isinstance(exc, httpx2.HTTPStatusError):
+            reason = f"status {exc.response.status_code}"
+        raise LocalModelError(
+            f"{model.name} could not be downloaded from {without_password(model.url)} ({reason}). {_again(model)} If "
+            f"this machine can't reach it, set {HOST_VARIABLE} to a mirror, or name a file of yours: "
+            'create_provider("local", model="x.gguf").'
+        ) from None
+    if done < model.gguf_bytes:
+        raise LocalModelError(f"The download of {model.name} broke off at {done:,} bytes. {_again(model)}")
+
+
+def _again(model: LargerModel) -> str:
+    return f"Run `nbagent pull {model.name}` again: it goes on where it ended."

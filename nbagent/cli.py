@@ -46,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     pull.add_argument("--cache-dir", help="store it here instead of in $NBAGENT_CACHE or the user's cache directory")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
+    doctor = commands.add_parser("doctor", help="say what is here to work with", description=_doctor.__doc__)
+    doctor.set_defaults(run=_doctor)
     _add_serve(commands)
     _add_acp(commands)
     mcp = commands.add_parser("mcp", help="serve the tools of a Python file to MCP clients", description=_mcp.__doc__)
@@ -94,7 +96,7 @@ def _pull(arguments: argparse.Namespace) -> None:
     from nbagent.providers.local.download import SMOLLM2, pull, verified
 
     name = arguments.name or SMOLLM2.name
-    model = {SMOLLM2.name: SMOLLM2, **LARGER_MODELS}.get(name)
+    model = SMOLLM2 if name == SMOLLM2.name else LARGER_MODELS.get(name)
     if model is None:
         hint = did_you_mean(name, LARGER_MODELS) or "."
         raise ConfigurationError(f"pull: {name!r} is not the name of a model{hint} Known: {', '.join(LARGER_MODELS)}.")
@@ -102,6 +104,15 @@ def _pull(arguments: argparse.Namespace) -> None:
     if path:
         print(f"nbagent: {name} is already there", file=sys.stderr)
     print(path or pull(model, arguments.cache_dir, progress=not arguments.quiet))
+
+
+def _doctor(arguments: argparse.Namespace) -> None:
+    """Print what is here to work with: versions, extras, names of keys, servers on this machine, models. And which
+    model `Agent()` would ask.
+    """
+    from nbagent.doctor import report
+
+    print(report())
 
 
 def _mcp(arguments: argparse.Namespace) -> None:

@@ -36,7 +36,8 @@ BELOW = {
     "remote": {*BELOW_AGENT, "agent"},
     "planner": {*BELOW_AGENT, "agent"},
     "server": {*BELOW_AGENT, "plan", "agent", "loading", "mcp", "skills"},
-    "cli": {"ground", "providers", "acp", "loading", "mcp", "server"},
+    "doctor": {"ground", "core", "providers", "agent_summary"},
+    "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "server"},
 }
 #: What of `notebook` may import `server`: `%agent serve`.
 SERVED_BY_THE_KERNEL = {"nbagent.notebook.serving_http", "nbagent.notebook.magics.serve"}

@@ -24,6 +24,7 @@ from nbagent.text import did_you_mean, without_keys
 if TYPE_CHECKING:
     from nbagent.config import AgentConfig
     from nbagent.providers.base import LLMProvider
+    from nbagent.providers.local_servers import LocalServer
     from nbagent.providers.options.settings import ProviderOptions
 
 ENTRY_POINTS = "nbagent.providers"
@@ -116,7 +117,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
     if isinstance(spec, LLMProvider):
         return spec
     if spec is None:
-        return _default()
+        return default_provider()
     if isinstance(spec, str):
         return create_provider(spec)
     if isinstance(spec, list | tuple):
@@ -130,10 +131,12 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
         raise invalid("provider", config, expected, fix, secret=True)
     given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
     name = _name_of(config)
-    return create_provider(name, **given) if name else _default(**given)
+    return create_provider(name, **given) if name else default_provider(**given)
 
 
-def _default(**options: Unpack[ProviderOptions]) -> LLMProvider:
+def default_provider(
+    look: Callable[[], list[LocalServer]] | None = None, **options: Unpack[ProviderOptions]
+) -> LLMProvider:
     """The provider where no model is named. It looks for servers on this machine, unless a recording answers anyway."""
     if name := _name_of(None):
         return create_provider(name, **options)
@@ -143,7 +146,7 @@ def _default(**options: Unpack[ProviderOptions]) -> LLMProvider:
     if tape is None or not tape.replay_only:
         from nbagent.providers.local_servers import local_servers
 
-        if server := next((each for each in local_servers() if each.model), None):
+        if server := next((each for each in (look or local_servers)() if each.model), None):
             return create_provider(server.provider, **{**server.options, **options})
     return create_provider("local", **options)
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import time
@@ -133,3 +135,34 @@ def test_a_notebook_says_once_where_the_model_was_found(machine, tmp_path):
         first, second = (kernel.ok("%%agent\nHi").text for _ in range(2))
     assert f"found at {server.url}/v1, no key needed" in first
     assert "found at" not in second
+
+
+def doctor(tmp_path, **variables):
+    """What `nbagent doctor` prints, by label, in a process with these variables only."""
+    paths = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NBAGENT_CACHE": str(tmp_path)}
+    command = [sys.executable, "-m", "nbagent.cli", "doctor"]
+    told = subprocess.run(command, env=paths | variables, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (told.stderr, told.stdout.count("\n") < 24) == ("", True), "one screen"
+    assert "sk-secret" not in told.stdout
+    return dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+
+
+def test_the_doctor_says_what_is_here_and_what_an_agent_would_ask(machine, tmp_path):
+    [server] = machine(Ollama=OLLAMA)
+    address = f"{server.url}/v1"
+    told = doctor(tmp_path, OLLAMA_BASE_URL=address)
+    assert told["python"] == f"{platform.python_version()}, {sys.executable}"
+    assert re.match(r"ipykernel \d.*, jupyterlab \d", told["kernel"])
+    assert {"local", "mcp"} <= set(re.split(", |;", told["extras"]))
+    assert "dev" not in told["extras"]
+    assert told["keys"] == "none"
+    assert told["servers"].startswith(f"Ollama at {address}: qwen3:4b")
+    assert told["models"] == "SmolLM2-135M-Instruct (not fetched: run `nbagent pull`)"
+    assert told["Agent()"] == f"asks ollama:qwen3:4b (found at {address}, no key needed)"
+    told = doctor(tmp_path, OLLAMA_BASE_URL="http://127.0.0.1:9/v1")
+    nothing = "no Ollama, LM Studio, llama.cpp", "asks local:SmolLM2-135M-Instruct (embedded model, no key needed)"
+    assert (told["servers"], told["Agent()"]) == nothing or re.match("LM Studio|llama.cpp", told["servers"])
+    assert doctor(tmp_path, NBAGENT_MODEL="local")["Agent()"] == "asks local:SmolLM2-135M-Instruct (NBAGENT_MODEL)"
+    told = doctor(tmp_path, OLLAMA_BASE_URL=address, ANTHROPIC_API_KEY="sk-secret")
+    assert (told["keys"], told["Agent()"]) == ("ANTHROPIC_API_KEY", "asks claude:claude-sonnet-5 (ANTHROPIC_API_KEY)")
+    assert "there is no API key" in doctor(tmp_path, NBAGENT_MODEL="openai")["Agent()"]

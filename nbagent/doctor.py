@@ -1,0 +1,101 @@
+"""What `nbagent doctor` prints: what is here to work with, and which model `Agent()` would ask."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from nbagent.agent_summary import keyless_note
+from nbagent.core.render.key_values import key_values_text
+from nbagent.errors import NbagentError
+from nbagent.providers import default_provider
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.keys import keys
+from nbagent.providers.larger_models import LARGER_MODELS
+from nbagent.providers.local.download import SMOLLM2, cached
+from nbagent.providers.local_servers import SERVERS, LocalServer, local_servers
+
+#: Seconds that a busy server has to answer; an agent waits less.
+PATIENCE_S = 2.0
+#: Extras for those who change nbagent, and the one that is all others.
+_NO_FEATURES = frozenset({"all", "browser", "dev", "docs"})
+
+
+def report() -> str:
+    """A screen of text. Asks no model, and names no key, only variables."""
+    servers = local_servers(PATIENCE_S)
+    # whatever our package is called, it has our command
+    ours = next((each.dist for each in entry_points(group="console_scripts") if each.value == "nbagent.cli:main"), None)
+    lines = [
+        ("nbagent", f"{ours.version if ours else 'not installed'}, {Path(__file__).parent}"),
+        ("python", f"{platform.python_version()}, {sys.executable}"),
+        ("kernel", ", ".join(f"{name} {_version(name) or '–'}" for name in ("ipykernel", "ipython", "jupyterlab"))),
+        ("extras", _extras(ours.requires or [] if ours else [])),
+        ("keys", _told(_keys)),
+        ("servers", "; ".join(map(_server, servers)) or f"no {', '.join(title for title, *_ in SERVERS)}"),
+        ("models", "; ".join(_models())),
+        ("Agent()", _told(lambda: _choice(servers))),
+    ]
+    return key_values_text(lines)
+
+
+def _version(package: str) -> str:
+    """The version of an installed package, else nothing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _extras(requirements: list[str]) -> str:
+    """The extras whose packages are all installed, and the others."""
+    needed: dict[str, list[str]] = {}
+    for line in requirements:
+        if found := re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", line):
+            needed.setdefault(found[2], []).append(found[1])
+    there = {extra: all(map(_version, packages)) for extra, packages in needed.items() if extra not in _NO_FEATURES}
+    missing = ", ".join(extra for extra, is_there in there.items() if not is_there)
+    return (", ".join(filter(there.get, there)) or "none") + (f"; not installed: {missing}" if missing else "")
+
+
+def _keys() -> str:
+    """The names of the keys that are found."""
+    return ", ".join(name for row in CATALOG.values() for name in row.key_vars if keys.find([name])) or "none"
+
+
+def _server(server: LocalServer) -> str:
+    return f"{server.title} at {server.base_url}: {server.model or server.problem}"
+
+
+def _models() -> list[str]:
+    """The model files that are here; the embedded one in any case."""
+    path = cached()
+    embedded = f"{SMOLLM2.gguf_bytes / 1e6:.0f} MB, {path}" if path else "not fetched: run `nbagent pull`"
+    if find_spec("xllamacpp") is None:
+        embedded += ", and the extra local is not installed"
+    pulled = [f"{name} ({model.size})" for name, model in LARGER_MODELS.items() if cached(model)]
+    return [f"{SMOLLM2.name} ({embedded})", *pulled]
+
+
+def _choice(servers: list[LocalServer]) -> str:
+    """The model that an agent without a name would ask, and why that one."""
+    provider = default_provider(lambda: servers)
+    row = CATALOG.get(provider.vendor)
+    key = next((name for name in row.key_vars if keys.find([name])), "") if row and not row.keyless else ""
+    reason = "NBAGENT_MODEL" if os.environ.get("NBAGENT_MODEL") else key or keyless_note(provider)
+    provider.check()
+    return f"asks {provider.vendor}:{provider.model_name} ({reason})"
+
+
+def _told(tell: Callable[[], str]) -> str:
+    """A line, or the problem that stands in its way, such as a broken .env."""
+    try:
+        return tell()
+    except NbagentError as error:
+        return str(error)

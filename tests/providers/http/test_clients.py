@@ -10,35 +10,19 @@ import httpx
 import httpx2
 import openai
 import pytest
-from support.loopback import Answer, claude_said, said, sse
+from support.loopback import Answer, claude_said, gemini_said, said, sse
 
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, IncompleteStreamError
 from nbagent.providers import create_provider
-from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
 JSON = {"content-type": "application/json"}
 CHAT = Answer(sse(said("Good.")))
 CHAT_WHOLE = Answer(json.dumps({"choices": [{"message": {"content": "Good."}, "finish_reason": "stop"}]}).encode())
 CLAUDE = Answer(claude_said("Good."))
-CLAUDE_WHOLE = Answer(
-    json.dumps(
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "text", "text": "Good."}],
-            "stop_reason": "end_turn",
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        }
-    ).encode(),
-    headers=JSON,
-)
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+SAID = {"content": [{"type": "text", "text": "Good."}], "stop_reason": "end_turn", "usage": {"input_tokens": 1}}
+CLAUDE_WHOLE = Answer(json.dumps({"type": "message", "role": "assistant", **SAID}).encode(), headers=JSON)
 
 
 @pytest.fixture(params=[True, False], ids=["streamed", "whole"])
@@ -119,15 +103,8 @@ def frame(payload: dict, **headers: str) -> bytes:
 def chunks(stream: bytes) -> bytes:
     """A Messages stream as Bedrock sends it: each event's JSON in base64, in a frame."""
     lines = [line.removeprefix(b"data: ") for line in stream.splitlines() if line.startswith(b"data: ")]
-    return b"".join(
-        frame(
-            {"bytes": base64.b64encode(line).decode()},
-            message_type="event",
-            event_type="chunk",
-            content_type="application/json",
-        )
-        for line in lines
-    )
+    types = {"message_type": "event", "event_type": "chunk", "content_type": "application/json"}
+    return b"".join(frame({"bytes": base64.b64encode(line).decode()}, **types) for line in lines)
 
 
 EVENTS = {"content-type": "application/vnd.amazon.eventstream"}
@@ -162,8 +139,7 @@ async def test_bedrock_breaks_off(loopback, bedrock):
 
 @pytest.mark.parametrize(("vendor", "library"), [("open_source", httpx), ("open_source", httpx2), ("gemini", httpx)])
 async def test_httpx(loopback, vendor, library):
-    said_by_gemini = {"candidates": [{"content": {"parts": [{"text": "Good."}]}, "finishReason": "STOP"}]}
-    answer = CHAT if vendor == "open_source" else Answer(sse(said_by_gemini, done=False))
+    answer = CHAT if vendor == "open_source" else Answer(gemini_said("Good."))
     async with library.AsyncClient(headers={"x-team": "blue"}) as client:
         request = await ask(loopback, answer, vendor, client, base_url=f"{loopback.url}/v1", api_key="mine")
     assert request.headers["x-team"] == "blue"

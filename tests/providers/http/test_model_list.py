@@ -7,24 +7,14 @@ from support.loopback import Answer
 
 from nbagent.errors import AuthenticationError, InvalidResponseError
 from nbagent.providers import create_provider
-from nbagent.providers.http import retry
 
 #: vendor -> where it lists, how the key is sent, how it answers
 VENDORS = {
     "openai": ("/v1/models", "authorization", {"object": "list", "data": [{"id": "b"}, {"id": "a"}, {"id": "a"}]}),
     "open_source": ("/v1/models", "authorization", {"object": "list", "data": [{"id": "b"}, {"id": "a"}]}),
     "claude": ("/v1/models?limit=1000", "authorization", {"data": [{"type": "model", "id": "b"}, {"id": "a"}]}),
-    "gemini": (
-        "/v1beta/models?pageSize=1000",
-        "x-goog-api-key",
-        {"models": [{"name": "models/b"}, {"name": "models/a"}]},
-    ),
+    "gemini": ("/v1beta/models?pageSize=1000", "x-goog-api-key", {"models": [{"name": f"models/{x}"} for x in "ba"]}),
 }
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
 def listing(body, status=200) -> Answer:

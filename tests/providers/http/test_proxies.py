@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import trustme
-from support.loopback import Answer, Loopback, claude_said, said, served_by, sse
+from support.loopback import Answer, Loopback, claude_said, gemini_said, said, served_by, sse
 from support.secret_forms import PASSWORD, assert_clean, everything
 
 from nbagent import Agent, Trace
@@ -18,10 +18,9 @@ from nbagent.errors import ConfigurationError, MissingDependencyError, NbagentEr
 from nbagent.providers import create_provider
 
 HI = [LLMMessage("user", "hi")]
-GEMINI = {"candidates": [{"content": {"parts": [{"text": "Good."}]}, "finishReason": "STOP"}]}
 ANSWERS = {
     "open_source": Answer(sse(said("Good."))),
-    "gemini": Answer(sse(GEMINI, done=False)),
+    "gemini": Answer(gemini_said("Good.")),
     "openai": Answer(sse(said("Good."))),
     "claude": Answer(claude_said("Good.")),
 }

@@ -1,4 +1,4 @@
-"""Only `retry.py` sends a request again, and whoever looks sees it: in events, in `trace.http` and in `trace.calls`."""
+"""Only `retry.py` sends a request again: no library below does, not even on a kept connection that broke."""
 
 import httpx
 import httpx2
@@ -6,19 +6,11 @@ import openai
 import pytest
 from support.loopback import claude_said, read_request, said, served_by, sse
 
-from nbagent import Agent, Trace
-from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderConnectionError
-from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
 VENDORS = ["open_source", "openai", "claude"]
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
 def body(vendor) -> bytes:
@@ -66,21 +58,3 @@ async def test_nor_with_a_client_of_the_user_s_own(connect, vendor, make):
         with pytest.raises(ProviderConnectionError):
             await provider.chat(HI)
     assert len(requests) == 2
-
-
-async def test_a_retry_is_an_event_a_row_and_a_count(connect):
-    requests = []
-    async with dropping(body("open_source"), requests) as address:
-        provider = connect(base_url=f"http://{address}", max_retries=1)
-        agent = Agent(provider, trace=Trace(record_http=True))
-        await agent.chat("hi")
-        events = [event async for event in agent.chat_stream("and again?")]
-        await provider.aclose()
-    (told,) = [event for event in events if isinstance(event, Retry)]
-    assert told.metadata["error"] == "ProviderConnectionError"
-    assert agent.trace.calls["retries"].tolist() == [0, 1]
-    rows = agent.trace.http
-    assert rows["status"].tolist()[:1] + rows["status"].tolist()[2:] == [200, 200]
-    assert rows["error_type"].tolist()[1] == "ProviderConnectionError"
-    assert rows["attempt"].tolist() == [1, 1, 2]
-    assert len(requests) == 3

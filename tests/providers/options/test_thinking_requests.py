@@ -80,11 +80,7 @@ async def test_the_trace_says_how_deep(loopback, connect):
 
 @pytest.mark.parametrize(
     ("model", "thinking", "streaming", "streamed"),
-    [
-        ("qwen3.7-plus", None, False, True),
-        ("qwen3.7-plus", False, False, False),
-        ("qwen-plus", "low", False, True),
-    ],
+    [("qwen3.7-plus", None, False, True), ("qwen3.7-plus", False, False, False), ("qwen-plus", "low", False, True)],
 )
 async def test_qwen_streams_where_it_thinks(loopback, connect, model, thinking, streaming, streamed):
     loopback.answers = [Answer(sse(said("Good.")))]

@@ -10,11 +10,6 @@ from nbagent.errors import BadRequestError
 from nbagent.providers.replay.file import RecordingFile
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.jsonl"
-
-
 def exchanges_in(path):
     recorded = RecordingFile(path)
     recorded.read()
@@ -92,12 +87,10 @@ import sys, nbagent
 from nbagent import Agent, ScriptedProvider
 agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000))
 with nbagent.record(sys.argv[1]):
-    number = 0
-    while True:
+    for number in range(10**6):
         agent.clear_history()
         agent.chat_sync(str(number))
-        number += 1
-        print(number, flush=True)
+        print(number + 1, flush=True)
 """
 
 

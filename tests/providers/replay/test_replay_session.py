@@ -9,23 +9,10 @@ from support.loopback import Answer, claude_said
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ReplayProvider, ScriptedProvider, Usage, create_provider
 from nbagent.core.events import Text
-from nbagent.errors import (
-    AuthenticationError,
-    BadRequestError,
-    ConfigurationError,
-    RateLimitError,
-    ReplayError,
-)
+from nbagent.errors import AuthenticationError, BadRequestError, ConfigurationError, RateLimitError, ReplayError
 from nbagent.providers.base import LLMProvider
-from nbagent.providers.replay.active import current_recording
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")
-
-
-@pytest.fixture
-def path(tmp_path):
-    yield tmp_path / "run.jsonl"
-    assert current_recording() is None, "a test left a recording running"
 
 
 def double(x: int) -> int:
@@ -75,9 +62,8 @@ async def test_a_replay_is_what_was_recorded(path):
     with nbagent.replay(path):
         assert await events_of(again) == recorded
     assert calls == [4]  # the tool ran for real
-    assert [m.provider_extras for m in again.conversation_history] == [
-        m.provider_extras for m in first.conversation_history
-    ]
+    extras = [[message.provider_extras for message in agent.conversation_history] for agent in (first, again)]
+    assert extras[0] == extras[1]
     same = ["provider", "model", "response_model", "finish_reason", "total_tokens", "usage_raw", "cost_usd", "quoted"]
     assert again.trace.calls[same].equals(first.trace.calls[same])
     assert again.trace.calls["replayed"].tolist() == [True, True]

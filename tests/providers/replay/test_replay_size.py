@@ -3,16 +3,9 @@
 import json
 from itertools import pairwise
 
-import pytest
-
 import nbagent
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.providers.replay.file import RecordingFile
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.jsonl"
 
 
 def price(item: str) -> str:

@@ -12,12 +12,6 @@ from nbagent import Agent, ScriptedProvider
 from nbagent.errors import ConfigurationError
 from nbagent.providers.replay.file import RecordingFile
 
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.jsonl"
-
-
 WRITER = """
 import sys, nbagent
 from nbagent import Agent, ScriptedProvider

@@ -86,12 +86,12 @@ SERVERS: tuple[tuple[str, str, str, Callable[[Ask], str]], ...] = (
 
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
     """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`."""
+    if IN_BROWSER:
+        return []
     import http.client  # noqa: F401  before the clock runs, since it is slow to load
 
     from nbagent.providers.http.address import is_loopback
 
-    if IN_BROWSER:
-        return []
     addresses = [address or CATALOG[provider].env_base_url() for _, provider, address, _ in SERVERS]
     looks = [
         _Look(LocalServer(title, provider, address), model_of)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbagent.core.progress import progress_bar
-from nbagent.errors import LocalModelError
+from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.text import shortened
 
 #: Hugging Face, or the mirror that its own variable names.
@@ -50,6 +50,13 @@ class LargerModel:
     def size(self) -> str:
         """Its size on disk."""
         return f"{self.gguf_bytes / 1e9:.1f} GB"
+
+    def missing(self) -> ConfigurationError:
+        """The error for a model that was not pulled."""
+        return ConfigurationError(
+            f"model: {self.name} is not on this machine. Run `nbagent pull {self.name}` ({self.size}; it takes "
+            f"{self.memory_gb} GB of memory)."
+        )
 
 
 LARGER_MODELS = {

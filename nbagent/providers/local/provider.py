@@ -78,10 +78,7 @@ class LocalProvider(OpenSourceProvider):
         if larger := LARGER_MODELS.get(str(model)):
             path, name = cached(larger, cache_dir), larger.name
             if path is None:
-                raise ConfigurationError(
-                    f"model: {name} is not on this machine. Run `nbagent pull {name}` ({larger.size}; it takes "
-                    f"{larger.memory_gb} GB of memory)."
-                )
+                raise larger.missing()
         if path is not None and not path.is_file():
             raise ConfigurationError(
                 f"model: expected the path of a GGUF file, got {str(path)!r}, which does not exist. "

@@ -182,6 +182,7 @@ class ChatPanel(widgets.VBox):
         if message.get("ready"):
             self._box.placeholder = HINT
         elif "ask" in message:
+            self._typed = ""  # the box is empty by now, though its widget may hear of it only after the answer
             try:
                 await self._ask(str(message["ask"]))
             finally:
@@ -231,7 +232,7 @@ class ChatPanel(widgets.VBox):
             self._await_answer(asked)
 
     def _await_answer(self, asked: asyncio.Task[AgentResult]) -> None:
-        self._followups.after(asked, lambda: not self._box.value.strip() and not self._draft.has_attachments)
+        self._followups.after(asked, lambda: not self._typed.strip() and not self._draft.has_attachments)
 
     def _pick(self, text: str) -> None:
         """Put a suggested question into the box."""
@@ -262,7 +263,7 @@ class ChatPanel(widgets.VBox):
 
     def _give_back(self, content: Content) -> None:
         """Put a question that was not sent into the box, below what is there."""
-        self._set_text("\n\n".join(filter(str.strip, [self._box.value, self._draft.restore(content)])))
+        self._set_text("\n\n".join(filter(str.strip, [self._typed, self._draft.restore(content)])))
 
     def _set_text(self, text: str) -> None:
         self._typed = self._box.value = text

@@ -28,8 +28,9 @@ FLAGS = [
     *str.split("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"),
     *str.split("--disable-component-update --disable-sync"),
 ]
-#: No news, and every cell is in the page, visible or not.
+#: No news, every cell is in the page, visible or not, and no dialog over it where a slow disk is late with a file's time.
 SETTINGS = {
+    "docmanager-extension/plugin": {"lastModifiedCheckMargin": 10**9},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }

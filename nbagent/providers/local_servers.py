@@ -92,7 +92,10 @@ def local_servers(patience: float = 0.0) -> list[LocalServer]:
 
     from nbagent.providers.http.address import is_loopback
 
-    addresses = [address or CATALOG[provider].env_base_url() for _, provider, address, _ in SERVERS]
+    vendors = [CATALOG[provider] for _, provider, _, _ in SERVERS]
+    addresses = [
+        server[2] or each.chosen_address() or each.base_url for server, each in zip(SERVERS, vendors, strict=True)
+    ]
     looks = [
         _Look(LocalServer(title, provider, address), model_of)
         for (title, provider, _, model_of), address in zip(SERVERS, addresses, strict=True)

@@ -51,6 +51,8 @@ from nbagent.text import shortened
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
+    from nbagent.providers.prompting.provider import PromptedProvider
+
 log = logging.getLogger("nbagent")
 
 T = TypeVar("T")
@@ -263,6 +265,8 @@ class HTTPProvider(StreamingProvider):
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The provider's own options are the defaults of each request."""
+        if not self._function_calling and (request.tools or any(each.role == "tool" for each in request.messages)):
+            return self._prompted().resolve(request)
         options = request.options
         unset = {name for name in ("thinking", "tool_choice", "temperature") if options.get(name) is None}
         both = {**self.options, **{name: value for name, value in options.items() if name not in unset}}
@@ -280,6 +284,8 @@ class HTTPProvider(StreamingProvider):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
+        if isinstance(request.resolved, ModelRequest):  # of one with tools, a `PromptedProvider` makes others
+            return self._prompted().stream(request)
         options: ResolvedOptions = request.resolved
         path = self.codec.path(self.model_name, options.stream)
         changes = dict(self._refused.get(self.model_name, {}))
@@ -298,6 +304,11 @@ class HTTPProvider(StreamingProvider):
                 self._noted.add(note)
                 items = _with_first(kind(note), items)
         return items
+
+    def _prompted(self) -> PromptedProvider:
+        from nbagent.providers.prompting.provider import PromptedProvider  # few need it
+
+        return PromptedProvider(self)
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""

@@ -129,7 +129,8 @@ class LocalProvider(OpenSourceProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """See `LLMProvider.stream`. If the model is not loaded yet, an `Http` event says so first."""
-        if word := self.waiting():
+        is_prompted = isinstance(request.resolved, ModelRequest)  # then it may need no model, or asks here again
+        if not is_prompted and (word := self.waiting()):
             yield Http(word)
         async with contextlib.aclosing(super().stream(request)) as items:
             async for item in items:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
@@ -130,7 +130,7 @@ class PromptedProvider(WrapperProvider):
             resolved=inner,
         )
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """A tool call, an answer from tool results, or a plain answer, depending on the last message."""
         last = request.messages[-1].role if request.messages else ""
         if last == "tool" and isinstance(self.inner, Completer):

@@ -27,8 +27,7 @@ from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
     ],
 )
 async def test_the_small_model_calls_the_right_tool(embedded, request_text, name, arguments):
-    provider = PromptedProvider(embedded)
-    response = await provider.chat([user(request_text)], TOOLS)
+    response = await embedded.chat([user(request_text)], TOOLS)
     (call,) = response.function_calls
     assert (call.name, call.arguments) == (name, arguments)
     assert call.id
@@ -39,14 +38,14 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
 async def test_digits_that_json_has_no_number_for(embedded):
     postcode = {"type": "object", "properties": {"postcode": {"type": "integer"}}, "required": ["postcode"]}
     town = {"name": "town", "description": "The town of a postcode.", "parameters": postcode}
-    response = await PromptedProvider(embedded).chat([user("Which town has the postcode 01067?")], [town])
+    response = await embedded.chat([user("Which town has the postcode 01067?")], [town])
     assert [call.arguments["postcode"] for call in response.function_calls] == [1067]
 
 
 @pytest.mark.local_model
 async def test_if_no_tool_fits_it_just_answers(embedded):
     asked = [user("What is a median?")]
-    items = [item async for item in streamed(PromptedProvider(embedded), asked, TOOLS, max_tokens=12)]
+    items = [item async for item in streamed(embedded, asked, TOOLS, max_tokens=12)]
     response = items[-1]
     assert not response.function_calls
     assert response.content == "".join(item.content for item in items if isinstance(item, Text)) != ""
@@ -55,7 +54,7 @@ async def test_if_no_tool_fits_it_just_answers(embedded):
 @pytest.mark.local_model
 async def test_a_sentence_about_a_number_holds_the_number(embedded):
     call = FunctionCall("count_rows", {}, "call_1")
-    response = await PromptedProvider(embedded).chat(after(call, "344", request="How many rows are there?"), TOOLS)
+    response = await embedded.chat(after(call, "344", request="How many rows are there?"), TOOLS)
     assert "344" in response.content
     assert response.usage.output_tokens > 0
     assert response.metadata["quoted"] is ("`count_rows()`" in response.content)
@@ -169,8 +168,7 @@ def test_old_turns_are_dropped_whole():
 async def test_a_server_model_is_asked_for_json(loopback, connect):
     wanted = '```json\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n```'
     loopback.answers = [Answer(sse(said(wanted)))]
-    provider = PromptedProvider(connect(function_calling=False))
-    response = await provider.chat([user("How is it in Rome?")], TOOLS)
+    response = await connect(function_calling=False).chat([user("How is it in Rome?")], TOOLS)
     assert response.function_calls[0].arguments == {"city": "Rome"}
     body = loopback.requests[0].json
     assert "tools" not in body
@@ -182,6 +180,6 @@ async def test_a_server_model_is_asked_for_json(loopback, connect):
 @pytest.mark.parametrize("reply", ['{"name": null}', '{"name": "get_weather", "arguments": {"town": 1}}', "Sure!"])
 async def test_a_server_model_that_needs_no_tool_answers(loopback, connect, reply):
     loopback.answers = [Answer(sse(said(reply))), Answer(sse(said("It is warm.")))]
-    response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
+    response = await connect(function_calling=False).chat([user("How is it in Rome?")], TOOLS)
     assert not response.function_calls
     assert response.content == "It is warm."

@@ -22,7 +22,6 @@ CASES = catalog_cases()
 NAMES = {case.name for case in CASES}
 
 _SILENT = "never shows its thinking"
-_NO_TOOLS = "its model knows no tools: they are described in the prompt"
 _WHOLE = "has no pieces"
 _ALIKE = "what is sent is the same as with a stream"
 #: One way to each wire format by each transport.
@@ -61,13 +60,6 @@ NOT_FOR = {
     "openai chat": {"check_thinking_is_shown": _SILENT},
     "local": {
         "check_thinking_is_shown": _SILENT,
-        "check_thinking_goes_back": _NO_TOOLS,
-        "check_ids_are_made_unique": _NO_TOOLS,
-        "check_odd_tools": _NO_TOOLS,
-        "check_cut_arguments_do_not_run": _NO_TOOLS,
-        "check_arguments_that_are_no_json": _NO_TOOLS,
-        "check_error_inside_an_answer": _NO_TOOLS,
-        "check_answer_that_breaks_off": _NO_TOOLS,
         "check_unknown_model": "a model is a file",
         "check_wrong_key": "makes its own key",
     },

@@ -202,7 +202,7 @@ def _case(name: str) -> Case:
     def connect(url: str, **options: Any) -> LLMProvider:
         if vendor != "local":
             return create_provider(vendor, base_url=url, **{**fixed, **options})
-        provider = create_provider("local", **options)
+        provider = create_provider("local", function_calling=True, **options)  # as with a model whose template has it
 
         async def prepare() -> None:
             provider.base_url = url  # another server than its own

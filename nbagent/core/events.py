@@ -260,7 +260,10 @@ class Interrupted(Event):
 
 @dataclass(slots=True)
 class TurnDone(Event):
-    """A complete answer of the model arrived. `content` is its text, `message` is in the history."""
+    """A complete answer of the model arrived. `content` is its text, `message` is in the history.
+
+    `metadata`: finish_reason, cost_usd, and note, if a reader has to know where the answer comes from.
+    """
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"
     response: LLMResponse | None = None

@@ -295,6 +295,7 @@ class LLMResponse:
     - `usage_estimated`: True if a count is a guess; False if all are exact, also zeros, as of an answer made by rules
     - `model`, `response_id`, `finish_reason_raw`
     - `quoted`: True if the answer quotes a tool's result instead of the model's own words
+    - `no_tool`: True if tools were on offer, and a small model answered from memory instead
     - `citations`: a list of `nbagent.core.citations.Citation`
     - `vendor_calls`: the calls of tools that the vendor ran itself, see `nbagent.core.vendor_calls`
     - `parts`: the content parts in order, if the answer holds images; `content` is then only its text
@@ -329,3 +330,16 @@ class LLMResponse:
     def message_content(self) -> Content:
         """The content of the assistant's message: the text, or, if there are images, text and images in order."""
         return (self.metadata or {}).get("parts") or self.content or ""
+
+
+#: What a reader has to know of where an answer comes from, by its name in `LLMResponse.metadata` and `trace.calls`.
+ORIGINS = {
+    "quoted": "quoted from the tool",
+    "no_tool": "no tool was used: this small model's own knowledge is unreliable "
+    "(use the tool's words, or a larger model)",
+}
+
+
+def origin_note(facts: Mapping[str, Any]) -> str:
+    """The words for a reader, from an answer's metadata or its row of `trace.calls`; "" if there is nothing to say."""
+    return next((words for name, words in ORIGINS.items() if facts.get(name)), "")

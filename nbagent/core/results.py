@@ -11,7 +11,7 @@ from typing import Any, Literal
 from nbagent.core.citations import Citation, numbered
 from nbagent.core.content.images import Image
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import Content, FunctionCall, LLMResponse, Usage, short_repr
+from nbagent.core.messages import Content, FunctionCall, LLMResponse, Usage, origin_note, short_repr
 from nbagent.text import shortened
 
 #: How a run ended.
@@ -73,7 +73,8 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     if reason == "refusal" or metadata.get("refusal"):
         return "blocked", f"The model refused to answer{told}."
     if reason == "length":
-        return "truncated", f"The answer is cut off{told}: raise max_tokens, or ask for less."
+        remedy = "" if metadata.get("no_tool") else ": raise max_tokens, or ask for less"  # more of it would not help
+        return "truncated", f"The answer is cut off{told}{remedy}."
     if is_empty:
         return "empty", f"The model answered nothing{told}."
     return "ok", None
@@ -96,7 +97,8 @@ def _as_json(value: Any) -> Any:
 class AgentResult(Mapping[str, Any]):
     """The result of a run, also as a mapping: `result["content"]`, `"cost" in result`, `dict(result)`, `for key in …`.
 
-    `str(result)` is the content, or else the `status_reason`, and `to_dict()` gives JSON data.
+    `str(result)` is for people: the content, or else the `status_reason`, and in brackets whether the embedded model
+    quoted a tool or used none. `to_dict()` gives JSON data.
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
     - `iterations`: how many requests were sent to the model
@@ -157,7 +159,8 @@ class AgentResult(Mapping[str, Any]):
         return plain
 
     def __str__(self) -> str:
-        return self.content or self.status_reason or ""
+        text, note = self.content or self.status_reason or "", origin_note(self.metadata)
+        return f"{text}\n[{note}]" if note else text
 
     def __repr__(self) -> str:
         """`<AgentResult ok: 'It is sunny.', 1 tool call, 262 tokens, $0.0012>`, for the last line of a cell."""
@@ -170,6 +173,7 @@ class AgentResult(Mapping[str, Any]):
         )
         facts = [f"{number:,} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]
         facts += [f"${self.cost:.4f}"] if self.cost else []
+        facts += filter(None, [origin_note(self.metadata)])
         return f"<AgentResult {', '.join([f'{status}: {short_repr(self.content)}', *facts])}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

@@ -27,7 +27,7 @@ from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, stream_collecting
 from nbagent.core.in_context import InContext
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
+from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, new_id, origin_note
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.results import ToolOutcome, interrupted_outcomes
 from nbagent.core.run import Provider, Run, current_teller
@@ -317,7 +317,7 @@ class Turn:
 
         The observers receive all of its events at once, even if the reader takes no more of them.
         """
-        run, self.response = self.run, response
+        run, self.response, about = self.run, response, response.metadata or {}
         calls = response.function_calls or []
         self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.context.messages)) if calls else []
         self._call_ids = [new_id("tool") for _ in self.calls]
@@ -338,16 +338,17 @@ class Turn:
         else:
             run.context.record_usage(response.usage)
         cost = self._cost(response)
-        is_replayed = "replayed" in (response.metadata or {})
+        is_replayed = "replayed" in about
         run.spent.add(response.usage, 0.0 if is_replayed else cost)  # not paid again
         if message.content or not self.calls:
             run.result.content = message.text
-            run.result.citations = list((response.metadata or {}).get("citations", ()))
+            run.result.citations = list(about.get("citations", ()))
+            kept = {name: value for name, value in run.result.metadata.items() if name not in ORIGINS}
+            run.result.metadata = kept | {name: True for name in ORIGINS if about.get(name)}
         run.result.images += images_in(message.content)
         run.result.finish_reason = response.finish_reason
-        if (response.metadata or {}).get("quoted"):
-            run.result.metadata["quoted"] = True
         metadata = {"finish_reason": response.finish_reason, "cost_usd": cost}
+        metadata |= {"note": note} if (note := origin_note(about)) else {}
         done = run.emit(events.TurnDone(response.content, None, None, metadata, response, message), self.meta)
         facts = {"cost_usd": cost, "replayed": is_replayed, "estimated": is_estimated}
         usage = run.emit(events.UsageReport(metadata={**response.usage.to_dict(), **facts}), self.meta)

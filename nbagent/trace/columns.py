@@ -141,6 +141,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
             "which they are, as JSON: what it adds to which earlier call; `trace.request(call_id)` has them",
         ),
         "quoted": (FLAG, "the answer quotes a tool's result (embedded model)"),
+        "no_tool": (FLAG, "tools were on offer, and it answered from memory (embedded model)"),
         "cache_hit": (FLAG, "tokens came from the vendor's cache"),
         "replayed": (FLAG, "from a recording"),
         "usage_estimated": (FLAG, "a token count is an estimate, for example because an attempt broke off"),

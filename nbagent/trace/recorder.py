@@ -18,7 +18,7 @@ from nbagent.core.content.images import content_as_text
 from nbagent.core.events import Event
 from nbagent.core.history.context import estimate_tokens
 from nbagent.core.http_exchange import Exchange
-from nbagent.core.messages import LLMMessage, Usage, new_id
+from nbagent.core.messages import ORIGINS, LLMMessage, Usage, new_id
 from nbagent.core.sizes import size_of
 from nbagent.errors import ProviderError
 from nbagent.trace.blocks import blocks_of, thinking_of
@@ -441,7 +441,7 @@ class Recorder:
             finish_reason=response.finish_reason,
             finish_reason_raw=meta.get("finish_reason_raw"),
             usage_raw=as_json(meta["usage_raw"]) if meta.get("usage_raw") else None,
-            quoted=bool(meta.get("quoted")),
+            **{name: bool(meta.get(name)) for name in ORIGINS},
             cache_hit=usage.cache_read_tokens > 0 if response.is_counted else None,
         )
         run.end_call()

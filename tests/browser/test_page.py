@@ -63,7 +63,7 @@ def answer(messages, functions):
     if last.name == "run_code":
         done = "I leave the rows as they are." if last.is_error else "Dropped 11 of 344 rows."
         return LLMResponse(done, None, "stop", {"usage": Usage(1400, 20)})
-    return LLMResponse(TABLE, None, "stop", {"usage": Usage(602, 46, 490)})
+    return LLMResponse(TABLE, None, "stop", {"usage": Usage(602, 46, 490), "quoted": True})
 
 
 def penguin_agent():
@@ -134,6 +134,7 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
         expect(page.locator(".answer td")).to_have_count(9)
         expect(page.locator(".answer .nbagent-comment")).to_have_text("# in grams")
         expect(page.locator(".foot")).to_contain_text(re.compile(r"claude-sonnet-5\s*1,204 in \(980 cached\)\s*86 out"))
+        expect(page.locator(".foot span").last).to_have_text("quoted from the tool")
         expect(page.get_by_role("status")).to_have_text("The answer is complete.")
 
 

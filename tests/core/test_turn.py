@@ -203,19 +203,17 @@ async def test_an_answer_of_calls_alone_leaves_the_text_before_it_as_the_result(
     run = asked(first, call("double", x=2), LLMResponse("", metadata={}), tools=[double])
     for content in ("Let me see.", "Let me see.", ""):
         await take_turn(run)
-        assert run.result.content == content
-    assert run.result.metadata["quoted"] is True
+        assert (run.result.content, "quoted" in run.result.metadata) == (content, bool(content))
     assert run.result.citations == []
 
 
-async def test_citations_images_and_quotes_of_an_answer_are_in_the_result():
+async def test_citations_and_images_of_an_answer_are_in_the_result():
     parts = [{"type": "text", "text": "Look: "}, PIXEL]
     run = asked(LLMResponse("Look: ", metadata={**COUNTED, "parts": parts, "citations": ["source"]}))
     await take_turn(run)
     assert run.result.citations == ["source"]
     assert len(run.result.images) == 1
     assert run.context.messages[-1].content == parts
-    assert "quoted" not in run.result.metadata
 
 
 async def test_the_calls_of_the_vendors_own_tools_are_completed():

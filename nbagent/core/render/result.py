@@ -7,6 +7,7 @@ from typing import Any
 
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
+from nbagent.core.messages import origin_note
 from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
 
@@ -28,7 +29,7 @@ def _pieces(result: Mapping[str, Any]) -> Iterator[str]:
     usage, cost = result["usage"], result["cost"]
     footer = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"] if usage.total_tokens else []
     footer += [f"${cost:.4f}"] if cost else []
-    yield render.footer_html(footer)
+    yield render.footer_html([*footer, *filter(None, [origin_note(result["metadata"])])])
 
 
 def _call_html(call: Mapping[str, Any]) -> str:

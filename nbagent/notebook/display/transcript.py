@@ -17,7 +17,7 @@ from nbagent.core.checking import reason_in
 from nbagent.core.citations import Citation, numbered
 from nbagent.core.content.images import Image, image_note
 from nbagent.core.events import Event
-from nbagent.core.messages import LLMResponse, Usage
+from nbagent.core.messages import Usage
 from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
 from nbagent.notebook.display.checklist import checklist_html, checklist_lines
@@ -125,6 +125,7 @@ class Transcript:
         self._speaker: str | None = None
         self._usage = Usage()
         self._cost: float | None = 0.0
+        self._origin = ""  # where the answer comes from, if a reader has to know that
         self._played = 0.0  # what replayed answers cost when they were recorded
         self._started = monotonic()
         self._footer: list[str] = []
@@ -144,8 +145,9 @@ class Transcript:
                 self.status = f"waiting for {self._model}"
             case events.Text() | events.Thinking():
                 self._add_text(event)
-            case events.TurnDone(response=LLMResponse(metadata=dict() as about)):
-                self._complete_turn(about)
+            case events.TurnDone(response=response):
+                self._origin = event.metadata.get("note", "")
+                self._complete_turn((response and response.metadata) or {})
             case events.ToolCall() | events.ToolStarted() | events.ToolResult():
                 self._feed_call(event)
             case events.ToolPrinted() | events.ToolProgress():
@@ -345,7 +347,8 @@ class Transcript:
         cost = f"${self._cost:.4f}" if tokens and self._cost else ""
         played = f"replayed: ${self._played:.4f} not paid" if self._played else ""
         duration = render.format_duration(seconds) if self.timings else ""
-        self._footer = [item for item in (self._model, *tokens, cost, played, duration, self.note) if item]
+        facts = (self._model, *tokens, cost, played, duration, self._origin, self.note)
+        self._footer = [*filter(None, facts)]
 
     # -- HTML ---------------------------------------------------------------------------------------------------------
 

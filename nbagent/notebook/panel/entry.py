@@ -20,7 +20,7 @@ from nbagent.core.content.documents import document_note, is_document
 from nbagent.core.content.images import Image, content_as_text, image_note
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
-from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
+from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, origin_note
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult, ToolOutcome
 from nbagent.core.tool_output import WIDGET_TYPE
@@ -301,7 +301,7 @@ def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Ite
         told["parts"] = message.content
     elif message.content:
         yield events.Text(message.content)
-    yield events.TurnDone(response=LLMResponse("", None, None, told))
+    yield events.TurnDone(metadata={"note": origin_note(request)}, response=LLMResponse("", None, None, told))
     if request:
         yield events.UsageReport(metadata=request)
     for number, call in enumerate(message.tool_calls or [], n_calls):

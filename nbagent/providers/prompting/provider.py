@@ -40,6 +40,8 @@ from nbagent.providers.prompting.result_sentences import (
 MAX_ARGUMENT_TOKENS = 256
 #: The most tokens of an answer, unless `max_tokens` is given: a small model tends to ramble.
 MAX_ANSWER_TOKENS = 300
+#: The same for an answer from memory where tools are on offer: it is probably wrong.
+MAX_UNAIDED_TOKENS = 120
 #: Used if there is no system message: without any, the small model answers far worse.
 SYSTEM_MESSAGE = "You are a helpful assistant."
 #: A rough but safe estimate for English text.
@@ -110,7 +112,8 @@ class PromptedProvider(WrapperProvider):
         messages = request.messages
         if isinstance(self.inner, Completer):  # its prompts are text
             messages = without_images(sendable_documents(messages, False), self.vendor, self.model_name)
-            options = {"max_tokens": MAX_ANSWER_TOKENS, **options}
+            is_unaided = choice != "none" and answers_unaided(request)
+            options = {"max_tokens": MAX_UNAIDED_TOKENS if is_unaided else MAX_ANSWER_TOKENS, **options}
             plain_messages = without_tool_turns(messages)
             if not any(message.role == "system" for message in plain_messages):
                 plain_messages = [LLMMessage("system", SYSTEM_MESSAGE), *plain_messages]
@@ -139,9 +142,13 @@ class PromptedProvider(WrapperProvider):
             steps = self._call_or_answer(request, request.tools)
         else:
             steps = self._plain_answer(request.resolved)
+        is_unaided = isinstance(self.inner, Completer) and answers_unaided(request)
         async with aclosing(steps):
             async for item in steps:
-                yield item
+                if is_unaided and isinstance(item, LLMResponse) and not item.function_calls:
+                    yield replace(item, metadata={**(item.metadata or {}), "no_tool": True})
+                else:
+                    yield item
 
     async def _call_or_answer(self, request: ModelRequest, tools: Functions) -> AsyncGenerator[Event | LLMResponse]:
         call, usage = None, Usage()
@@ -249,6 +256,12 @@ class PromptedProvider(WrapperProvider):
         # the server does not count the tokens of an unfinished answer: a piece is one, the prompt's are estimated
         usage = Usage(sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN, len(pieces))
         yield LLMResponse("".join([*pieces, " …"]), None, "stop", {"usage": usage, "model": self.model_name})
+
+
+def answers_unaided(request: ModelRequest) -> bool:
+    """Whether tools are on offer, and none was called since the last question: an answer would be from memory."""
+    turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
+    return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
 
 def follow_up(messages: Sequence[LLMMessage], tools: Functions) -> tuple[Tool, FunctionCall] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent
 from typing import NamedTuple
 
-from nbagent.core.messages import well_formed
+from nbagent.core.messages import origin_note, well_formed
 from nbagent.core.render import markdown as render
 from nbagent.trace.scores import texts_by_target
 from nbagent.trace.table import Row
@@ -147,7 +147,7 @@ class TraceTranscript:
     # -- both ---------------------------------------------------------------------------------------------------------
 
     def _footer(self, message: Row) -> list[str]:
-        """The model, tokens, cost, time and scores of the request that this message answers."""
+        """The model, tokens, cost, time, origin and scores of the request that this message answers."""
         call = self._calls.get(message.get("call_id") or "")
         if message["role"] != "assistant" or call is None:
             return []
@@ -157,7 +157,7 @@ class TraceTranscript:
         not_paid = " not paid: replayed" if call.get("replayed") else ""
         texts += [f"${call['cost_usd']:.4f}{not_paid}"] if call.get("cost_usd") else []
         texts += [render.format_duration(call["duration_s"])] if call.get("duration_s") is not None else []
-        texts.append(self._scores.get(call["call_id"], ""))
+        texts += [origin_note(call), self._scores.get(call["call_id"], "")]
         return list(filter(None, texts))
 
     def _outcome(self, tool: Row) -> str:

@@ -1,8 +1,10 @@
 """Past turns as the panel shows them, from the messages and from the agent's trace."""
 
+import html
 import re
 
 import pytest
+from support.small_tools import FakeCompleter
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.context import split_turns
@@ -44,6 +46,25 @@ async def test_thinking_outcomes_and_costs_come_from_the_trace(agent):
     assert re.search(r"✓\s+\d+ .s", text)
     assert "✗ error" not in text
     assert re.search(r"1,0\d\d in \(900 cached\)", text)
+
+
+NO_TOOL = "no tool was used: this small model&#x27;s own knowledge is unreliable "
+NO_TOOL += "(use the tool&#x27;s words, or a larger model)"
+
+
+@pytest.mark.parametrize(("question", "origin"), [("Add 2.", "quoted from the tool"), ("Which is heaviest?", NO_TOOL)])
+async def test_the_footer_tells_where_a_small_model_s_answer_comes_from(question, origin):
+    agent, live = Agent(FakeCompleter('{"a": 2}'), tools=[add]), Transcript(timings=False)
+    agent.observers.append(live.feed)
+    result = await agent.chat(question)
+    views = live, transcript_of(agent.conversation_history, Recorded(agent.trace)), agent.trace.transcript()
+    for page in (*(view.html() for view in views), result._repr_mimebundle_()["text/html"]):
+        assert page.count(f"<span>{origin}</span>") == 1
+    for text in (*(view.plain() for view in views[:2]), str(views[2]), str(result)):
+        assert text.endswith(f"{html.unescape(origin)}]")
+    assert repr(result).endswith(f"{html.unescape(origin)}>")
+    assert "[" not in result.content
+    assert agent.trace.calls[["quoted", "no_tool"]].iloc[-1].tolist() == [origin != NO_TOOL, origin == NO_TOOL]
 
 
 async def test_turns_are_shown_without_a_trace(agent):

@@ -8,6 +8,7 @@ from support.small_tools import CALL, MEANS, TOOLS, FakeCompleter, after, user
 from nbagent import Agent
 from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
+from nbagent.core.model_request import ModelRequest
 from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
 
 # ---------------------------------------------------------------- with the real model
@@ -32,14 +33,6 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
     assert (call.name, call.arguments) == (name, arguments)
     assert call.id
     assert response.finish_reason == "tool_calls"
-
-
-@pytest.mark.local_model
-async def test_digits_that_json_has_no_number_for(embedded):
-    postcode = {"type": "object", "properties": {"postcode": {"type": "integer"}}, "required": ["postcode"]}
-    town = {"name": "town", "description": "The town of a postcode.", "parameters": postcode}
-    response = await embedded.chat([user("Which town has the postcode 01067?")], [town])
-    assert [call.arguments["postcode"] for call in response.function_calls] == [1067]
 
 
 @pytest.mark.local_model
@@ -91,6 +84,14 @@ async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
     assert not response.function_calls
     assert response.content == "Plain answer."
     assert response.usage == Usage(8, 4)  # of both requests
+    assert response.metadata["no_tool"] is True
+
+
+def test_an_answer_from_memory_is_short():
+    asked, used = [user("Which is heaviest?")], after(CALL, MEANS)
+    for messages, tools, limit in ((asked, TOOLS, 120), (asked, None, 300), (used, TOOLS, 300)):
+        resolved = PromptedProvider(FakeCompleter()).resolve(ModelRequest(messages, tools)).resolved
+        assert resolved.options["max_tokens"] == limit
 
 
 # ---------------------------------------------------------------- answers from results

@@ -10,6 +10,7 @@ from support.documents import LLMOCK, commands, is_shown, pages, steps
 from support.kernels import Cell, Kernel
 
 from nbagent.cli import _parser
+from nbagent.providers.local.provider import LocalProvider
 
 ROOT = Path(__file__).parents[1]
 PAGES = [str(path.relative_to(ROOT)) for path in pages(ROOT)]
@@ -40,6 +41,14 @@ def test_a_page_runs(page, tmp_path):
             if cell.shows is not None:
                 shown = text_shown(done)
                 assert is_shown(cell.shows, shown), f"{page}, line {cell.line} shows:\n{shown}"
+
+
+def test_what_the_embedded_model_does_is_said_in_the_same_words():
+    said = "nbagent matches your question to your tools and fills in what the question says; the small model writes "
+    said += "what is left. A large model does all of this itself."
+    pages = ("README.md", "docs/start.md", "docs/explanation/embedded-model.md", "notebooks/01_quickstart.ipynb")
+    for text in (*map(text_of, pages), LocalProvider.__doc__):
+        assert said in re.sub(r'(\\n",)?\s+"?', " ", text)
 
 
 def text_shown(cell: Cell) -> str:

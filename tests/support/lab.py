@@ -28,7 +28,7 @@ FLAGS = [
     *str.split("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"),
     *str.split("--disable-component-update --disable-sync"),
 ]
-#: No news, every cell is in the page, visible or not, and no dialog over it where a slow disk is late with a file's time.
+#: No news, every cell is in the page, and no dialog covers it where a slow disk is late with a file's time.
 SETTINGS = {
     "docmanager-extension/plugin": {"lastModifiedCheckMargin": 10**9},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},

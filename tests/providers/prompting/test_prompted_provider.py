@@ -9,6 +9,7 @@ from nbagent import Agent
 from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
 from nbagent.core.model_request import ModelRequest
+from nbagent.providers.local.provider import LocalProvider
 from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
 
 # ---------------------------------------------------------------- with the real model
@@ -71,16 +72,16 @@ async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
     inner = FakeCompleter(text, cut_off)
     response = await PromptedProvider(inner).chat([user("mean body_mass_g by species")], TOOLS)
     assert len(inner.prompts) == 1
-    assert not response.function_calls
-    assert response.content == "Plain answer."
+    assert (response.function_calls, response.content) == (None, "Plain answer.")
     assert response.usage == Usage(8, 4)  # of both requests
     assert response.metadata["no_tool"] is True
 
 
-def test_an_answer_from_memory_is_short():
-    asked, used = [user("Which is heaviest?")], after(CALL, MEANS)
-    for messages, tools, limit in ((asked, TOOLS, 120), (asked, None, 300), (used, TOOLS, 300)):
-        resolved = PromptedProvider(FakeCompleter()).resolve(ModelRequest(messages, tools)).resolved
+def test_an_answer_from_memory_is_short_unless_its_length_is_given():
+    asked, used, given = [user("Which is heaviest?")], after(CALL, MEANS), {"max_tokens": 500}
+    cases = ((asked, TOOLS, {}, 120), (asked, None, {}, 300), (used, TOOLS, {}, 300), (asked, TOOLS, given, 500))
+    for messages, tools, options, limit in cases:
+        resolved = PromptedProvider(LocalProvider(**options)).resolve(ModelRequest(messages, tools)).resolved
         assert resolved.options["max_tokens"] == limit
 
 
@@ -96,8 +97,7 @@ async def test_a_table_of_values_is_quoted():
     )
     assert items[-1].content == answer
     assert "".join(item.content for item in items if isinstance(item, Text)) == answer
-    assert items[-1].metadata["quoted"] is True
-    assert inner.prompts == []
+    assert (items[-1].metadata["quoted"], inner.prompts) == (True, [])
 
 
 async def test_all_results_of_a_turn_are_answered():

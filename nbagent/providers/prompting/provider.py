@@ -114,7 +114,8 @@ class PromptedProvider(WrapperProvider):
             messages = without_images(sendable_documents(messages, False), self.vendor, self.model_name)
             is_unaided = choice != "none" and answers_unaided(request)
             limit = MAX_UNAIDED_TOKENS if is_unaided else MAX_ANSWER_TOKENS
-            options = {"max_tokens": getattr(self.inner, "options", {}).get("max_tokens", limit), **options}
+            given = options.get("max_tokens") or getattr(self.inner, "options", {}).get("max_tokens")
+            options = {**options, "max_tokens": given or limit}
             plain_messages = without_tool_turns(messages)
             if not any(message.role == "system" for message in plain_messages):
                 plain_messages = [LLMMessage("system", SYSTEM_MESSAGE), *plain_messages]

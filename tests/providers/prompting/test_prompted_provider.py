@@ -78,8 +78,8 @@ async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
 
 
 def test_an_answer_from_memory_is_short_unless_its_length_is_given():
-    asked, used, given = [user("Which is heaviest?")], after(CALL, MEANS), {"max_tokens": 500}
-    cases = ((asked, TOOLS, {}, 120), (asked, None, {}, 300), (used, TOOLS, {}, 300), (asked, TOOLS, given, 500))
+    asked, used, none, given = [user("Heaviest?")], after(CALL, MEANS), {"max_tokens": None}, {"max_tokens": 500}
+    cases = ((asked, TOOLS, none, 120), (asked, None, {}, 300), (used, TOOLS, {}, 300), (asked, TOOLS, given, 500))
     for messages, tools, options, limit in cases:
         resolved = PromptedProvider(LocalProvider(**options)).resolve(ModelRequest(messages, tools)).resolved
         assert resolved.options["max_tokens"] == limit

@@ -1,6 +1,6 @@
 """The requests of `local_model.py`: (request, tool or None, arguments). Three sets.
 
-FIRST was at hand while the narrowing was built. HELD_OUT was written before it and left as it was; its first run gave
+FIRST was at hand while the rules were built. HELD_OUT was written before it and left as it was; its first run gave
 100 %, 89 % and 100 %, and its failures were seen. FRESH was written after that; its first run gave 95 %, 90 % and 90 %.
 """
 

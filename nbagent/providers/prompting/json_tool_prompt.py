@@ -11,8 +11,10 @@ from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider
 
 
-async def ask_for_call(inner: LLMProvider, request: ModelRequest, tools: Functions) -> LLMResponse:
-    """The model's reply to the conversation: `{"name": ..., "arguments": {...}}`, or `{"name": null}`.
+async def ask_for_call(
+    inner: LLMProvider, request: ModelRequest, tools: Functions, *, is_forced: bool = False
+) -> LLMResponse:
+    """The model's reply to the conversation: `{"name": ..., "arguments": {...}}`, or, unless forced, `{"name": null}`.
 
     A server that refuses the schema is asked again without it; the model may then reply anything.
     """
@@ -20,12 +22,13 @@ async def ask_for_call(inner: LLMProvider, request: ModelRequest, tools: Functio
     instructions = LLMMessage(
         "system",
         f"You can call one of these functions:\n{listed}\n"
-        'If one is needed, reply with nothing but {"name": <function>, "arguments": {<arguments>}}. '
-        'If none is needed, reply with nothing but {"name": null}.',
+        f"{'Call one' if is_forced else 'If one is needed'}: reply with nothing but "
+        '{"name": <function>, "arguments": {<arguments>}}.'
+        + ("" if is_forced else ' If none is needed, reply with nothing but {"name": null}.'),
     )
     messages = [instructions, *request.all_messages]
     options = {**request.options, "temperature": 0.0}
-    format_ = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(tools)}}
+    format_ = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(tools, is_forced)}}
     try:
         return await inner.chat(messages, None, **{**options, "response_format": format_})
     except BadRequestError as exc:
@@ -34,14 +37,14 @@ async def ask_for_call(inner: LLMProvider, request: ModelRequest, tools: Functio
         return await inner.chat(messages, None, **options)
 
 
-def call_schema(tools: Functions) -> dict[str, Any]:
-    """The JSON Schema of a call of one of the tools, or of none.
+def call_schema(tools: Functions, is_forced: bool = False) -> dict[str, Any]:
+    """The JSON Schema of a call of one of the tools, or, unless forced, of none.
 
     >>> [form["properties"]["name"] for form in call_schema([{"name": "now"}])["anyOf"]]
     [{'const': 'now'}, {'type': 'null'}]
     """
     forms = [{"name": {"const": t["name"]}, "arguments": t.get("parameters") or {"type": "object"}} for t in tools]
-    forms.append({"name": {"type": "null"}})
+    forms += [] if is_forced else [{"name": {"type": "null"}}]
     return {
         "anyOf": [
             {"type": "object", "properties": form, "required": list(form), "additionalProperties": False}

@@ -1,9 +1,9 @@
 """`PromptedProvider`: tool calls by prompting, for models that have no tool calling of their own.
 
-If the inner provider can decode under a JSON schema (`complete`, as the embedded model's does), `narrowing` chooses the
-tool and narrows its arguments, and the model only picks among what the request can mean. With any other provider, the
-prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not fit the
-tool's schema. A request leads to at most one call; the answer is then made from its result.
+If the inner provider can decode under a JSON schema (`complete`, as the embedded model's does), `grounding` chooses the
+tool and the values that the request holds for its arguments; where it holds several, the model chooses. With any other
+provider, the prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not
+fit the tool's schema. The answer is then made from the results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-from nbagent.checks import invalid
+from nbagent.checks import check_choice
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.content.images import has_image
 from nbagent.core.events import Event, Http, Retry, Text
@@ -26,8 +26,9 @@ from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.options.vendor_tools import check_available
+from nbagent.providers.prompting.grounding import THRESHOLD, Choices, Tool, ground, parameter_schemas, rank, signature
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
-from nbagent.providers.prompting.narrowing import Tool, choose_tool, narrow, parameter_schemas, signature, words
+from nbagent.providers.prompting.reading import is_readable, words
 from nbagent.providers.prompting.result_sentences import (
     is_faithful,
     is_short_value,
@@ -44,6 +45,8 @@ MAX_ANSWER_TOKENS = 300
 MAX_UNAIDED_TOKENS = 120
 #: Used if there is no system message: without any, the small model answers far worse.
 SYSTEM_MESSAGE = "You are a helpful assistant."
+#: What is said instead of an answer to a question in a script that the embedded model can't read.
+UNREADABLE = "This small model reads only English. Ask in English, or use a larger model."
 #: A rough but safe estimate for English text.
 CHARS_PER_TOKEN = 3
 #: The words that a follow-up ("And by island?") may hold besides the argument that it changes.
@@ -106,9 +109,11 @@ class PromptedProvider(WrapperProvider):
         """See `LLMProvider.resolve`. The inner provider gets the request for a plain answer, without tools."""
         check_available(request.tools, self.vendor)
         options = dict(request.options)
-        choice = options.pop("tool_choice", None)
-        if choice not in (None, "auto", "none"):
-            raise invalid("tool_choice", choice, "'auto' or 'none'", f"{self.model_name} can't be made to call a tool.")
+        choice, tools = options.pop("tool_choice", None), request.tools
+        named = [tool for tool in tools or () if tool["name"] == choice]
+        if choice is not None and not named:
+            check_choice("tool_choice", choice, ("auto", "none", "required", *(tool["name"] for tool in tools or ())))
+        tools = None if choice == "none" else named or tools
         messages = request.messages
         if isinstance(self.inner, Completer):  # its prompts are text
             messages = without_images(sendable_documents(messages, False), self.vendor, self.model_name)
@@ -130,7 +135,7 @@ class PromptedProvider(WrapperProvider):
             request,
             messages=messages,
             reminder=reminder,
-            tools=None if choice == "none" else request.tools,
+            tools=tools,
             effective_options={**inner.effective_options, "tool_choice": choice},
             resolved=inner,
         )
@@ -153,25 +158,27 @@ class PromptedProvider(WrapperProvider):
                     yield item
 
     async def _call_or_answer(self, request: ModelRequest, tools: Functions) -> AsyncGenerator[Event | LLMResponse]:
-        call, usage = None, Usage()
+        calls, usage = list[FunctionCall](), Usage()
+        is_forced = request.effective_options.get("tool_choice") not in (None, "auto")
         if isinstance(self.inner, Completer):
             text = request.messages[-1].text
-            tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be narrowed
-            tool, earlier = choose_tool(text, tools), FunctionCall("")
-            if tool is None and (continued := follow_up(request.messages, tools)):
-                tool, earlier = continued
-            if tool is not None:
+            tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be shown
+            likely, earlier = rank(text, tools, at_least=0.0 if is_forced else THRESHOLD), FunctionCall("")
+            if not likely and (continued := follow_up(request.messages, tools)):
+                likely, earlier = [continued[0]], continued[1]
+            if likely:
                 if reason := self.inner.waiting():
                     yield Http(reason)
-                call, usage = await self._narrowed_call(self.inner, text, tool, earlier)
+                calls, usage = await self._grounded_calls(self.inner, text, likely[0], earlier)
         else:
-            reply = await ask_for_call(self.inner, request.resolved, tools)
+            reply = await ask_for_call(self.inner, request.resolved, tools, is_forced=is_forced)
             wanted, usage = first_json_object(reply.content) or {}, reply.usage
             named = [tool for tool in tools if tool["name"] == wanted.get("name")]
             call = checked_call(named[0], wanted.get("arguments") or {}) if named else None
-        if call is not None:
+            calls = [call] if call else []
+        if calls:
             facts = {"usage": usage, "model": self.model_name}
-            yield LLMResponse("", [call], "tool_calls", facts | (_EXACT if isinstance(self.inner, Completer) else {}))
+            yield LLMResponse("", calls, "tool_calls", facts | (_EXACT if isinstance(self.inner, Completer) else {}))
             return
         async with aclosing(self._plain_answer(request.resolved)) as items:
             async for item in items:
@@ -180,28 +187,46 @@ class PromptedProvider(WrapperProvider):
                 else:
                     yield item
 
-    async def _narrowed_call(
+    async def _grounded_calls(
         self, inner: Completer, request: str, tool: Tool, earlier: FunctionCall
-    ) -> tuple[FunctionCall | None, Usage]:
-        """A call with arguments that the model picked among what the request can mean, and those of an `earlier` call.
+    ) -> tuple[list[FunctionCall], Usage]:
+        """The calls that the request asks for, with the other arguments of an `earlier` call.
 
-        None if the request is longer than the window, or if the arguments do not fit the tool.
+        There are none if the arguments of one do not fit the tool.
         """
-        schema = narrow(request, _without_required(tool) if earlier.name else tool)
-        head = f"{EXAMPLES}{signature(tool, list(schema['properties']))}# Request: "
-        if len(head) + len(request) > (inner.n_ctx - MAX_ARGUMENT_TOKENS) * CHARS_PER_TOKEN:
-            return None, Usage()
-        if not schema["properties"]:
-            return checked_call(tool, {}), Usage()
+        calls, usage = list[FunctionCall | None](), Usage()
+        for choices in ground(request, tool, optional=bool(earlier.name)):
+            arguments, used = await self._chosen(inner, request, tool, choices)
+            calls.append(checked_call(tool, {**earlier.arguments, **arguments}))
+            usage += used
+        return [call for call in calls if call] if all(calls) else [], usage
+
+    async def _chosen(
+        self, inner: Completer, request: str, tool: Tool, choices: Choices
+    ) -> tuple[dict[str, Any], Usage]:
+        """One value for each parameter, as the model writes it: one of its choices, else the likeliest."""
+        likeliest = {name: values[0] for name, values in choices.items()}
+        head = f"{EXAMPLES}{signature(tool, list(choices))}# Request: "
+        is_long = len(head) + len(request) > (inner.n_ctx - MAX_ARGUMENT_TOKENS) * CHARS_PER_TOKEN
+        if is_long or not choices:
+            return likeliest, Usage()
+        schema = {
+            "type": "object",
+            "properties": {name: {"enum": values} for name, values in choices.items()},
+            "required": list(choices),
+            "additionalProperties": False,
+        }
         prompt = f"{head}{' '.join(request.split())}\n# Arguments: "
         done = await inner.complete(prompt, schema=schema, max_tokens=MAX_ARGUMENT_TOKENS)
         arguments = None if done.cut_off else first_json_object(done.text)
         if not isinstance(arguments, dict):
-            return None, done.usage
-        texts = [value for value in arguments.values() if isinstance(value, str)]
-        if len(set(texts)) < len(texts):  # two arguments are the same piece of the request: it means something else
-            return None, done.usage
-        return checked_call(tool, {**earlier.arguments, **arguments}), done.usage
+            return likeliest, done.usage
+        used: list[Any] = []
+        for name, values in choices.items():  # no two parameters mean the same piece of the request
+            if len(values) > 1 and arguments[name] in used:
+                arguments[name] = next((value for value in values if value not in used), arguments[name])
+            used.append(arguments[name])
+        return arguments, done.usage
 
     async def _answer_from_results(
         self, inner: Completer, messages: list[LLMMessage]
@@ -242,6 +267,10 @@ class PromptedProvider(WrapperProvider):
     async def _plain_answer(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The inner model's answer. A small model's is ended when it repeats itself again and again."""
         may_repeat = isinstance(self.inner, Completer)
+        if may_repeat and not is_readable(request.messages[-1].text):
+            yield Text(UNREADABLE)
+            yield LLMResponse(UNREADABLE, None, "stop", {"usage": Usage(), "model": self.model_name} | _EXACT)
+            return
         pieces: list[str] = []
         async with aclose_if_possible(self.inner.stream(request)) as items:
             async for item in items:
@@ -281,11 +310,7 @@ def follow_up(messages: Sequence[LLMMessage], tools: Functions) -> tuple[Tool, F
     known = set(words(" ".join([*schemas, *values])))
     said = [word for word in re.findall(r"[^\W_]+", request.lower()) if word not in FOLLOW_UP_WORDS]
     is_follow_up = said and all(word.isdigit() or set(words(word)) & known for word in said)
-    return (tool, calls[-1]) if is_follow_up and narrow(request, _without_required(tool))["properties"] else None
-
-
-def _without_required(tool: Tool) -> dict[str, Any]:
-    return {**tool, "parameters": {**(tool.get("parameters") or {}), "required": []}}
+    return (tool, calls[-1]) if is_follow_up and ground(request, tool, optional=True)[0] else None
 
 
 def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:

@@ -3,14 +3,15 @@
 import pytest
 from support.loopback import Answer, said, sse
 from support.requests import streamed
-from support.small_tools import CALL, MEANS, TOOLS, FakeCompleter, after, user
+from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, FakeCompleter, after, tool, user
 
 from nbagent import Agent
 from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
 from nbagent.core.model_request import ModelRequest
+from nbagent.errors import ConfigurationError
 from nbagent.providers.local.provider import LocalProvider
-from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
+from nbagent.providers.prompting.provider import UNREADABLE, PromptedProvider, fit, plain
 
 # ---------------------------------------------------------------- with the real model
 
@@ -59,22 +60,35 @@ async def test_calls_and_answers_that_rules_make_take_no_tokens(embedded):
 # ---------------------------------------------------------------- never an invalid call
 
 
-@pytest.mark.parametrize(
-    ("text", "cut_off"),
-    [
-        ('{"column": "body_mass_g", "group": "spec', True),
-        ('{"column": "wingspan", "group": "species"}', False),
-        ('{"column": "body_mass_g"}', False),
-        ("no JSON", False),
-    ],
-)
-async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
-    inner = FakeCompleter(text, cut_off)
-    response = await PromptedProvider(inner).chat([user("mean body_mass_g by species")], TOOLS)
+@pytest.mark.parametrize(("text", "city"), [('{"city": "Oslo"}', "Oslo"), ('{"city": "O', "Rome"), ("none", "Rome")])
+async def test_the_model_chooses_where_the_request_leaves_several_values(text, city):
+    inner = FakeCompleter(text, cut_off=text.endswith("O"))
+    response = await PromptedProvider(inner).chat([user("Is the weather better in Rome or in Oslo?")], TOOLS)
     assert len(inner.prompts) == 1
+    assert [call.arguments for call in response.function_calls] == [{"city": city}]
+    assert response.usage == Usage(7, 3)
+
+
+async def test_a_language_that_the_small_model_cannot_read_is_said():
+    inner = FakeCompleter()
+    response = await PromptedProvider(inner).chat([user("法国的首都是哪里？")], TOOLS)
+    assert (response.content, response.usage, inner.chats) == (UNREADABLE, Usage(), [])
+
+
+async def test_arguments_that_do_not_fit_lead_to_no_call():
+    short = tool("set_timer", "Set a timer.", minutes={"type": "integer", "maximum": 3})
+    response = await PromptedProvider(FakeCompleter()).chat([user("a timer of 5 minutes")], [short])
     assert (response.function_calls, response.content) == (None, "Plain answer.")
-    assert response.usage == Usage(8, 4)  # of both requests
     assert response.metadata["no_tool"] is True
+
+
+async def test_a_forced_call_is_of_the_likeliest_tool():
+    provider = PromptedProvider(FakeCompleter())
+    for choice in ("required", "set_timer"):
+        response = await provider.chat([user("5, please")], [MEAN_BY, TIMER], tool_choice=choice)
+        assert [(call.name, call.arguments) for call in response.function_calls] == [("set_timer", {"minutes": 5})]
+    with pytest.raises(ConfigurationError, match=r"tool_choice: expected 'auto', .* or 'set_timer', got 'timer'"):
+        await provider.chat([user("5")], [TIMER], tool_choice="timer")
 
 
 def test_an_answer_from_memory_is_short_unless_its_length_is_given():

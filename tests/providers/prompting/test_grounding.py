@@ -1,0 +1,77 @@
+"""What a request can mean: the tool, the values of its arguments, and the calls that it asks for."""
+
+import pytest
+from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
+
+from nbagent.providers.prompting.grounding import ground, rank
+
+NUMBER, TEXT = {"type": "number"}, {"type": "string"}
+BOX = tool("box_volume", "Volume of a box.", width=NUMBER, height=NUMBER, depth=NUMBER)
+INTEREST = tool("interest", "Interest of a loan.", amount=NUMBER, rate=NUMBER, years={"type": "integer"})
+INTERESTS = [{"amount": 10, "rate": 0.01, "years": 2}, {"amount": 30, "rate": 0.04, "years": 5}]
+ROUTE = tool("route", "The route between two cities.", start=TEXT, end=TEXT)
+NOTE = tool("add_note", "Add a note.", ["text"], text=TEXT, due_date=TEXT, pinned={"type": "boolean"})
+
+
+def test_a_tool_needs_values_for_its_required_arguments():
+    assert rank("What does median mean?", TOOLS) == []
+    assert rank("median of 3 and 4", TOOLS) == [MEDIAN]
+    assert rank("weather?", TOOLS) == rank("", TOOLS) == rank("median of 3 and 4", []) == []
+
+
+@pytest.mark.parametrize(
+    ("request_text", "asked", "arguments"),
+    [
+        ("mean body mass per island", MEAN_BY, {"column": "body_mass_g", "group": "island"}),
+        ("timer of 05 minutes", TIMER, {"minutes": 5}),
+        ("a timer for twelve minutes", TIMER, {"minutes": 12}),
+        ("a timer for 2 hours", TIMER, {"minutes": 120}),
+        ("median of 1, 2 and 3", MEDIAN, {"numbers": [1, 2, 3]}),
+        ("weather in New York today", WEATHER, {"city": "New York"}),
+        ("How is the weather in Boston, MA?", WEATHER, {"city": "Boston, MA"}),
+        ("volume of a box of height 2, depth 3 and width 4", BOX, {"width": 4, "height": 2, "depth": 3}),
+        ("box volume of 2 by 3 by 4", BOX, {"width": 2, "height": 3, "depth": 4}),
+        ("interest on $2,000 for 3 years at a rate of 5%", INTEREST, {"amount": 2000, "rate": 0.05, "years": 3}),
+        ("the route from Oslo to Rome", ROUTE, {"start": "Oslo", "end": "Rome"}),
+        ("add a note 'buy tea', pinned", NOTE, {"text": "buy tea", "pinned": True}),
+        (
+            "note 'tax' due on March 3, 2027, not pinned",
+            NOTE,
+            {"text": "tax", "due_date": "2027-03-03", "pinned": False},
+        ),
+    ],
+)
+def test_each_argument_gets_what_the_request_says_of_it(request_text, asked, arguments):
+    assert [{name: values[0] for name, values in call.items()} for call in ground(request_text, asked)] == [arguments]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "asked", "calls"),
+    [
+        ("How is the weather in Rome, Oslo and Lima?", WEATHER, [{"city": "Rome"}, {"city": "Oslo"}, {"city": "Lima"}]),
+        ("a timer of 3 minutes and one of 5 minutes", TIMER, [{"minutes": 3}, {"minutes": 5}]),
+        ("interest on 10 at 1% for 2 years, then on 30 at 4% for 5 years", INTEREST, INTERESTS),
+    ],
+)
+def test_several_values_for_one_argument_are_several_calls(request_text, asked, calls):
+    assert [{name: values[0] for name, values in call.items()} for call in ground(request_text, asked)] == calls
+
+
+def test_references_and_optional_types_are_read():
+    parameters = {
+        "$defs": {"Unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}},
+        "type": "object",
+        "properties": {
+            "unit": {"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}], "default": None},
+            "days": {"type": ["integer", "null"], "default": None},
+            "units": {"type": "array", "items": {"$ref": "#/$defs/Unit"}},
+        },
+        "required": ["units"],
+    }
+    (choices,) = ground("forecast in celsius for 3 days", {"name": "forecast", "parameters": parameters})
+    assert choices == {"unit": ["celsius"], "days": [3], "units": [["celsius"]]}
+
+
+def test_chinese_words_choose_a_tool():
+    count = tool("count_orders", "订单数量：按城市统计。", city={"enum": ["北京", "上海"], "type": "string"})
+    assert rank("北京的订单数量是多少？", [WEATHER, count]) == [count]

@@ -8,6 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLD    := .venv-old
 PEERS  := .venv-peers
+BFCL   := .bfcl
 PHOENIX := .venv-phoenix
 AUDIT  := .venv-audit
 MCP    := .venv-mcp
@@ -199,6 +200,10 @@ bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent 
 	@$(BIN)/python benchmarks/peers/run.py --peers --rounds 3
 	@$(BIN)/python benchmarks/peers/run.py --adapters nbagent_httpx,chatlas,pydantic_ai,async_batch_llm --tests rows,rows_f5 --rounds 1
 
+bench-embedded: $(VENV)/.dev $(BFCL)/.bfcl ## measure the embedded model on a public benchmark of tool calls (minutes)
+	@$(PULL)
+	@PYTHONPATH=$(BFCL) $(BIN)/python benchmarks/embedded.py
+
 docs: $(VENV)/.docs ## build the documentation, its references checked: docs/_build/html/index.html
 	@echo "The documentation (sphinx -W)"
 	@$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/cache docs docs/_build/html
@@ -237,7 +242,7 @@ release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and s
 	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
 
 clean: ## remove the environments, caches and results
-	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(BFCL) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -257,6 +262,12 @@ $(OLD)/.kernel: pyproject.toml | $(OLD)/.made
 $(PEERS)/.peers: benchmarks/peers/requirements.txt | $(PEERS)/.made
 	@echo "Installing other agent libraries into $(PEERS) (once) …"
 	@$(call install,$(PEERS),-r $<)
+	@touch $@
+
+# Its cases and checker alone: the clients of models that it needs otherwise take gigabytes.
+$(BFCL)/.bfcl: | $(VENV)/.dev
+	@echo "Installing the Berkeley Function Calling Leaderboard into $(BFCL) (once) …"
+	@$(call install,$(VENV),--no-deps --target $(BFCL) bfcl-eval==2026.3.23)
 	@touch $@
 
 # A backend of OpenTelemetry that reads the conventions for generative AI; it needs two minutes and 0.9 GB.

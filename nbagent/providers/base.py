@@ -1,10 +1,8 @@
 """The base classes of providers. A provider sends a conversation to a model and returns the model's answer.
 
-`chat`, `supports_function_calling` and `model_name` make a provider; its `__init__` need not call the base class:
+`chat` makes a provider; its `__init__` need not call the base class:
 
 >>> class Echo(LLMProvider):
-...     model_name = "echo"
-...     def supports_function_calling(self): return True
 ...     async def chat(self, messages, functions=None, temperature=None, **kwargs):
 ...         return LLMResponse(messages[-1].content)
 """
@@ -47,14 +45,14 @@ class LLMProvider(ABC):
         `functions` are the tools on offer. `kwargs` are further options of the request, such as `max_tokens`.
         """
 
-    @abstractmethod
     def supports_function_calling(self) -> bool:
-        """Whether the model can call tools. If it can't, the agent describes them in the prompt."""
+        """Whether `chat` offers `functions` to the model. If it doesn't, the agent describes them in the prompt."""
+        return False
 
     @property
-    @abstractmethod
     def model_name(self) -> str:
-        """The vendor's name of the model."""
+        """The provider's name of the model; unless overridden, the name of the class."""
+        return type(self).__name__
 
     @property
     def rate_key(self) -> str:

@@ -172,13 +172,8 @@ async def test_use_tools_false_and_a_choice_of_tools():
 
 async def test_a_provider_of_ones_own_needs_chat_alone():
     class MyProvider(LLMProvider):
-        model_name = "mine"
-
         def __init__(self):
             pass
-
-        def supports_function_calling(self):
-            return True
 
         async def chat(self, messages, functions=None, **kwargs):
             return LLMResponse(f"{len(messages)} messages", raw_response={"vendor": "mine", "x": 1})
@@ -187,6 +182,7 @@ async def test_a_provider_of_ones_own_needs_chat_alone():
     stream = agent.chat_stream("hello")
     assert [e.content async for e in stream if e.type == "text"] == ["1 messages"]
     assert agent.conversation_history[-1].provider_extras == {"vendor": "mine", "x": 1}
+    assert "MyProvider" in repr(agent)
 
 
 async def test_fork_goes_its_own_way_with_the_system_prompt_of_now():

@@ -11,7 +11,7 @@ from nbagent.core.events import Retry
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import new_id
 from nbagent.core.model_request import Timing
-from nbagent.errors import AuthenticationError, ModelNotFoundError, NbagentError, ProviderError
+from nbagent.errors import AuthenticationError, ModelNotFoundError, NbagentError, ProviderError, QuotaError
 from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error
 from nbagent.providers.http.response import read_events, read_up_to
@@ -27,6 +27,7 @@ TOKEN_VARIABLE = "NBAGENT_CONNECT_TOKEN"  # noqa: S105  its name
 _REMEDIES: dict[type[NbagentError], str] = {
     AuthenticationError: f"Check the token: pass token=..., or set {TOKEN_VARIABLE}.",
     ModelNotFoundError: "Check the address: it is that of `nbagent serve`, without a path.",
+    QuotaError: "",  # the server's own words tell whom to ask
 }
 
 

@@ -333,7 +333,7 @@ class Agent(SideTasks, Planning, HasRoutes):
         model = provider_for(self.routes, message) or self.provider
         provider, tools = recorded(provider_of_run(model, output), executor)
         for each in (limits, self.budget.account.limits) if self.budget else (limits,):
-            check_priced(each, model)
+            check_priced(each.max_cost, model)
         return Run(
             entry=entry,
             provider=provider,

@@ -20,7 +20,6 @@ from nbagent.providers.catalog import CATALOG
 from nbagent.providers.replay.active import current_recording
 
 if TYPE_CHECKING:
-    from nbagent.core.limits import Limits
     from nbagent.core.run import Provider
     from nbagent.providers.base import LLMProvider
 
@@ -86,20 +85,19 @@ def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_b
     return price(usage, model, provider.vendor, raw, is_batched, rates=provider.price)
 
 
-def check_priced(limits: Limits, provider: LLMProvider) -> None:
-    """Raise `ConfigurationError` if there is a limit of dollars, and no price to count them by."""
+def check_priced(max_cost: float | None, provider: LLMProvider, name: str = "max_cost") -> None:
+    """Raise `ConfigurationError` if there is a limit of dollars, which has this name, and no price to count them by."""
     tape = current_recording()
-    if limits.max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid again
+    if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid again
         return
     for member in provider.members:
         vendor, model = member.vendor, member.model_name
         if _is_free(type(member).vendor) or _reports(vendor) or price_at(Usage(), model, member) is not None:
             continue  # a replay has the vendor it replays
         raise ConfigurationError(
-            f"max_cost={limits.max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
+            f"{name}={max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
             f'Give its price in dollars per million tokens, create_provider({vendor!r}, ..., price={{"input": 0.5, '
-            '"output": 1.5, "cached": 0.05}), or set a limit of tokens, Limits(max_total_tokens=...), or none, '
-            "Limits(max_cost=None)."
+            f'"output": 1.5, "cached": 0.05}}), or limit tokens in place of {name}, Limits(max_total_tokens=...).'
         )
 
 

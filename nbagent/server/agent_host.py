@@ -12,6 +12,7 @@ from nbagent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.core.limits import Spending, current_account
 from nbagent.core.messages import new_id
+from nbagent.pricing import check_priced
 from nbagent.providers import resolve
 from nbagent.providers.base import LLMProvider
 from nbagent.server.approvals import HTTPApprover, deny
@@ -29,7 +30,8 @@ class AgentHost:
     """Runs an agent for the callers of a server. `agent_or_factory`: an agent, or a function that makes one.
 
     A factory is called once in each process. Each run has a fork of the agent, with the same tools and connections, and
-    of the agent's own conversation only the system prompt.
+    of the agent's own conversation only the system prompt. Raises `ConfigurationError` for a limit of dollars that the
+    models have no price for.
 
     >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
     >>> async with host.run(Caller("me"), RunRequest(message="Hello")) as run:              # doctest: +SKIP
@@ -49,6 +51,7 @@ class AgentHost:
         self._providers: dict[str, LLMProvider] = {}
         self._running: dict[asyncio.Task[None], HostedRun] = {}
         self._is_ending = False
+        self._check_priced()
 
     @property
     def models(self) -> list[str]:
@@ -109,6 +112,15 @@ class AgentHost:
             if again is None or not again.outlives_client:
                 run.cancel()
             await asyncio.shield(task)
+
+    def _check_priced(self) -> None:
+        """Refuse to start where each question would be refused: no price to count a limit of dollars by."""
+        names = ("max_cost_per_conversation", "max_cost_per_token")
+        limits = {"max_cost": self.settings.limits.max_cost, **{name: getattr(self.settings, name) for name in names}}
+        for name, dollars in limits.items():
+            for model in self.models if dollars is not None else ():
+                vendor, _, own_model = model.partition(":")
+                check_priced(dollars, self.provider_for(vendor, own_model), name)
 
     def stop_runs(self) -> int:
         """End the runs that go on, validly. Returns their number."""

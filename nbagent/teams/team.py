@@ -142,7 +142,7 @@ class Team(Agent):
             executor.registry = JoinedRegistry(registry, floor.tool({each: self._about(each) for each in to}))
         budgets = tuple(budget.account for budget in (self.budget, member.budget) if budget)
         for each in (limits, *(budget.limits for budget in budgets)):
-            check_priced(each, member.provider)
+            check_priced(each.max_cost, member.provider)
         provider, tools = recorded(provider_of_run(member.provider, output), executor)
         note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
         texts = (self.system_prompt, member.system_prompt, note, toolsets.instructions(registry))

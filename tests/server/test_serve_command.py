@@ -104,11 +104,13 @@ def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path):
         (["--port", "TAKEN"], "can't be used"),
         (["--store", "redis://127.0.0.1:1/0"], "127.0.0.1:1"),
         (["agent.json"], "OPENAI_API_KEY"),
+        (["own.py", "--max-cost-per-token", "2"], "max_cost_per_token=2: the price of openai:own is"),
         ([], "Name a file with --store"),
     ],
 )
 def test_what_is_wrong_is_one_line(options, told, capsys, tmp_path, monkeypatch):
     (tmp_path / "agent.json").write_text('{"model": "openai:gpt-5.6-luna"}')
+    (tmp_path / "own.py").write_text("from nbagent import *; agent = Agent(create_provider('openai:own', api_key='k'))")
     (tmp_path / "file").write_text("in the way of a home")
     for name in ("NBAGENT_SERVE_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)

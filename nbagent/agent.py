@@ -137,7 +137,7 @@ class Agent(SideTasks, Planning, HasRoutes):
         **unknown: Never,
     ) -> None:
         if unknown:
-            raise unknown_argument(next(iter(unknown)), signature(Agent).parameters)
+            raise unknown_argument(next(iter(unknown)), signature(Agent).parameters, signature(Limits).parameters)
         if function_registry is not None and tools is not None:
             raise ConfigurationError("Pass function_registry or tools, not both: register the tools in the registry.")
         fix = "Pass functions as tools=[...]."

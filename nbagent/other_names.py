@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from nbagent.errors import ConfigurationError
 from nbagent.text import did_you_mean
@@ -23,15 +23,16 @@ OTHER_ARGUMENTS = {
     **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('vendor:model', api_key=..., base_url=...))"),
     **dict.fromkeys(("instructions", "system", "system_message", "prompt"), "Agent(system_prompt=...)"),
     **dict.fromkeys(("functions", "function"), "Agent(tools=[...])"),
-    **dict.fromkeys(("max_iterations", "max_turns", "max_steps"), "Agent(limits=Limits(max_iterations=...))"),
+    **dict.fromkeys(("max_turns", "max_steps"), "Agent(limits=Limits(max_iterations=...))"),
     "temperature": "agent.chat(..., temperature=...), or create_provider(..., temperature=...)",
 }
 
 
-def unknown_argument(name: str, known: Iterable[str]) -> ConfigurationError:
-    """The error for an argument of `Agent` that it does not have."""
-    if name in OTHER_ARGUMENTS:
-        return ConfigurationError(f"Agent() has no argument {name!r}: write {OTHER_ARGUMENTS[name]}.")
+def unknown_argument(name: str, known: Iterable[str], limits: Container[str]) -> ConfigurationError:
+    """The error for an argument that `Agent` does not have. `known` and `limits`: what `Agent` and `Limits` take."""
+    ours = f"Agent(limits=Limits({name}=...))" if name in limits else OTHER_ARGUMENTS.get(name)
+    if ours is not None:
+        return ConfigurationError(f"Agent() has no argument {name!r}: write {ours}.")
     known = [each for each in known if each != "unknown"]
-    hint = did_you_mean(name, [*known, *OTHER_ARGUMENTS]) or "."
+    hint = did_you_mean(name, known) or "."
     return ConfigurationError(f"Agent() has no argument {name!r}{hint} It takes {', '.join(known)}.")

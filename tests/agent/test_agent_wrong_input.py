@@ -137,6 +137,7 @@ def test_what_is_meant_is_taken():
         (lambda agent: agent.tools, AttributeError, ["agent.function_registry", "offered_tools"]),
         (lambda agent: Agent(model="gpt-4o"), ConfigurationError, ["'model'", "Agent('vendor:model')"]),
         (lambda agent: Agent(sistem_prompt="x"), ConfigurationError, ["did you mean system_prompt?"]),
+        (lambda agent: Agent(max_cost=1), ConfigurationError, ["write Agent(limits=Limits(max_cost=...))"]),
         (lambda agent: Agent("gpt-4o").provider, ConfigurationError, ["write 'openai:gpt-4o'"]),
         (lambda agent: Agent("anthropic:claude-opus-5").provider, ConfigurationError, ["write 'claude:claude-opus-5'"]),
         (lambda agent: Agent("google").provider, ConfigurationError, ["write 'gemini:gemini-"]),

@@ -25,6 +25,11 @@ _HEADER_VALUE = re.compile(r"[\t -~]*")
 _LIMITS = frozenset(f.name for f in fields(Limits))
 #: Our names for what some vendors call otherwise.
 _OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop"}
+#: What HTTP clients take as arguments, and how it is set here.
+_IN_ENVIRONMENT = {
+    "verify": "Name the certificates to trust in the environment variable SSL_CERT_FILE.",
+    **dict.fromkeys(("proxy", "proxies"), "Name the proxy in the environment variable HTTPS_PROXY."),
+}
 
 
 class BodyOptions(RequestOptions, total=False):
@@ -152,6 +157,8 @@ def _unknown_option(name: str, value: object, known: Iterable[str]) -> Configura
     if name in ("messages", "functions"):
         fix = "The message is the first argument of chat(), and tools=[...] names the functions to offer."
         return ConfigurationError(f"{name} is not an option of a request. {fix}")
+    if name in _IN_ENVIRONMENT:
+        return ConfigurationError(f"{name} is not an option of a request. {_IN_ENVIRONMENT[name]}")
     hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, [*known, *_LIMITS]) or "."
     vendors = f"A field that only the vendor knows goes into extra_body={{{name!r}: …}}."
     return ConfigurationError(f"{name} is not an option of a request{hint} {vendors}")

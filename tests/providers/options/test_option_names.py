@@ -57,6 +57,7 @@ def test_a_provider_is_made_with_known_options_only():
         ("openai", "api_ky", "did you mean api_key?"),
         ("local", "n_ctxt", "did you mean n_ctx?"),
         ("claude", "max_cost", "max_cost is a limit"),
+        ("claude", "verify", "Name the certificates to trust in the environment variable SSL_CERT_FILE."),
     ]:
         with pytest.raises(ConfigurationError) as caught:
             create_provider(vendor, **{name: SECRET})

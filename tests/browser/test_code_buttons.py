@@ -25,7 +25,7 @@ agent = Agent(ScriptedProvider(lambda messages, tools: answer, model="m"))'''
 #: What is shown of the code: no character is hidden.
 CODE = """clean = penguins.dropna()⟨U+202E⟩  # <img src=x onerror=hit(1)>
 print("$x^2$", clean.shape)  # and a long line, long line, long line, long line, long line, long line, long line, end"""
-CELLS = [SETUP, "%%agent\nHow?", "ChatPanel(agent, height='300px')", "'last'"]
+CELLS = [SETUP, "%%agent\nHow is it not in?", "ChatPanel(agent, height='300px')", "'last'"]
 #: Sources and execution counts of the notebook's code cells.
 SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells
     .map(cell => [cell.getSource(), cell.execution_count])"""
@@ -47,6 +47,8 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     name = host.split()[0].lower()
     page = opened(lab, f"{name}-code.ipynb", host)
     cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel")
+    coloured = cell.locator(".cm-line span")
+    expect(coloured).to_have_count(0)  # a question is no Python
     code = cell.get_by_role("group", name="This code")
     expect(code).to_have_count(2)
     code.first.get_by_role("button", name="Copy").click()
@@ -68,6 +70,8 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     code.last.get_by_role("button", name="Insert below").click()
     expect(page.locator(".jp-Cell")).to_have_count(6)
     assert page.evaluate(SOURCES)[4:] == [["'last'", 4], ["%pip list", None]], "below the cell that ran last"
+    page.evaluate("window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells[1].setSource('x is not y')")
+    expect(coloured.first).to_be_visible()
     lab.close_others()
 
 

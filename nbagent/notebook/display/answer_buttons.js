@@ -1,6 +1,6 @@
 // Adds buttons to each answer that the kernel knows: *Copy* and thumbs in its footer, *Copy* and *Insert below* on its
 // code. Makes the name of the cell that asked a button that goes there. Lets the keyboard scroll what is wider or higher
-// than its place, and use the explorer. See `answer_buttons.py` for the messages.
+// than its place, and use the explorer. Takes Python's colours off questions. See `answer_buttons.py` for the messages.
 // Text of an answer is only ever read and written as text.
 
 const FOOTERS = ".nbagent-foot[data-nbagent-run]";
@@ -17,6 +17,9 @@ const ASKED_IN = ".nbagent-panel [data-nbagent-asked-in]";
 const BUTTONS = "nbagent-buttons";
 const HAND = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M5 7H2.2v6.8H5zM5 7l2.7-5.2c1.2 0 1.9.9 1.7
   2L9 6.2h3.6c1 0 1.6.9 1.4 1.8l-1 4.5c-.2.8-.8 1.3-1.6 1.3H5"/></svg>`;
+// The source of a cell that asks, and the type that such text has.
+const QUESTION = /^%%agent\b/;
+const PLAIN = "text/plain";
 // Milliseconds for which a button says what it did.
 const SAID_MS = 1500;
 // Frames within which a host has added a cell.
@@ -196,6 +199,27 @@ function initialize({ model }) {
     name.replaceChildren(link);
   }
 
+  // -- the colours of questions --
+
+  const cellModels = notebook() && model.widget_manager.context.model;
+  const typeBefore = new Map(); // of the cells that ask; a type belongs to this page, and is not saved
+
+  function showAsText() {
+    for (const cell of cellModels?.cells ?? []) {
+      if (cell.type === "code" && QUESTION.test(cell.sharedModel.getSource())) {
+        if (cell.mimeType !== PLAIN) typeBefore.set(cell, cell.mimeType);
+        cell.mimeType = PLAIN;
+      } else {
+        showAsCode(cell);
+      }
+    }
+  }
+
+  function showAsCode(cell) {
+    if (typeBefore.has(cell)) cell.mimeType = typeBefore.get(cell);
+    typeBefore.delete(cell);
+  }
+
   // -- all --
 
   const sizes = new ResizeObserver((entries) => {
@@ -239,6 +263,7 @@ function initialize({ model }) {
     if (message.gone) remove(message.gone);
     if (message.put) put(message.put);
     if (message.enter) enterMade(message.enter);
+    showAsText(); // what the host has coloured since, as with a new kernel
     dress();
   }
 
@@ -247,6 +272,8 @@ function initialize({ model }) {
     sizes.disconnect();
     model.off("msg:custom", told);
     model.off("comm_live_update", end);
+    cellModels?.contentChanged.disconnect(showAsText);
+    [...typeBefore.keys()].forEach(showAsCode);
     for (const run of [...known.keys()]) remove(run);
   }
 
@@ -255,6 +282,8 @@ function initialize({ model }) {
   model.on("msg:custom", told);
   model.on("comm_live_update", end); // the kernel ended
   if (notebook()) model.send({ notebook: true });
+  cellModels?.contentChanged.connect(showAsText);
+  showAsText();
   dress();
   return end;
 }

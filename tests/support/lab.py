@@ -263,7 +263,7 @@ class Lab:
     def theme(page: Page, theme: str) -> None:
         if page.locator("body").get_attribute("data-jp-theme-name") != theme:
             page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
+            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"] #main')  # until the next frame all is hidden
 
     @staticmethod
     def wait_for_kernel(page: Page) -> None:

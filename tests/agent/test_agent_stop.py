@@ -17,9 +17,6 @@ class Endless(LLMProvider):
     def __init__(self):
         self.said = threading.Event()
 
-    def supports_function_calling(self):
-        return True
-
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         raise AssertionError
 

@@ -90,13 +90,8 @@ def test_options_of_a_run(options, words):
 class Own(LLMProvider):
     """A provider of the user's own, which answers with whatever it was given."""
 
-    model_name = "own"
-
     def __init__(self, answer):
         self.answer = answer
-
-    def supports_function_calling(self):
-        return True
 
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         return self.answer

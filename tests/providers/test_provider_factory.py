@@ -28,11 +28,6 @@ def _no_keys(monkeypatch):
 
 
 class Echo(LLMProvider):
-    model_name = "echo"
-
-    def supports_function_calling(self):
-        return True
-
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         return LLMResponse(messages[-1].content)
 

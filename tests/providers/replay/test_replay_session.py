@@ -38,9 +38,6 @@ class Silent(LLMProvider):
 
     vendor, model_name = "silent", "no-model"
 
-    def supports_function_calling(self):
-        return True
-
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         raise AssertionError("the model itself was asked")
 

@@ -212,8 +212,8 @@ notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs (NO
 	@$(PULL)
 	@$(BIN)/python notebooks/save.py $(NOTEBOOKS)
 
-pictures: $(VENV)/.browser ## make the documentation's pictures again: plots, and screenshots of JupyterLab in Chromium
-	@MPLBACKEND=agg $(BIN)/python notebooks/pictures.py
+pictures: $(VENV)/.browser ## make the documentation's pictures again: plots, and JupyterLab in Chromium as screenshots and as a film
+	@MPLBACKEND=agg PYTHONPATH=tests $(BIN)/python notebooks/pictures.py
 	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py tests/browser/test_explorer_in_lab.py tests/browser/test_page.py \
 	  --screenshots notebooks/images
 

@@ -1,12 +1,20 @@
-"""Draws the README's pictures of a trace, of a short scripted run: python notebooks/pictures.py
+"""Makes the README's film of a notebook in JupyterLab, and draws a trace. In both a script plays the model.
 
-The explorer's are screenshots of JupyterLab: `make pictures` makes both.
+The other pictures are screenshots that tests take: `make pictures` makes all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from PIL import Image
+from playwright.sync_api import Page
+from support.lab import Lab
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, Trace, Usage
 from nbagent.core.events import Text, Thinking
@@ -91,11 +99,115 @@ async def traced() -> Trace:
     return agent.trace
 
 
+#: Not in the film: what plays the model.
+BEFORE = f"""%load_ext nbagent
+import asyncio
+import pandas as pd
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, live, tool
+
+penguins = pd.read_csv({str(IMAGES.parent / "data" / "penguins.csv")!r})
+
+class Claude(ScriptedProvider):
+    vendor = "claude"
+
+async def turn(messages, functions):
+    await asyncio.sleep(0.7)
+    if (said := messages[-1]).role == "tool":
+        text = f"A typical Gentoo penguin weighs **{{float(said.text):,.0f}} g**."
+        return LLMResponse(text, None, "stop", {{"usage": Usage(540, 14, 420)}})
+    call = FunctionCall("typical_mass", {{"species": "Gentoo"}})
+    return LLMResponse("", [call], "tool_calls", {{"usage": Usage(420, 21)}})
+
+agent = Agent(Claude(turn, model="claude-sonnet-5", delay=0.02), tools=live)"""
+TOOL = """@tool
+def typical_mass(species: str) -> float:
+    "The body mass of a typical penguin of a species, in grams."
+    return penguins[penguins["species"] == species]["body_mass_g"].mean()"""
+ASKED = "%%agent\nWhat does a typical Gentoo penguin weigh?"
+LOOKED_AT = 'agent.trace.tool_calls[["name", "args", "result_text"]]'
+#: Seconds for which a typed character, and the end of a scene, are shown.
+KEY_S, SCENE_S = 0.07, 1.8
+#: Pixels, of the whole page and of the film.
+PAGE, HEIGHT = {"width": 1180, "height": 800}, 430
+
+
+class Film:
+    """Screenshots of the page's notebook, each with the seconds for which it is shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.frames: list[tuple[Image.Image, float]] = []
+        box = page.locator(".jp-NotebookPanel-notebook").bounding_box()
+        self._clip = {**box, "height": HEIGHT}
+
+    def see(self, seconds: float) -> None:
+        """The page as it is now."""
+        shot = self.page.screenshot(clip=self._clip, caret="initial")
+        self.frames.append((Image.open(BytesIO(shot)).convert("RGB"), seconds))
+
+    def type(self, text: str) -> None:
+        """Someone types."""
+        for at in range(0, len(text), 2):
+            self.page.keyboard.insert_text(text[at : at + 2])
+            self.see(2 * KEY_S)
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """The cell with the cursor runs, in real time."""
+        self.page.keyboard.press("Control+Enter")
+        goes_on = True
+        while goes_on:
+            goes_on, begun = not is_over(), monotonic()
+            self.see(0)
+            self.frames[-1] = (self.frames[-1][0], monotonic() - begun)
+        self.see(SCENE_S)
+
+    def save(self, path: Path) -> None:
+        """Write all frames to a file; it plays for ever."""
+        first, *others = (frame for frame, _ in self.frames)
+        durations = [round(1000 * seconds) for _, seconds in self.frames]
+        first.save(path, append_images=others, save_all=True, duration=durations, loop=0, lossless=True, method=6)
+
+
+def filmed(lab: Lab) -> Film:
+    """Ask, redefine the function, ask again, and look at the trace."""
+    page = lab.open("film.ipynb", [BEFORE, TOOL, "", ""])
+    page.set_viewport_size(PAGE)
+    lab.run_cell(page, 0).get_by_text("[1]:").wait_for()
+    lab.command(page, "notebook:delete-cell")
+    lab.run_cell(page, 0).get_by_text("[2]:").wait_for()
+    cell = page.locator(".jp-Cell").nth
+    film = Film(page)
+
+    def enter(index: int) -> None:
+        cell(index).locator(".cm-content").click()
+
+    enter(1)
+    film.see(SCENE_S)
+    film.type(ASKED)
+    film.run(lambda: cell(1).get_by_text("Copy").count() > 0)
+    enter(0)
+    page.keyboard.press("Control+End")
+    for _ in "mean()":
+        page.keyboard.press("Backspace")
+    film.see(4 * KEY_S)
+    film.type("median()")
+    film.run(lambda: cell(0).get_by_text("[4]:").count() > 0)
+    enter(1)
+    film.run(lambda: cell(1).get_by_text("[5]:").count() > 0 and cell(1).get_by_text("Copy").count() > 0)
+    enter(2)
+    film.type(LOOKED_AT)
+    film.run(lambda: cell(2).locator("table").count() > 0)
+    film.see(2 * SCENE_S)
+    return film
+
+
 def main() -> None:
-    """Draw when it happened and what it used."""
-    trace = asyncio.run(traced())
+    """Draw when a run happened and what it used, and film the notebook."""
+    trace = asyncio.run(traced())  # before Playwright has an event loop on this thread
     for name, ax in (("trace-timeline", trace.timeline()), ("trace-usage", trace.plot_usage())):
         ax.figure.savefig(IMAGES / f"{name}.png", dpi=90)
+    with TemporaryDirectory() as folder, Lab(Path(folder)) as lab:
+        filmed(lab).save(IMAGES / "film.webp")
 
 
 if __name__ == "__main__":

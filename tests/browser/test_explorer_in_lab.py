@@ -23,10 +23,10 @@ turns = asked([weigh, FunctionCall("count_by", {"group": "species"}, "b")],
               "**Gentoo** penguins are heaviest, on average **1,343 g** more than Chinstrap.",
               "The heaviest: group by species, then compare.")
 turns += asked([FunctionCall("count_by", {"group": "island"}, "c")], "168 on Biscoe, 124 on Dream, 52 on Torgersen.")
-turns += asked([FunctionCall("mean_by", {"column": "flipper_length_mm", "group": "sex"}, "d")], "Males, by 7 mm.")
+turns += asked([FunctionCall("mean_by", weigh.arguments, "d")], "Adelie penguins, with 3,700.7 g.")
 agent.provider = ScriptedProvider(turns, delay=0.002, model="claude-sonnet-5")
 agent.provider.vendor = "claude"
-for question in ("Which species is heaviest, and by how much?", "How many on each island?", "Who has longer flippers?"):
+for question in ("Which species is heaviest, and by how much?", "How many on each island?", "Which is lightest?"):
     agent.chat_sync(question)
 '''
 )

@@ -35,48 +35,51 @@ def count_by(group: Group) -> dict:
     return penguins[group].value_counts().to_dict()
 
 @tool(approve=True)
-def run_code(code: str) -> str:
-    "Run code in the notebook."
+def run_code(code: str) -> dict:
+    "Run code in the notebook. Returns the number of rows of each table."
     exec(code, globals())
-    return str(clean.shape)
+    return {{name: len(table) for name, table in globals().items() if isinstance(table, pd.DataFrame)}}
 
 @tool
-def plot_by(column: str, group: str) -> str:
-    "Plot the means of a column."
-    clean.groupby(group)[column].mean().plot.barh(color="#818cf8", figsize=(5, 1.3))
-    return "drawn"
+def plot_by(column: str, group: str) -> dict:
+    "Plot the means of a column. Returns them."
+    means = clean.groupby(group)[column].mean().round(1)
+    means.plot.barh(color="#818cf8", figsize=(5, 1.3))
+    return means.to_dict()
 """
-SCRIPT = '''
+SCRIPT = """
 class Claude(ScriptedProvider):
-    "Says what the script says, at Claude's pace and prices."
+    "Says what the script says, at Claude's pace and prices. The numbers are those that the tools returned."
     vendor = "claude"
 
-heaviest = """**Gentoo** penguins are heaviest, on average **1,343 g** more than Chinstrap.
-
-| species | mean body mass (g) | n |
-|---|--:|--:|
-| Gentoo | 5,076.0 | 123 |
-| Chinstrap | 3,733.1 | 68 |
-| Adelie | 3,700.7 | 151 |
-"""
 def calls(*made, thinking="", used=Usage()):
     made = [FunctionCall(name, arguments, f"{name}{used}") for name, arguments in made]
     return LLMResponse("", made, "tool_calls", {"thinking": thinking, "usage": used})
 def says(text, used):
     return LLMResponse(text, None, "stop", {"usage": used})
+def heaviest(mean, count):
+    first, second, *_ = order = sorted(mean, key=mean.get, reverse=True)
+    rows = [f"| {each} | {mean[each]:,} | {count[each]} |" for each in order]
+    table = "\\n".join(["| species | mean body mass (g) | penguins |", "|---|--:|--:|", *rows])
+    by = f"{mean[first] - mean[second]:,.0f} g"
+    return f"**{first}** penguins are heaviest, on average **{by}** more than {second}.\\n\\n{table}"
+def plotted(rows, mean):
+    before, first = rows["penguins"], max(mean, key=mean.get)
+    return f"Dropped {before - rows['clean']} of {before} rows. **{first}** first, with {mean[first]:,} g."
 mass = {"column": "body_mass_g", "group": "species"}
+counted = {"group": "species"}
 code = {"code": 'clean = penguins.dropna(subset=["sex"])'}
 turns = iter([
-    calls(("mean_by", mass), ("count_by", {"group": "specie"}), thinking="By species, then.", used=Usage(604, 43, 490)),
-    says(heaviest, Usage(790, 86, 604)),
-    calls(("run_code", code), thinking="First the rows.", used=Usage(1020, 61, 790)),
-    calls(("plot_by", mass), used=Usage(1130, 48, 1020)),
-    says("Dropped 11 of 344 rows. **Gentoo** first, the others close together.", Usage(1240, 33, 1130)),
+    lambda *_: calls(("mean_by", mass), ("count_by", counted), thinking="By species, then.", used=Usage(604, 43, 490)),
+    lambda *results: says(heaviest(*results[-2:]), Usage(790, 86, 604)),
+    lambda *_: calls(("run_code", code), thinking="First the rows.", used=Usage(1020, 61, 790)),
+    lambda *_: calls(("plot_by", mass), used=Usage(1130, 48, 1020)),
+    lambda *results: says(plotted(*results[-2:]), Usage(1240, 33, 1130)),
 ])
 async def turn(messages, functions):
     await asyncio.sleep(0.25)
-    return next(turns)
-agent = Agent(Claude(turn, model="claude-sonnet-5", delay=0.005), tools=live, limits=Limits(max_cost=0.02))'''
+    return next(turns)(*(json.loads(each.text) for each in messages if each.role == "tool"))
+agent = Agent(Claude(turn, model="claude-sonnet-5", delay=0.005), tools=live, limits=Limits(max_cost=0.02))"""
 
 
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
@@ -93,7 +96,7 @@ def test_a_conversation(lab, picture):
     panel = page.locator(".nbagent-panel")
     panel.get_by_placeholder("Shift-Enter").wait_for()
     cell = page.locator(".jp-Cell").nth(1)
-    for past in ("Thought", "arguments invalid, sent back", "129 out"):  # of before there was a panel
+    for past in ("Thought", "count_by", "129 out"):  # of before there was a panel
         panel.get_by_role("log").get_by_text(past).first.wait_for()
     cell.locator("summary").nth(1).click()
     assert "5076.0" in cell.locator("details[open]").inner_text()

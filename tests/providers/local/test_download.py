@@ -17,7 +17,7 @@ from support.kernels import Kernel
 from support.loopback import Answer, Loopback, served
 
 from nbagent.cli import main
-from nbagent.errors import ConfigurationError, LocalModelError, MissingDependencyError
+from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.providers import create_provider
 from nbagent.providers.larger_models import LARGER_MODELS, LargerModel
 from nbagent.providers.local import download
@@ -184,12 +184,6 @@ def test_an_installed_package_is_used_after_the_check(tmp_path, tiny, monkeypatc
     assert cached(tiny, tmp_path / "cache") == package / "tiny.gguf"
     (package / "tiny.gguf").write_bytes(bytes(len(CONTENT)))
     assert cached(tiny, tmp_path / "cache") is None
-
-
-def test_the_error_names_a_missing_package(tmp_path, tiny, monkeypatch):
-    monkeypatch.setitem(sys.modules, "filelock", None)
-    with pytest.raises(MissingDependencyError, match="pip install .filelock"):
-        pull(tiny, tmp_path)
 
 
 @pytest.mark.local_model

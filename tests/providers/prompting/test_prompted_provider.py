@@ -102,18 +102,6 @@ def test_an_answer_from_memory_is_short_unless_its_length_is_given():
 # ---------------------------------------------------------------- answers from results
 
 
-async def test_a_table_of_values_is_quoted():
-    inner = FakeCompleter()
-    items = [item async for item in streamed(PromptedProvider(inner), after(CALL, MEANS), TOOLS)]
-    answer = (
-        '`mean_by(column="body_mass_g", group="species")` gives **Adelie** 3700.7, **Chinstrap** 3733.1 and '
-        "**Gentoo** 5076.0."
-    )
-    assert items[-1].content == answer
-    assert "".join(item.content for item in items if isinstance(item, Text)) == answer
-    assert (items[-1].metadata["quoted"], inner.prompts) == (True, [])
-
-
 async def test_all_results_of_a_turn_are_answered():
     other = FunctionCall("get_weather", {"city": "Rome"}, "call_2")
     messages = [

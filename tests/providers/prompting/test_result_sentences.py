@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.providers.prompting.result_sentences import is_faithful, repeats_itself, result_sentence
+from nbagent.providers.prompting.result_sentences import is_faithful, result_sentence
 
 
 def test_faithful_lets_the_numbers_of_the_request_pass():
@@ -32,11 +32,3 @@ def test_faithful_lets_the_numbers_of_the_request_pass():
 )
 def test_how_results_are_quoted(content, answer):
     assert result_sentence(FunctionCall("f"), LLMMessage("tool", content, name="f")) == answer
-
-
-def test_repetition_is_noticed():
-    assert repeats_itself("Yes. " + "I'll be happy to have you. " * 5)
-    assert repeats_itself("\n".join(f"{number}. Fish" for number in range(1, 6)))
-    assert not repeats_itself("I'll be happy to have you. " * 4)
-    assert not repeats_itself("x = [0, 0, 0, 0, 0, 0, 0, 0, 0]")
-    assert not repeats_itself("")

@@ -45,8 +45,8 @@ def _stems(text: str) -> frozenset[str]:
 #: What parameters ask for, by the words of their names.
 _PLACES = _stems("location city country place state county address destination area region venue town origin start end")
 _FREE_TEXT = _stems(
-    "body comment content description message note pattern phrase prompt query question sentence subject text title "
-    "word"
+    "body command comment content description input message pattern phrase prompt query question sentence subject "
+    "text title word"
 )
 _CODES = _stems("url website site email mail to recipient path file link source domain address")
 _COUNTED = _stems("number id year season code zip phone version time age account order")
@@ -200,11 +200,12 @@ class _Grounding:
     # -- enums and flags ----------------------------------------------------------------------------------------------
 
     def _choose_values(self) -> None:
-        """The values of an enum that the request names, and those that a description quotes."""
+        """The values of an enum that the request names, and those that the description of no free text quotes."""
         for name, schema in self.schemas.items():
             is_list = schema.get("type") == "array"
             given = (schema.get("items") or {} if is_list else schema).get("enum")
-            if given is None and schema.get("type") not in ("string", "array", None):
+            is_free = schema.get("type") not in ("string", "array", None) or set(words(name)) & _FREE_TEXT
+            if given is None and is_free:
                 continue
             values = given or re.findall(r"'([\w -]{2,30})'", str(schema.get("description") or ""))
             hits = [piece for value in dict.fromkeys(values) if (piece := self._said(value))]
@@ -251,11 +252,11 @@ class _Grounding:
         ]
 
     def _choose_flags(self) -> None:
-        """A flag is on where the request speaks of it, and off where it says "no" or "without" before that."""
+        """A flag is on if the request has all words of its name, and off if "no" or "without" stands before them."""
         for name in self._open("boolean"):
-            own = set(words(name)) - _stems("get include return show")
+            own = set(words(name)) - _stems("consider enable get has include return show use with")
             at = [i for i, word in enumerate(self.reading.stems) if i not in self.reading.taken and _speaks(word, own)]
-            if at:
+            if at and all(any(_speaks(word, {each}) for word in self.reading.stems) for each in own):
                 before = {self.reading.word(i).lower() for i in range(at[0] - 3, at[0])}
                 self.found[name] = [not before & _NEGATIONS]
             elif name in self.needed:

@@ -236,7 +236,11 @@ class Reading:
     def places(self) -> list[Piece]:
         """Names that a comma joins to the next one ("Boston, MA"), unless they are items of a longer list."""
         pairs = [(a, b) for a, b in itertools.pairwise(self.names) if self.between(a, b) == [","]]
-        return [self.span(a.start, b.end, "name") for a, b in pairs if self.word(b.end) not in (",", "and")]
+        starts = {name.start for name in self.names}
+        is_last = [
+            self.word(b.end) != "and" and not (self.word(b.end) == "," and b.end + 1 in starts) for _, b in pairs
+        ]
+        return [self.span(a.start, b.end, "name") for (a, b), last in zip(pairs, is_last, strict=True) if last]
 
     def phrases(self, own: Collection[str]) -> list[Piece]:
         """Words in a row, without stop words, and without the stems `own` at their ends; and their beginnings and ends.

@@ -1,7 +1,7 @@
 """Which tool a request is about, and which of its pieces can be the arguments. Nothing here asks the model.
 
-`rank` orders tools by the words that they share with the request. `ground` gives the values that the request holds for
-each parameter of a tool, the likeliest first: a number beside the parameter's words, a quotation, a name, one of an
+`likeliest` picks a tool by the words that it shares with the request. `ground` gives the values that the request holds
+for each parameter of a tool, the likeliest first: a number beside the parameter's words, a quotation, a name, one of an
 enum's values. Where several are likely, the model chooses.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from itertools import pairwise
+from functools import cached_property
+from itertools import compress, pairwise
 from typing import Any
 
 from nbagent.providers.prompting.reading import (
@@ -63,12 +64,13 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 # -- which tool -------------------------------------------------------------------------------------------------------
 
 
-def rank(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) -> list[Tool]:
-    """The tools that can be filled from the request and have a score of `at_least` so much, the likeliest first."""
+def likeliest(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) -> Tool | None:
+    """The tool with the highest score, if that is `at_least` so much, of those that the request can fill."""
     said = [word for word in dict.fromkeys(words(without_quotations(request))) if word not in COMMON]
     scores = sorted(((score(said, tool), -place) for place, tool in enumerate(tools)), reverse=True)
     likely = (tools[-place] for found, place in scores if found >= at_least)
-    return [tool for tool in likely if ground(request, tool)]
+    reading = Reading(request)
+    return next((tool for tool in likely if _Grounding(reading, tool, False).calls()), None)
 
 
 def score(said: Sequence[str], tool: Tool) -> float:
@@ -92,18 +94,21 @@ def parameter_schemas(tool: Tool) -> dict[str, dict[str, Any]]:
     root = tool.get("parameters") or {}
     schemas = {name: _resolved(schema, root) for name, schema in (root.get("properties") or {}).items()}
     for schema in schemas.values():
-        if isinstance(schema.get("items"), dict):
+        if "items" in schema:
             schema["items"] = _resolved(schema["items"], root)
     return schemas
 
 
 def _resolved(schema: Schema, root: Schema) -> dict[str, Any]:
-    """A schema without `$ref`, and with "this or null" as "this": it describes a value that is given."""
-    schema = dict(schema)
+    """A schema without `$ref`, and with "this or null" as "this": it describes a value that is given.
+
+    One that says nothing, as `true` or an array's list of schemas, is `{}` here.
+    """
+    schema = dict(schema) if isinstance(schema, Mapping) else {}
     if ref := schema.pop("$ref", None):
         target: Any = root
         for part in str(ref).removeprefix("#/").split("/"):
-            target = target.get(part, {})
+            target = target[int(part)] if isinstance(target, list) else target.get(part, {})
         return _resolved({**target, **schema}, root)
     options = [option for option in schema.get("anyOf") or schema.get("oneOf") or () if option.get("type") != "null"]
     if len(options) == 1:
@@ -145,14 +150,14 @@ def ground(request: str, tool: Tool, *, optional: bool = False) -> list[Choices]
 
     Parameters that the request says nothing about are left out, unless they are required; with `optional` none is.
     """
-    return _Grounding(request, tool, optional).calls()
+    return _Grounding(Reading(request), tool, optional).calls()
 
 
 class _Grounding:
     """Fills one tool from one request."""
 
-    def __init__(self, request: str, tool: Tool, optional: bool) -> None:
-        self.tool, self.reading, self.schemas = tool, Reading(request), parameter_schemas(tool)
+    def __init__(self, reading: Reading, tool: Tool, optional: bool) -> None:
+        self.tool, self.reading, self.schemas = tool, reading, parameter_schemas(tool)
         required = (tool.get("parameters") or {}).get("required") or ()
         self.needed = [] if optional else [name for name in required if name in self.schemas]
         own = {name: _vocabulary(name, schema) for name, schema in self.schemas.items()}
@@ -230,15 +235,15 @@ class _Grounding:
 
     def _said(self, value: Any) -> Piece | None:
         """Where the request names a value."""
-        text, stems = str(value), self.reading.stems
+        text, stems, lower = str(value), self.reading.stems, str(value).lower()
         parts = [stem(part) for part in re.findall(r"[^\W_]+", text)]
         if not parts or (len(text) == 1 and not re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self.reading.text)):
             return None
-        for i in range(len(stems)):
-            if stems[i : i + len(parts)] == parts:
+        is_in_words = has_no_spaces(text)
+        for i, word in enumerate(self.reading.lower):
+            if stems[i] == parts[0] and stems[i : i + len(parts)] == parts:
                 return Piece(value, i, i + len(parts), "name")
-            word = self.reading.word(i).lower()
-            if word == text.lower() or (has_no_spaces(text) and text in word):
+            if word == lower or (is_in_words and text in word):
                 return Piece(value, i, i + 1, "name")
         return None
 
@@ -303,8 +308,9 @@ class _Grounding:
                     self.listed[name] = [self._number(piece, name) for piece in column]
             return
         for name, source in given.items():
-            again = [each for each in rest if self._stand_alike(source, each) and _fits(each, self.schemas[name])]
-            rest = [piece for piece in rest if piece not in again]
+            is_again = [self._stand_alike(source, each) and _fits(each, self.schemas[name]) for each in rest]
+            again = list(compress(rest, is_again))
+            rest = list(compress(rest, (not one for one in is_again)))
             column = sorted([source, *again], key=lambda piece: piece.start)
             self.listed[name] = [self._number(piece, name) for piece in column]
 
@@ -341,9 +347,15 @@ class _Grounding:
                 return value * (factor // asked_factor)
         return value
 
+    @cached_property
+    def _lists(self) -> dict[int, int]:
+        """The lists of numbers: which one a number's token belongs to."""
+        groups = self.reading.joined(self.reading.numbers, _AND)
+        return {piece.start: i for i, group in enumerate(groups) for piece in group}
+
     def _stand_alike(self, piece: Piece, other: Piece) -> bool:
         """Whether two numbers are of one list, or the same word, such as a unit, stands after or before both."""
-        if any(piece in group and other in group for group in self.reading.joined(self.reading.numbers, _AND)):
+        if self._lists.get(piece.start, -1) == self._lists.get(other.start):
             return True
         pairs = [(self.reading.word(piece.end), self.reading.word(other.end))]
         pairs.append((self.reading.word(piece.start - 1), self.reading.word(other.start - 1)))

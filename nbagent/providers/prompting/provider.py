@@ -26,7 +26,15 @@ from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.options.vendor_tools import check_available
-from nbagent.providers.prompting.grounding import THRESHOLD, Choices, Tool, ground, parameter_schemas, rank, signature
+from nbagent.providers.prompting.grounding import (
+    THRESHOLD,
+    Choices,
+    Tool,
+    ground,
+    likeliest,
+    parameter_schemas,
+    signature,
+)
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
 from nbagent.providers.prompting.reading import is_readable, words
 from nbagent.providers.prompting.result_sentences import (
@@ -163,13 +171,13 @@ class PromptedProvider(WrapperProvider):
         if isinstance(self.inner, Completer):
             text = request.messages[-1].text
             tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be shown
-            likely, earlier = rank(text, tools, at_least=0.0 if is_forced else THRESHOLD), FunctionCall("")
-            if not likely and (continued := follow_up(request.messages, tools)):
-                likely, earlier = [continued[0]], continued[1]
-            if likely:
+            tool, earlier = likeliest(text, tools, at_least=0.0 if is_forced else THRESHOLD), FunctionCall("")
+            if tool is None:
+                tool, earlier = follow_up(request.messages, tools) or (None, earlier)
+            if tool:
                 if reason := self.inner.waiting():
                     yield Http(reason)
-                calls, usage = await self._grounded_calls(self.inner, text, likely[0], earlier)
+                calls, usage = await self._grounded_calls(self.inner, text, tool, earlier)
         else:
             reply = await ask_for_call(self.inner, request.resolved, tools, is_forced=is_forced)
             wanted, usage = first_json_object(reply.content) or {}, reply.usage

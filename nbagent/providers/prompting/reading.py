@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 #: Words that say nothing about what is asked for.
@@ -60,6 +61,8 @@ UNITS = {
     "year": ("month", 12),
     "decad": ("month", 120),
 }
+#: The most words in a part of a phrase.
+MAX_PART = 8
 _ENDINGS = ("ingly", "ations", "ation", "ings", "ing", "edly", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
 _NUMBER_WORDS = {
     **{
@@ -78,6 +81,8 @@ _MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
 _TOKEN = re.compile(
     r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
 )
+# All of these take time in proportion to the text: each begins only where a word does, or ends where it could begin.
+
 #: Longer digits are not a number that a tool could take.
 _NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,40})(?:\.\d{1,40})?(?![\d.]*\d)(?!-\d|/\w|:\d)")
 #: No quotation holds its own opening mark: from each of many that are never closed, all of the rest would be searched.
@@ -92,14 +97,15 @@ _DATE = re.compile(
 )
 #: Addresses, files and formulas.
 _CODE = re.compile(
-    r"https?://\S+|[\w.+-]+@[\w-]+\.[\w.]+|~?(?:/[\w.-]+){2,}"
-    r"|\b(?:[\w-]+/)*[\w-]+\.(?:com|org|net|io|gov|edu|csv|json|txt|xlsx|pdf|py|png|jpg)\b"
+    r"https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.]+|~?(?:/[\w.-]+){2,}"
+    r"|(?<![\w/-])(?:[\w-]+/)*[\w-]+\.(?:com|org|net|io|gov|edu|csv|json|txt|xlsx|pdf|py|png|jpg)\b"
     r"|(?:\b[a-z](?:\([a-z]\))?\s?=\s?)?-?\b\d*[a-z](?:(?:\^|\*\*)\d+|(?=\s?[-+]\s?\d))"
     r"(?:\s?[-+*/]\s?\d*[a-z]?(?:(?:\^|\*\*)\d+)?)*"
 )
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 
+@lru_cache(10_000)
 def stem(word: str) -> str:
     """A word without a common ending, for comparison only. Everyday synonyms become the same word.
 
@@ -165,9 +171,13 @@ class Reading:
     """A request, read."""
 
     def __init__(self, request: str) -> None:
-        self.text = re.sub(r"[\[(][^\])]*[\])]", lambda list_: re.sub(r",(?=\S)", ", ", list_[0]), _unwrapped(request))
+        self.text = re.sub(
+            r"[\[(][^\[\]()]*[\])]", lambda list_: re.sub(r",(?=\S)", ", ", list_[0]), _unwrapped(request)
+        )
         self._tokens = list(_TOKEN.finditer(self.text))
+        self._starts, self._ends = [t.start() for t in self._tokens], [t.end() for t in self._tokens]
         self.stems = [stem(token[0]) for token in self._tokens]
+        self.lower = [token[0].lower() for token in self._tokens]
         self.quoted = [self._piece(m, next(filter(None, m.groups())), "quoted") for m in _QUOTED.finditer(self.text)]
         self.dates = [piece for match in _DATE.finditer(self.text) if (piece := self._date(match))]
         self.codes = [self._piece(match, match[0].rstrip("."), "code") for match in _CODE.finditer(self.text)]
@@ -184,7 +194,7 @@ class Reading:
 
     def between(self, piece: Piece, later: Piece) -> list[str]:
         """The tokens between two pieces."""
-        return [self.word(i).lower() for i in range(piece.end, later.start)]
+        return self.lower[piece.end : later.start]
 
     def span(self, start: int, end: int, kind: str) -> Piece:
         """The text of these tokens."""
@@ -260,8 +270,9 @@ class Reading:
             start, end = run[0], run[-1] + 1
             found.append(self.span(start, end, "phrase"))
             behind = [name.start for name in self.names if name.end == start]
-            cuts = [(name, i) for name in behind for i in range(start + 1, end + 1)]
-            cuts += [(start, i) for i in range(start + 1, end)] + [(i, end) for i in range(start + 1, end)]
+            last, first = min(end, start + MAX_PART), max(start, end - MAX_PART)
+            cuts = [(name, i) for name in behind for i in range(start + 1, last + 1)]
+            cuts += [(start, i) for i in range(start + 1, last)] + [(i, end) for i in range(first + 1, end)]
             found += [self.span(*cut, "part") for cut in cuts]
         return found
 
@@ -295,8 +306,8 @@ class Reading:
         return groups
 
     def _piece(self, match: re.Match[str], value: Any, kind: str) -> Piece:
-        inside = [i for i, each in enumerate(self._tokens) if each.start() < match.end() and each.end() > match.start()]
-        return Piece(value, inside[0], inside[-1] + 1, kind)
+        """The tokens that a match touches, as a piece."""
+        return Piece(value, bisect_right(self._ends, match.start()), bisect_left(self._starts, match.end()), kind)
 
     def _date(self, match: re.Match[str]) -> Piece | None:
         """A date as it is written; with the name of its month, as ISO 8601."""

@@ -3,7 +3,7 @@
 import pytest
 from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
 
-from nbagent.providers.prompting.grounding import ground, rank
+from nbagent.providers.prompting.grounding import ground, likeliest
 
 NUMBER, TEXT = {"type": "number"}, {"type": "string"}
 BOX = tool("box_volume", "Volume of a box.", width=NUMBER, height=NUMBER, depth=NUMBER)
@@ -14,16 +14,15 @@ NOTE = tool("add_note", "Add a note.", ["text"], text=TEXT, due_date=TEXT, pinne
 
 
 def test_a_tool_needs_values_for_its_required_arguments():
-    assert rank("What does median mean?", TOOLS) == []
-    assert rank("median of 3 and 4", TOOLS) == [MEDIAN]
-    assert rank("weather?", TOOLS) == rank("", TOOLS) == rank("median of 3 and 4", []) == []
+    assert likeliest("What does median mean?", TOOLS) is None
+    assert likeliest("median of 3 and 4", TOOLS) == MEDIAN
+    assert likeliest("weather?", TOOLS) is likeliest("", TOOLS) is likeliest("median of 3 and 4", []) is None
 
 
 @pytest.mark.parametrize(
     ("request_text", "asked", "arguments"),
     [
         ("mean body mass per island", MEAN_BY, {"column": "body_mass_g", "group": "island"}),
-        ("timer of 05 minutes", TIMER, {"minutes": 5}),
         ("a timer for twelve minutes", TIMER, {"minutes": 12}),
         ("a timer for 2 hours", TIMER, {"minutes": 120}),
         ("How is the weather in Boston, MA?", WEATHER, {"city": "Boston, MA"}),
@@ -32,11 +31,7 @@ def test_a_tool_needs_values_for_its_required_arguments():
         ("interest on $2,000 for 3 years at a rate of 5%", INTEREST, {"amount": 2000, "rate": 0.05, "years": 3}),
         ("the route from Oslo to Rome", ROUTE, {"start": "Oslo", "end": "Rome"}),
         ("add a note 'buy tea', pinned", NOTE, {"text": "buy tea", "pinned": True}),
-        (
-            "note 'tax' due on March 3, 2027, not pinned",
-            NOTE,
-            {"text": "tax", "due_date": "2027-03-03", "pinned": False},
-        ),
+        ("note 'tax' due on May 3, 2027, not pinned", NOTE, {"text": "tax", "due_date": "2027-05-03", "pinned": False}),
     ],
 )
 def test_each_argument_gets_what_the_request_says_of_it(request_text, asked, arguments):
@@ -55,14 +50,16 @@ def test_several_values_for_one_argument_are_several_calls(request_text, asked, 
     assert [{name: values[0] for name, values in call.items()} for call in ground(request_text, asked)] == calls
 
 
-def test_references_and_optional_types_are_read():
+def test_references_and_all_forms_of_schemas_are_read():
     parameters = {
         "$defs": {"Unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}},
         "type": "object",
         "properties": {
             "unit": {"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}], "default": None},
             "days": {"type": ["integer", "null"], "default": None},
-            "units": {"type": "array", "items": {"$ref": "#/$defs/Unit"}},
+            "units": {"type": "array", "items": {"$ref": "#/properties/unit/anyOf/0"}},
+            "anything": True,
+            "pair": {"type": "array", "items": [True, {"$ref": "#/$defs/Unit"}]},
         },
         "required": ["units"],
     }
@@ -72,4 +69,4 @@ def test_references_and_optional_types_are_read():
 
 def test_chinese_words_choose_a_tool():
     count = tool("count_orders", "订单数量：按城市统计。", city={"enum": ["北京", "上海"], "type": "string"})
-    assert rank("北京的订单数量是多少？", [WEATHER, count]) == [count]
+    assert likeliest("北京的订单数量是多少？", [WEATHER, count]) == count

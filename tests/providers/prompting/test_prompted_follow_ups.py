@@ -6,7 +6,7 @@ from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, FakeComplete
 
 from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.providers.prompting.grounding import ground, rank
+from nbagent.providers.prompting.grounding import ground, likeliest
 from nbagent.providers.prompting.provider import PromptedProvider, follow_up
 from nbagent.providers.prompting.result_sentences import result_sentence
 
@@ -40,7 +40,7 @@ def test_a_follow_up_names_only_another_argument(request_text, changed):
 async def test_a_follow_up_keeps_the_other_arguments():
     call = FunctionCall("set_timer", {"minutes": 3, "label": "tea"}, "call_1")
     said = [*quoted_turn(call, "Set a 3 minute timer called 'tea'"), user("and 5 minutes?")]
-    assert rank(said[-1].text, [TIMER, MEAN_BY]) == []
+    assert likeliest(said[-1].text, [TIMER, MEAN_BY]) is None
     response = await PromptedProvider(FakeCompleter()).chat(said, [TIMER, MEAN_BY])
     assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from nbagent.providers.prompting.reading import (
     COMMON,
+    LINKS,
     STOP_WORDS,
     UNITS,
     Piece,
@@ -214,6 +215,7 @@ class _Grounding:
                 continue
             values = given or re.findall(r"'([\w -]{2,30})'", str(schema.get("description") or ""))
             hits = [piece for value in dict.fromkeys(values) if (piece := self._said(value))]
+            hits = [piece for piece in hits if not self._only_links(piece)] or hits
             hits = sorted(hits or (self._partly_said(given) if given else ()), key=lambda piece: piece.start)
             if not hits:
                 continue
@@ -225,10 +227,12 @@ class _Grounding:
             self.taken |= {i for piece in hits for i in range(piece.start, piece.end)}
         alike: dict[str, list[str]] = {}
         for name, values in self.found.items():
-            if len(values) > 1:
-                alike.setdefault(repr(sorted(map(str, values))), []).append(name)
-        for names in alike.values():  # as many parameters as values: in the order of the request
-            if len(names) == len(values := self.found[names[0]]):
+            alike.setdefault(repr(sorted(map(str, values))), []).append(name)
+        for names in alike.values():
+            values = self.found[names[0]]
+            for name in names[len(values) :] if "enum" in self.schemas[names[0]] else ():  # none is meant twice
+                del self.found[name]
+            if len(names) == len(values) > 1:  # in the order of the request
                 for name, value in zip(names, values, strict=True):
                     self.found[name] = [value]
                     self.listed.pop(name, None)
@@ -246,6 +250,11 @@ class _Grounding:
             if word == lower or (is_in_words and text in word):
                 return Piece(value, i, i + 1, "name")
         return None
+
+    def _only_links(self, piece: Piece) -> bool:
+        """Whether a value, such as the unit "in", is a mere preposition: neither a number nor another one precedes it."""
+        before = self.reading.word(piece.start - 1)
+        return str(piece.value).lower() in LINKS and not before[-1:].isdigit() and before.lower() not in LINKS
 
     def _partly_said(self, values: Sequence[Any]) -> list[Piece]:
         """The values that share the most words with the request."""

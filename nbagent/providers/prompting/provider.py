@@ -161,7 +161,7 @@ class PromptedProvider(WrapperProvider):
         async with aclosing(steps):
             async for item in steps:
                 if is_unaided and isinstance(item, LLMResponse) and not item.function_calls:
-                    yield replace(item, metadata={**(item.metadata or {}), "no_tool": True})
+                    yield replace(item, metadata={"no_tool": True, **(item.metadata or {})})
                 else:
                     yield item
 
@@ -277,7 +277,8 @@ class PromptedProvider(WrapperProvider):
         may_repeat = isinstance(self.inner, Completer)
         if may_repeat and not is_readable(request.messages[-1].text):
             yield Text(UNREADABLE)
-            yield LLMResponse(UNREADABLE, None, "stop", {"usage": Usage(), "model": self.model_name} | _EXACT)
+            facts = {"usage": Usage(), "model": self.model_name, "no_tool": False}  # the model is not asked
+            yield LLMResponse(UNREADABLE, None, "stop", facts | _EXACT)
             return
         pieces: list[str] = []
         async with aclose_if_possible(self.inner.stream(request)) as items:

@@ -5,7 +5,8 @@ from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
 
 from nbagent.providers.prompting.grounding import ground, likeliest
 
-NUMBER, TEXT = {"type": "number"}, {"type": "string"}
+NUMBER, TEXT, UNIT = {"type": "number"}, {"type": "string"}, {"type": "string", "enum": ["cm", "in", "ft"]}
+CONVERT = tool("convert_length", "Convert a length.", value=NUMBER, unit=UNIT, to_unit=UNIT)
 BOX = tool("box_volume", "Volume of a box.", width=NUMBER, height=NUMBER, depth=NUMBER)
 INTEREST = tool("interest", "Interest of a loan.", amount=NUMBER, rate=NUMBER, years={"type": "integer"})
 INTERESTS = [{"amount": 10, "rate": 0.01, "years": 2}, {"amount": 30, "rate": 0.04, "years": 5}]
@@ -16,6 +17,7 @@ NOTE = tool("add_note", "Add a note.", ["text"], text=TEXT, due_date=TEXT, pinne
 def test_a_tool_needs_values_for_its_required_arguments():
     assert likeliest("What does median mean?", TOOLS) is None
     assert likeliest("median of 3 and 4", TOOLS) == MEDIAN
+    assert likeliest("Convert 3 cm in feet", [CONVERT]) is None  # not to cm
     assert likeliest("weather?", TOOLS) is likeliest("", TOOLS) is likeliest("median of 3 and 4", []) is None
 
 
@@ -23,6 +25,7 @@ def test_a_tool_needs_values_for_its_required_arguments():
     ("request_text", "asked", "arguments"),
     [
         ("mean body mass per island", MEAN_BY, {"column": "body_mass_g", "group": "island"}),
+        ("what is 3 cm in ft?", CONVERT, {"value": 3, "unit": "cm", "to_unit": "ft"}),
         ("a timer for twelve minutes", TIMER, {"minutes": 12}),
         ("a timer for 2 hours", TIMER, {"minutes": 120}),
         ("How is the weather in Boston, MA?", WEATHER, {"city": "Boston, MA"}),

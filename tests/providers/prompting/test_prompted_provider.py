@@ -70,9 +70,9 @@ async def test_the_model_chooses_where_the_request_leaves_several_values(text, c
 
 
 async def test_a_language_that_the_small_model_cannot_read_is_said():
-    inner = FakeCompleter()
-    response = await PromptedProvider(inner).chat([user("法国的首都是哪里？")], TOOLS)
-    assert (response.content, response.usage, inner.chats) == (UNREADABLE, Usage(), [])
+    response = await PromptedProvider(inner := FakeCompleter()).chat([user("法国的首都是哪里？")], TOOLS)
+    no_tool = response.metadata["no_tool"]
+    assert (response.content, response.usage, inner.chats, no_tool) == (UNREADABLE, Usage(), [], False)
 
 
 async def test_arguments_that_do_not_fit_lead_to_no_call():

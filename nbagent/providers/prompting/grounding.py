@@ -252,7 +252,7 @@ class _Grounding:
         return None
 
     def _only_links(self, piece: Piece) -> bool:
-        """Whether a value, such as the unit "in", is a mere preposition: neither a number nor another one precedes it."""
+        """Whether a value, such as the unit "in", is a mere preposition: neither a number nor another precedes it."""
         before = self.reading.word(piece.start - 1)
         return str(piece.value).lower() in LINKS and not before[-1:].isdigit() and before.lower() not in LINKS
 

@@ -79,7 +79,8 @@ _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 _MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
 
 _TOKEN = re.compile(
-    r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
+    r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}"
+    r"|(?:Dr|Ft|Mrs?|Ms|Mt|St)\.(?=\s[A-Z])|\w+(?:['’./-]\w+)*|[^\w\s]"
 )
 # All of these take time in proportion to the text: each begins only where a word does, or ends where it could begin.
 
@@ -355,12 +356,13 @@ class Reading:
 
     def _begins(self, i: int) -> bool:
         """Whether a sentence begins with this token."""
-        return i == 0 or self.word(i - 1) in (".", "?", "!", ":") or self.word(i - 1).endswith(".")
+        before = self.word(i - 1)
+        return i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
 
 
 def _unwrapped(request: str) -> str:
     """A request without quotation marks around all of it."""
-    whole = re.fullmatch(r"\s*(['\"])(.*)\1\s*", request, re.DOTALL)
+    whole = re.fullmatch(r"\s*(['\"])((?:(?!\1).|(?<=\w)'(?=\w))*)\1\s*", request, re.DOTALL)
     return whole[2] if whole else request
 
 

@@ -37,10 +37,10 @@ def result_sentence(call: FunctionCall | None, message: LLMMessage) -> str:
     if message.is_error:
         return f"{name} failed: {quoted}"
     value = _parsed(text)
+    if not value:
+        return f"{name} found nothing."
     if isinstance(value, (dict, list)):
         items = list(value.values()) if isinstance(value, dict) else value
-        if not items:
-            return f"{name} found nothing."
         if not all(_is_short(item) for item in items):
             return f"{name} gives:\n\n{_bullets(value)}"
         keys = [f"**{key}** " for key in value] if isinstance(value, dict) else [""] * len(items)

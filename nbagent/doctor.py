@@ -7,6 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from nbagent.core.render.key_values import key_values_text
 from nbagent.errors import NbagentError
 from nbagent.providers import default_provider
 from nbagent.providers.catalog import CATALOG
+from nbagent.providers.http.address import without_password
 from nbagent.providers.keys import keys
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached
@@ -29,7 +31,7 @@ _NO_FEATURES = frozenset({"all", "browser", "dev", "docs"})
 
 def report() -> str:
     """A screen of text. Asks no model, and names no key, only variables."""
-    servers = local_servers(PATIENCE_S)
+    look = cache(lambda: local_servers(PATIENCE_S))
     # whatever our package is called, it has our command
     ours = next((each.dist for each in entry_points(group="console_scripts") if each.value == "nbagent.cli:main"), None)
     lines = [
@@ -38,9 +40,9 @@ def report() -> str:
         ("kernel", ", ".join(f"{name} {_version(name) or '–'}" for name in ("ipykernel", "ipython", "jupyterlab"))),
         ("extras", _extras(ours.requires or [] if ours else [])),
         ("keys", _told(_keys)),
-        ("servers", "; ".join(map(_server, servers)) or f"no {', '.join(title for title, *_ in SERVERS)}"),
+        ("servers", _told(lambda: _servers(look()))),
         ("models", "; ".join(_models())),
-        ("Agent()", _told(lambda: _choice(servers))),
+        ("Agent()", _told(lambda: _choice(look))),
     ]
     return key_values_text(lines)
 
@@ -69,8 +71,10 @@ def _keys() -> str:
     return ", ".join(name for row in CATALOG.values() for name in row.key_vars if keys.find([name])) or "none"
 
 
-def _server(server: LocalServer) -> str:
-    return f"{server.title} at {server.base_url}: {server.model or server.problem}"
+def _servers(found: list[LocalServer]) -> str:
+    """Where servers are, and what each one has; else which are not there."""
+    told = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
+    return "; ".join(told) or f"no {', '.join(title for title, *_ in SERVERS)}"
 
 
 def _models() -> list[str]:
@@ -83,9 +87,9 @@ def _models() -> list[str]:
     return [f"{SMOLLM2.name} ({embedded})", *pulled]
 
 
-def _choice(servers: list[LocalServer]) -> str:
+def _choice(look: Callable[[], list[LocalServer]]) -> str:
     """The model that an agent without a name would ask, and why that one."""
-    provider = default_provider(lambda: servers)
+    provider = default_provider(look)
     row = CATALOG.get(provider.vendor)
     key = next((name for name in row.key_vars if keys.find([name])), "") if row and not row.keyless else ""
     reason = "NBAGENT_MODEL" if os.environ.get("NBAGENT_MODEL") else key or keyless_note(provider)

@@ -85,16 +85,20 @@ SERVERS: tuple[tuple[str, str, str, Callable[[Ask], str]], ...] = (
 
 
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
-    """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`."""
+    """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`.
+
+    Raises `ConfigurationError` if a variable holds what is no address.
+    """
     if IN_BROWSER:
         return []
     import http.client  # noqa: F401  before the clock runs, since it is slow to load
 
-    from nbagent.providers.http.address import is_loopback
+    from nbagent.providers.http.address import checked_address, is_loopback
 
     vendors = [CATALOG[provider] for _, provider, _, _ in SERVERS]
     addresses = [
-        server[2] or each.chosen_address() or each.base_url for server, each in zip(SERVERS, vendors, strict=True)
+        checked_address(server[2] or each.chosen_address() or each.base_url)
+        for server, each in zip(SERVERS, vendors, strict=True)
     ]
     looks = [
         _Look(LocalServer(title, provider, address), model_of)

@@ -68,13 +68,19 @@ class MissingDependencyError(ConfigurationError):
 
 def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependencyError:
     """The error for `what` needs an extra that is not installed: it names the packages, read from our own metadata.
+    Sources that were not installed have none, and get the name of the extra.
 
     >>> print(missing_extra("A picture", "plot"))                           # doctest: +ELLIPSIS
     A picture needs this first: pip install "matplotlib>=..."
     """
-    from importlib.metadata import requires  # slow to load
+    from importlib.metadata import PackageNotFoundError, requires  # slow to load
 
-    needed = [each.partition(";")[0] for each in requires(DISTRIBUTION) or () if each.endswith(f"extra == '{extra}'")]
+    try:
+        lines = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        where = f"the packages of the extra {extra!r} in nbagent's pyproject.toml"
+        return MissingDependencyError(f"{what} needs {where}{otherwise}")
+    needed = [each.partition(";")[0] for each in lines if each.endswith(f"extra == '{extra}'")]
     command = " ".join(f'"{each}"' for each in needed)  # shells on Windows know no other quotes
     return MissingDependencyError(f"{what} needs this first: pip install {command}{otherwise}")
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from nbagent.agent_summary import keyless_note
@@ -21,6 +20,7 @@ from nbagent.providers.http.address import without_password
 from nbagent.providers.keys import keys
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached
+from nbagent.providers.local.server import check_installed
 from nbagent.providers.local_servers import SERVERS, LocalServer, local_servers
 
 #: Seconds that a busy server has to answer; an agent waits less.
@@ -38,7 +38,7 @@ def report() -> str:
         ("nbagent", f"{ours.version if ours else 'not installed'}, {Path(__file__).parent}"),
         ("python", f"{platform.python_version()}, {sys.executable}"),
         ("kernel", ", ".join(f"{name} {_version(name) or '–'}" for name in ("ipykernel", "ipython", "jupyterlab"))),
-        ("extras", _extras(ours.requires or [] if ours else [])),
+        ("extras", _extras(ours.requires or []) if ours else "not known"),
         ("keys", _told(_keys)),
         ("servers", _told(lambda: _servers(look()))),
         ("models", "; ".join(_models())),
@@ -81,8 +81,6 @@ def _models() -> list[str]:
     """The model files that are here; the embedded one in any case."""
     path = cached()
     embedded = f"{SMOLLM2.gguf_bytes / 1e6:.0f} MB, {path}" if path else "not fetched: run `nbagent pull`"
-    if find_spec("xllamacpp") is None:
-        embedded += ", and the extra local is not installed"
     pulled = [f"{name} ({model.size})" for name, model in LARGER_MODELS.items() if cached(model)]
     return [f"{SMOLLM2.name} ({embedded})", *pulled]
 
@@ -94,6 +92,8 @@ def _choice(look: Callable[[], list[LocalServer]]) -> str:
     key = next((name for name in row.key_vars if keys.find([name])), "") if row and not row.keyless else ""
     reason = "NBAGENT_MODEL" if os.environ.get("NBAGENT_MODEL") else key or keyless_note(provider)
     provider.check()
+    if provider.vendor == "local":
+        check_installed()
     return f"asks {provider.vendor}:{provider.model_name} ({reason})"
 
 

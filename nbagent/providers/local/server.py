@@ -124,11 +124,16 @@ _servers: dict[ServerSettings, LlamaServer] = {}
 _loading = threading.Lock()
 
 
-def shared_server(settings: ServerSettings, user: Any) -> LlamaServer:
-    """The running process with these settings, else a new one, which now has this user. Blocks while it loads."""
+def check_installed() -> None:
+    """Raise `MissingDependencyError` without xllamacpp."""
     if importlib.util.find_spec("xllamacpp") is None:
         otherwise = f", or use a model with a key, if xllamacpp has no wheel for {platform.platform()}"
         raise missing_extra("The embedded model", "local", otherwise)
+
+
+def shared_server(settings: ServerSettings, user: Any) -> LlamaServer:
+    """The running process with these settings, else a new one, which now has this user. Blocks while it loads."""
+    check_installed()
     with _loading:
         server = _servers.get(settings)
         if server is None or not server.alive:

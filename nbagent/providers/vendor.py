@@ -241,7 +241,8 @@ class Vendor:
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:
         """The variables that may hold a key for an address: at a region, its own first, and none of another one's."""
-        region = next((each for each in self.regions.values() if each.base_url == address), None)
+        host = urlsplit(address).netloc
+        region = next((each for each in self.regions.values() if urlsplit(each.base_url).netloc == host), None)
         if region is None:
             return self.key_vars
         of_one_region = {name for each in self.regions.values() for name in each.key_vars}

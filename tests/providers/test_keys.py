@@ -1,6 +1,7 @@
 """Where keys are found, in which order, and where they don't get."""
 
 import os
+import pickle
 import sys
 import types
 from dataclasses import replace
@@ -154,7 +155,6 @@ def test_a_pipe_is_not_read(folder):
 
 _CHINA, _ZAI, _QWEN = "https://open.bigmodel.cn/api", "https://api.z.ai/api", "aliyuncs.com/compatible-mode/v1"
 _BOTH = "ZHIPUAI_API_KEY=china ZAI_API_KEY=zai"
-_INTERNATIONAL = "MINIMAX_API_KEY=k MINIMAX_REGION=international"
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,11 @@ _INTERNATIONAL = "MINIMAX_API_KEY=k MINIMAX_REGION=international"
         ("zhipu", _BOTH, {"region": "international-coding"}, f"{_ZAI}/coding/paas/v4", "zai"),
         ("zhipu", f"{_BOTH} ZHIPUAI_REGION=international", {}, f"{_ZAI}/paas/v4", "zai"),
         ("zhipu", f"{_BOTH} ZAI_REGION=international", {"region": "china"}, f"{_CHINA}/paas/v4", "china"),
-        ("zhipu", _BOTH, {"base_url": f"{_ZAI}/paas/v4/"}, f"{_ZAI}/paas/v4", "zai"),
+        ("zhipu", _BOTH, {"base_url": f"{_ZAI}/v5/"}, f"{_ZAI}/v5", "zai"),
         ("zhipu", _BOTH, {"api_key": "zai"}, f"{_ZAI}/paas/v4", "zai"),
         ("zhipu", "ZAI_API_KEY=zai", {"region": "china"}, f"{_CHINA}/paas/v4", None),
         ("qwen", "DASHSCOPE_API_KEY=k", {}, f"https://dashscope.{_QWEN}", "k"),
-        ("minimax", _INTERNATIONAL, {}, "https://api.minimax.io/anthropic", "k"),
-        ("minimax", f"{_INTERNATIONAL} MINIMAX_BASE_URL=http://own", {}, "http://own", "k"),
+        ("minimax", "MINIMAX_API_KEY=k MINIMAX_REGION=china MINIMAX_BASE_URL=http://own", {}, "http://own", "k"),
     ],
 )
 def test_a_key_goes_to_the_region_that_it_is_from(folder, monkeypatch, vendor, environment, options, address, key):
@@ -188,6 +187,7 @@ async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder
         regions = {name: replace(zhipu.VENDOR.regions[name], base_url=url) for name, url in urls.items()}
         monkeypatch.setattr(zhipu, "VENDOR", replace(zhipu.VENDOR, regions=regions))
         provider = create_provider("zhipu")
+        elsewhere = pickle.dumps(provider)
         missing = r"ZHIPUAI_API_KEY or ZAI_API_KEY is neither set nor in a \.env file.*%agent key"
         with pytest.raises(AuthenticationError, match=missing) as caught:
             await provider.chat(HI)
@@ -200,5 +200,6 @@ async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder
         monkeypatch.delenv("ZHIPUAI_API_KEY")
         monkeypatch.setenv("ZAI_API_KEY", "of-z.ai")
         assert (await provider.chat(HI)).content == "Hi"
+        assert pickle.loads(elsewhere).base_url == international.url
         await provider.aclose()
     assert [request.headers["authorization"] for request in international.requests] == ["Bearer of-z.ai"]

@@ -79,8 +79,7 @@ def test_a_server_with_a_model_that_can_call_tools_is_chosen(machine, kind):
     assert agent.fork().provider is agent.provider
     server.data = useless
     assert resolve(None).vendor == "local"
-    [found] = local_servers.local_servers()
-    assert (found.model, found.problem) == ("", "it has no model that can call tools")
+    assert [each.problem for each in local_servers.local_servers()] == ["it has no model that can call tools"]
 
 
 def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch):
@@ -161,6 +160,4 @@ def test_the_doctor_says_what_is_here_and_what_an_agent_would_ask(machine, tmp_p
     assert (told["keys"], told["Agent()"]) == ("ANTHROPIC_API_KEY", "asks claude:claude-sonnet-5 (ANTHROPIC_API_KEY)")
     assert "there is no API key" in doctor(tmp_path, NBAGENT_MODEL="openai")["Agent()"]
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['xllamacpp'] = None")
-    assert (
-        "needs this first: pip install" in doctor(tmp_path, PYTHONPATH=str(tmp_path), NBAGENT_MODEL="local")["Agent()"]
-    )
+    assert "needs this first" in doctor(tmp_path, PYTHONPATH=str(tmp_path), NBAGENT_MODEL="local")["Agent()"]

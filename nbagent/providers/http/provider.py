@@ -157,7 +157,7 @@ class HTTPProvider(StreamingProvider):
         """What makes the same provider elsewhere, without key and client: the arguments of its class."""
         return {
             "model": self._model,
-            "base_url": self.base_url,
+            "base_url": self._base_url,  # empty if the key that is found there decides
             "timeout": self.timeout,
             "max_retries": self.max_retries,
             "streaming": self.streaming,

@@ -79,7 +79,7 @@ def parcel_of(batch: Batch) -> bytes:
             f"this map can't go to Dask workers: {error}. Tools, output types and options travel by cloudpickle: open "
             "files, connections and agents inside of the functions that use them."
         ) from None
-    known = {keys.find(vendor.key_vars): vendor.name for vendor in CATALOG.values() if vendor.key_vars}
+    known = {keys.find([name]): vendor.name for vendor in CATALOG.values() for name in vendor.key_vars}
     for secret in (*known, *getattr(batch.provider, "secrets", ())):
         if secret and secret.encode() in parcel:
             name = known.get(secret, batch.provider.vendor)

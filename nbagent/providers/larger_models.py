@@ -132,6 +132,9 @@ def fetch(model: LargerModel, part: Path, progress: bool, cancelled: threading.E
             part.open("ab") as file,
         ):
             response.raise_for_status()
+            if "html" in response.headers.get("Content-Type", ""):  # a network's login page must not replace the part
+                page = f"{without_password(str(response.url))} sends a web page instead of {model.name}"
+                raise LocalModelError(f"{page}: does this network want a login? {_again(model)}")
             if response.status_code != 206:  # the whole file, from its beginning
                 file.truncate(0)
             done = file.tell() if response.status_code == 206 else 0

@@ -209,6 +209,8 @@ def _unknown_provider(name: str) -> ConfigurationError:
     row = next((row for row in CATALOG.values() if vendor.lower() in (row.name, *row.aliases)), None)
     if row is not None:
         return ConfigurationError(f"Unknown provider {name!r}: write '{row.name}:{model or row.model}'.")
+    if vendor_with_model(model) == "gemini":  # as on Vertex, whose client for them is none of ours
+        return ConfigurationError(f"Unknown provider {vendor!r}: write 'gemini:{model}'.")
     if cloud := next((word for word in _CLOUDS if word in vendor.lower()), ""):
         way = f"create_provider({_CLOUDS[cloud]}, model={model or '…'!r})"
         return ConfigurationError(f"Unknown provider {vendor!r}: pass a client of the SDK, as in {way}.")

@@ -49,7 +49,7 @@ def test_names_make_providers_with_a_default_model_and_address():
         ("azure:gpt-4o", r"'openai', client=AsyncAzureOpenAI\(.*, model='gpt-4o'\)"),
         ("amazon-bedrock", r"'claude', client=AsyncAnthropicBedrock\("),
         ("vertex_ai/claude-opus-5", r"client=AsyncAnthropicVertex\(.*, model='claude-opus-5'\)"),
-        ("kimi", "write 'moonshot:kimi-k3'"),
+        ("vertex:gemini-3.7-flash", "write 'gemini:gemini-3.7-flash'"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_way(name, says):

@@ -33,7 +33,7 @@ Tool = Mapping[str, Any]
 Choices = dict[str, list[Any]]
 
 #: The score from which a tool is called.
-THRESHOLD = 0.9
+THRESHOLD = 1.16
 #: The model chooses among so many values at most, none of which is this much less likely than the first.
 MAX_CHOICES, MARGIN = 8, 0.8
 #: How well a text must suit an optional parameter, which can be left out.

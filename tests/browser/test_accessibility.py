@@ -73,7 +73,7 @@ def test_no_serious_finding(lab, theme):
     assert serious(page, ".jp-OutputArea-output .nbagent") == []
     panel = page.locator(".nbagent-panel:not(.nbagent-explore)")
     panel.get_by_role("button", name="Model: ").click()
-    panel.get_by_role("button", name="glm-5.2").wait_for()
+    panel.get_by_role("button", name="glm-5.2, zhipu").wait_for()
     assert serious(page, ".nbagent-picker") == []
     panel.get_by_label("Search models").press("Escape")
     expect(panel.get_by_role("dialog")).to_be_hidden()

@@ -41,7 +41,7 @@ agent.provider = ScriptedProvider(["Once."])"""
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_role("button", name="Model: scripted").click()
     picker = panel.get_by_role("dialog", name="Choose a model")
-    picker.get_by_role("button", name="glm-5.2").wait_for()
+    picker.get_by_role("button", name="glm-5.2, zhipu").wait_for()
     return page, panel, picker
 
 

@@ -1,7 +1,7 @@
 """How well the embedded model calls tools, on the Berkeley Function Calling Leaderboard: `make bench-embedded`.
 
-Cases and checker are those of `bfcl-eval` (https://pypi.org/project/bfcl-eval/, version 4 of the leaderboard). nbagent
-was tuned on the cases with odd numbers; the even ones judge, and the exit status is 1 if they miss a target.
+The cases and the checker come from `bfcl-eval` (https://pypi.org/project/bfcl-eval/), version 4 of the leaderboard.
+nbagent was tuned on the cases with odd numbers. The even ones judge: the exit status is 1 if they miss a target.
 Each case is a question to an agent of its own. The last column is the same model through llama.cpp's own tool calling.
 """
 
@@ -129,8 +129,8 @@ async def main() -> int:
     """Measure all categories -> 0 if all targets are reached, else 1."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("categories", nargs="*", default=list(TARGETS), help="which ones (default: all)")
-    parser.add_argument("--limit", type=int, help="at most so many cases of each")
-    parser.add_argument("--plain", type=int, default=30, help="so many cases of each with llama.cpp's own tool calling")
+    parser.add_argument("--limit", type=int, help="the most cases of each category")
+    parser.add_argument("--plain", type=int, default=30, help="cases of each for llama.cpp alone")
     wanted = parser.parse_args()
     providers = {"nbagent": LocalProvider(), "llama.cpp": LocalProvider(function_calling=True)}
     for provider in providers.values():

@@ -110,7 +110,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     """What the checkpoint of a map holds, as a DataFrame: an answer a row, in the order in which they came.
 
     Its columns are `key` (a hash of what decides the answer), `question` (its beginning), `model`, `answered` (the
-    time), `answer` (what the model wrote), and those of `Agent.map`. You can read the file while a map writes to it.
+    time), `answer` (what the model wrote), and the columns of `Agent.map`. You can read the file while a map writes it.
 
     Raises `ConfigurationError` if the file is missing or is not a checkpoint, `StoreError` if it can't be read.
 

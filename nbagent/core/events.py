@@ -195,7 +195,7 @@ class Approval(Event):
 
 @dataclass(slots=True)
 class UsageReport(Event):
-    """What an answer took: a complete one or, `estimated`, the part that came before one broke off or was stopped.
+    """The usage of a complete answer or, if `estimated`, of the part before an answer broke off or was stopped.
 
     `metadata`: the fields of `Usage`, unless nothing is known of them; cost_usd, replayed, and estimated.
     """

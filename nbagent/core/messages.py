@@ -332,7 +332,7 @@ class LLMResponse:
         return (self.metadata or {}).get("parts") or self.content or ""
 
 
-#: What a reader has to know of where an answer comes from, by its name in `LLMResponse.metadata` and `trace.calls`.
+#: Notes for readers about an answer's origin, by their names in `LLMResponse.metadata` and `trace.calls`.
 ORIGINS = {
     "quoted": "quoted from the tool",
     "no_tool": "no tool was used: this small model's own knowledge is unreliable "

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -91,8 +92,6 @@ def local_servers(patience: float = 0.0) -> list[LocalServer]:
     """
     if IN_BROWSER:
         return []
-    import http.client  # noqa: F401  before the clock runs, since it is slow to load
-
     from nbagent.providers.http.address import checked_address, is_loopback
 
     vendors = [CATALOG[provider] for _, provider, _, _ in SERVERS]
@@ -133,7 +132,9 @@ class _Look(threading.Thread):
             model = self._model_of(self._ask)
             if not _is_trusted(urlsplit(server.base_url).port or 80):
                 model, problem = "", "another user runs it"
-        except Exception:  # noqa: BLE001  nobody listens there, or anything else, which may answer anything
+        except (OSError, HTTPException):  # nothing listens there, or it does not speak HTTP
+            return
+        except (ValueError, LookupError, TypeError, AttributeError):  # it answers something else
             return
         finally:
             self.answered.set()
@@ -141,8 +142,6 @@ class _Look(threading.Thread):
         self.found = LocalServer(server.title, server.provider, server.base_url, model, problem)
 
     def _ask(self, path: str, data: Any = None) -> Any:
-        from http.client import HTTPConnection
-
         address = urlsplit(self._server.base_url)
         with closing(HTTPConnection(address.hostname or "", address.port or 80, timeout=MODELS_S)) as connection:
             body = None if data is None else json.dumps(data)

@@ -78,5 +78,5 @@ def _account(limits: Limits, parent: Spending | None = None) -> Spending:
 
 def _check_left(dollars: float | None, of: str) -> None:
     if dollars is not None and dollars <= 0:
-        told = f"The budget of this {of} is spent: ask whoever runs the server for more."
+        told = f"The budget of this {of} is spent: ask the server's operator for more."
         raise RefusedError(402, "budget_spent", told)

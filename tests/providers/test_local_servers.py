@@ -106,15 +106,11 @@ def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsew
     assert server.requests == []
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say who listens at a port")
 def test_another_user_s_server_is_not_chosen(machine, monkeypatch):
-    code = "import os, socket; os.setuid(12345); s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])"
-    command = [sys.executable, "-c", f"{code}; import sys; sys.stdout.flush(); sys.stdin.read()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert not local_servers._is_trusted(int(other.stdout.readline()))
-        other.stdin.close()
     machine(Ollama=OLLAMA)
-    monkeypatch.setattr(local_servers, "_is_trusted", lambda port: False)
+    monkeypatch.setattr(local_servers, "FIRST_USER", 0)  # the tests may run as root
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert (resolve(None).vendor, local_servers.local_servers()[0].problem) == ("local", "another user runs it")
 
 

@@ -147,7 +147,7 @@ async def test_a_broken_file_is_a_readable_error(tmp_path):
         await LocalProvider(path).chat(HELLO)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no POSIX signals")
 @pytest.mark.parametrize(
     ("engine", "reason"),
     [
@@ -178,7 +178,7 @@ LOADED = """
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no POSIX signals")
 @pytest.mark.parametrize(("end", "last"), [("exit", ""), ("kill", "sys.stdin.read()")])
 async def test_the_process_ends_with_its_kernel(embedded_server, end, last):
     script = textwrap.dedent(LOADED) + last

@@ -22,11 +22,12 @@ from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.cells import watch_cells
 from nbagent.core.checking import UserCheck, as_answer_check, checked_functions
+from nbagent.core.current import changed, current
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
 from nbagent.core.inputs import MessageInput
-from nbagent.core.labels import Labels, labelled, labels_now
+from nbagent.core.labels import Labels, checked_labels
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.output import Output, output_of
@@ -374,10 +375,10 @@ class Agent(SideTasks, Planning, HasRoutes):
         >>> agent.trace.runs["tags"].iloc[-1]                               # doctest: +SKIP
         '["exam","hard"]'
         """
-        labels = labels_now(tags, user, session, metadata)
+        labels = checked_labels(tags, user, session, metadata).within(current.get().labels or Labels())
         self.open_labels.append(labels)
         try:
-            with labelled(labels):
+            with changed(labels=labels):
                 yield
         finally:
             self.open_labels.remove(labels)
@@ -440,7 +441,7 @@ class Agent(SideTasks, Planning, HasRoutes):
         >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP
         >>> await Agent("openai", tools=tools).chat("Which penguin is the heaviest, and why?")      # doctest: +SKIP
         """
-        return agent_tool(self, self._queue, name, description, limits, keep_conversation, options)
+        return agent_tool(self, name, description, limits, keep_conversation, options)
 
     def offered_tools(self) -> list[str]:
         """The names of the tools offered now: those of the registry that are not switched off."""

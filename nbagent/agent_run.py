@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
-from nbagent.core.labels import Labels, take_labels
+from nbagent.core.current import current
+from nbagent.core.labels import LabelOptions, Labels, checked_labels
 from nbagent.core.limits import Limits
 from nbagent.core.output import Output
 from nbagent.core.request_options import RunOptions
@@ -43,7 +44,9 @@ def labels_and_options(options: Mapping[str, Any], temperature: float | None) ->
     """Take keyword arguments of `chat_stream` apart: labels of the run, and options of its requests."""
     if "handler" in options:
         raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
-    labels, request_options = take_labels(options)
+    own = {name: options[name] for name in LabelOptions.__optional_keys__ if name in options}
+    request_options = {name: value for name, value in options.items() if name not in own}
+    labels = checked_labels(**own).within(current.get().labels or Labels())
     check_request_options(request_options, others=("max_iterations", *RunOptions.__optional_keys__))
     if temperature is not None and request_options.get("temperature") is None:
         request_options["temperature"] = temperature

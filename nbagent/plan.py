@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, get_args
 from weakref import WeakKeyDictionary
 
 from nbagent.checks import check_choice, check_type
+from nbagent.core.current import current
 from nbagent.core.events import ToolResult
 from nbagent.core.history.context import ContextManager
 from nbagent.core.messages import LLMMessage
-from nbagent.core.run_context import current_call
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset, Toolsets
@@ -174,7 +174,7 @@ class Plans(Toolset):
         """The plan of a conversation as it is now."""
         newer, message = self._newer.get(context), _last_plan(context)
         is_here = newer is not None and (newer.conversation_id, newer.after) == _place(context, message)
-        if newer is not None and is_here and newer.run_id in (None, current_call.get().run_id):
+        if newer is not None and is_here and newer.run_id in (None, current.get().call.run_id):
             return newer.steps
         return read_plan(message.text) if message is not None else []
 
@@ -214,7 +214,7 @@ class Plans(Toolset):
         for message in history.messages:
             if message.pinned and message.name == UPDATE_PLAN:  # the result of this call takes its place
                 history.pin(message, False)
-        self._set(history, new, current_call.get().run_id)
+        self._set(history, new, current.get().call.run_id)
         return write_plan(new)
 
     def _has_new_steps(self, steps: list[PlanStep]) -> bool:
@@ -290,7 +290,7 @@ class Planning:
 
 
 def _conversation() -> ContextManager:
-    agent = current_call.get().agent
+    agent = current.get().call.agent
     if agent is None:
         raise ToolError("A plan belongs to a conversation, and this call to none.")
     context: ContextManager = agent.context

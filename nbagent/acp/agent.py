@@ -15,10 +15,10 @@ from acp import schema
 from nbagent.acp.content import parts_of, stop_reason, title_of, updates_of
 from nbagent.agent import Agent
 from nbagent.core import events
+from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall, new_id
 from nbagent.core.render.arguments import arguments_text
 from nbagent.core.results import AgentResult
-from nbagent.core.run_context import current_call
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.allowances import Allow, Allowances
 from nbagent.functions.asking import Question
@@ -140,7 +140,7 @@ class _Approver:
         if isinstance(call, Question):  # asks for more than a yes
             return None
         asked = schema.ToolCallUpdate(
-            tool_call_id=current_call.get().tool_call_id or new_id("tool"),
+            tool_call_id=current.get().call.tool_call_id or new_id("tool"),
             title=title_of(call.name, call.arguments),
             status="pending",
             raw_input=call.arguments,

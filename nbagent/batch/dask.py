@@ -27,8 +27,8 @@ from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Admission, Admissions, current_admissions
 from nbagent.core.cells import current_cell
-from nbagent.core.labels import current_labels
-from nbagent.core.limits import Limits, Spending, current_account
+from nbagent.core.current import current
+from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.catalog import CATALOG
@@ -71,7 +71,7 @@ def parcel_of(batch: Batch) -> bytes:
     travelling = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in ("budget", "admissions")}
     travelling["new_agent"] = batch.new_agent().parcel()
     try:
-        parcel: bytes = cloudpickle.dumps((travelling, current_labels.get()))
+        parcel: bytes = cloudpickle.dumps((travelling, current.get().labels))
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001  an object of the user's may raise anything when it is pickled
@@ -126,7 +126,7 @@ class _Cluster:
                 continue
             if answer.input_tokens or answer.output_tokens:
                 spends = tuple(budget.account for budget in budgets)
-                account = Spending(Limits(max_requests=math.inf), current_account.get(), budgets=spends)
+                account = Spending(Limits(max_requests=math.inf), current.get().account, budgets=spends)
                 account.add(Usage(answer.input_tokens or 0, answer.output_tokens or 0), answer.cost)
             if any(budget.is_spent for budget in budgets):
                 for each in self._workers:

@@ -24,8 +24,8 @@ from nbagent.batch.live import ask
 from nbagent.batch.rows import Row
 from nbagent.core.admission import End, Quota, current_admissions
 from nbagent.core.budget import Budget
-from nbagent.core.labels import current_labels
-from nbagent.core.limits import Limits, Spending, current_account
+from nbagent.core.current import set_current
+from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import new_id
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.trace.environment import environment
@@ -124,8 +124,8 @@ class Asker:
 
     async def _ask(self, row: Row) -> None:
         current_admissions.set(lambda rate_key: _FarAdmission(self, rate_key))
-        current_labels.set(self._labels)
-        current_account.set(Spending(Limits(max_requests=math.inf), budgets=(self._batch.budget.account,)))
+        account = Spending(Limits(max_requests=math.inf), budgets=(self._batch.budget.account,))
+        set_current(labels=self._labels, account=account)
         agent = self._idle.pop() if self._idle else self._batch.new_agent()
         # a trace for each row, so that answer and rows of the trace leave together
         agent.trace = Trace(agent.trace.record_http, False, None, is_recording=agent.trace.is_recording)

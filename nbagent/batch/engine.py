@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
@@ -16,9 +15,6 @@ from nbagent.core.results import AgentResult
 from nbagent.core.stream import AgentStream
 from nbagent.providers.base import LLMProvider
 from nbagent.trace.trace import Trace
-
-#: The row that the current code asks, for providers that answer by row.
-current_key: ContextVar[str | None] = ContextVar("nbagent_current_key", default=None)
 
 
 class RowAgent(Protocol):
@@ -74,6 +70,8 @@ class Batch:
     tpm: float | None = None
     #: Who admits requests, by `LLMProvider.rate_key`. None: this process, which all its maps share.
     admissions: Admissions | None = None
+    #: Says in the progress bar what the map waits for.
+    note: Callable[[str], None] = lambda text: None
 
 
 #: Keeps an answer: before the next row is asked in its place, so that a kill costs the rows under way and no more.

@@ -10,12 +10,12 @@ from contextlib import ExitStack, contextmanager
 from time import monotonic
 
 from nbagent.batch.answer import Answer
-from nbagent.batch.engine import Batch, Keep, RowAgent, current_key
+from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.fields import row_of
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Waited, admission_of, current_admissions, current_waited
-from nbagent.core.limits import Limits, Spending, current_account
-from nbagent.core.queue import enclosing_runs
+from nbagent.core.current import current, set_current
+from nbagent.core.limits import Limits, Spending
 from nbagent.core.results import AgentResult
 from nbagent.errors import AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError
 
@@ -35,12 +35,12 @@ class LiveEngine:
 
     async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
         """See `Engine`."""
-        spends = (batch.budget.account,)
-        account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()), spends)
+        here, spends = current.get(), (batch.budget.account,)
+        account = Spending(Limits(max_requests=math.inf), here.account, len(here.enclosing), spends)
         waiting = iter(rows)
 
         async def work() -> None:
-            current_account.set(account)
+            set_current(account=account)
             current_admissions.set(batch.admissions or admission_of)
             agent = batch.new_agent()
             for row in waiting:  # which all of these share
@@ -72,7 +72,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     started, waited = monotonic(), Waited()
     current_waited.set(waited)
     agent.clear_history()
-    current_key.set(row.key)
+    set_current(row_key=row.key)
     error: str | None
     result, values = None, None
     try:

@@ -195,7 +195,7 @@ class Map:
             questions = {row.key: row for row in missing}
             total = len({row.key for row in self._rows})
             try:
-                with map_progress(total, total - len(missing), self._progress) as show:
+                with map_progress(total, total - len(missing), self._progress) as (show, note):
 
                     def keep(answer: Answer) -> None:
                         self._answers[answer.key] = answer
@@ -204,7 +204,7 @@ class Map:
                         show(answer)
 
                     async with heartbeat():
-                        await self._engine.ask_rows(self._batch, missing, keep)
+                        await self._engine.ask_rows(replace(self._batch, note=note), missing, keep)
             except BaseException as error:
                 error.add_note(self._how_to_go_on())
                 if isinstance(error, StoreError):  # what is answered is not lost, even if it can't be kept

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from nbagent.batch.answer import Answer
 from nbagent.core.progress import progress_bar
 
-#: Says in the bar what the map waits for.
-current_note: ContextVar[Callable[[str], object]] = ContextVar("nbagent_current_note", default=lambda text: None)
-
 
 @contextmanager
-def map_progress(total: int, done: int, shown: bool) -> Iterator[Callable[[Answer], None]]:
-    """The bar, as a function to call with each answer. `done` of the rows had theirs before."""
+def map_progress(
+    total: int, done: int, shown: bool
+) -> Iterator[tuple[Callable[[Answer], None], Callable[[str], None]]]:
+    """The bar, as a function to call with each answer, and one that says in the bar what the map waits for.
+
+    `done` of the rows had theirs before.
+    """
     dollars, errors = 0.0, 0
     with progress_bar(total, "map", "row", done=done, shown=shown) as bar:
 
@@ -27,8 +28,4 @@ def map_progress(total: int, done: int, shown: bool) -> Iterator[Callable[[Answe
             if answer.status != "left":
                 bar.update()
 
-        before = current_note.set(lambda text: bar.set_description_str(f"map{text and ': '}{text}"))
-        try:
-            yield add
-        finally:
-            current_note.reset(before)
+        yield add, lambda text: bar.set_description_str(f"map{text and ': '}{text}")

@@ -17,18 +17,18 @@ from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     nullcontext,
     suppress,
 )
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from nbagent.core.browser import IN_BROWSER, wait_in_browser
+from nbagent.core.current import context_with, current
 from nbagent.core.interrupting import GRACE_S, Interruptible
 
 T = TypeVar("T")
@@ -44,18 +44,10 @@ _running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
 #: What the main thread runs while it waits; None only wakes it up.
 _main_calls: SimpleQueue[_MainCall | None] = SimpleQueue()
-#: Whether a main thread waits for the current run, all the time or from one event to the next.
-_main_waits: ContextVar[bool] = ContextVar("nbagent_main_waits", default=False)
-
 #: The loop that runs on the main thread for as long as the process lives: a kernel's, if there is one.
 _main_loop: list[asyncio.AbstractEventLoop] = []
-#: Makes a context manager for the time that a call in this context waits because the main thread is busy.
-while_main_is_busy: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar(
-    "nbagent_while_main_is_busy", default=nullcontext
-)
-
-#: The threads that wait in `run_sync` for the current code. Their event loops stand still meanwhile.
-blocked_threads: ContextVar[frozenset[int]] = ContextVar("nbagent_blocked_threads", default=frozenset())
+#: What a tool that needs the main thread reports while a cell runs there.
+WAITING_FOR_MAIN = "waiting for the running cell to end"
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
@@ -102,11 +94,10 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     if running_loop() is loop:
         coroutine.close()
         raise RuntimeError("a blocking call on the background loop would wait for itself: use `await` here")
-    context = copy_context()
-    context.run(blocked_threads.set, blocked_threads.get() | {threading.get_ident()})
-    on_main = threading.current_thread() is threading.main_thread()
-    if on_main:
-        context.run(_main_waits.set, True)
+    here, on_main = current.get(), threading.current_thread() is threading.main_thread()
+    context = context_with(
+        blocked_threads=here.blocked_threads | {threading.get_ident()}, main_waits=here.main_waits or on_main
+    )
     done: Future[T] = Future()
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -134,7 +125,7 @@ async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
         done.set_exception(error)
     else:
         done.set_result(result)
-    if _main_waits.get():
+    if current.get().main_waits:
         _main_calls.put(None)
 
 
@@ -204,20 +195,21 @@ async def call_on_main(func: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         call = _MainCall(func)
-        if _main_waits.get():
+        if current.get().main_waits:
             _main_calls.put(call)
         for loop in _main_loop:
             loop.call_soon_threadsafe(call.run_on_loop)
-        if not (_main_waits.get() or _main_loop):
+        if not (current.get().main_waits or _main_loop):
             raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
         answer = asyncio.wrap_future(call.answer)
         answer.add_done_callback(_retrieve)
         try:
             await asyncio.wait({answer}, timeout=POLL_S)
             if not answer.done() and not call.answer.running():
-                with while_main_is_busy.get()():
-                    while not answer.done() and not call.answer.running():
-                        await asyncio.wait({answer}, timeout=POLL_S)
+                current.get().call.report(WAITING_FOR_MAIN)
+                while not answer.done() and not call.answer.running():
+                    await asyncio.wait({answer}, timeout=POLL_S)
+                current.get().call.report("")
             await asyncio.wait({answer})  # unlike `await answer`, this does not cancel it
         except asyncio.CancelledError:
             call.interrupt()

@@ -7,27 +7,17 @@ it there are no cells.
 from __future__ import annotations
 
 import sys
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
+from nbagent.core.current import NO_CELL, Cell, current, set_current
 
-class Cell(NamedTuple):
-    """A cell: the front end's id, or `In[3]` where it sends none (nbclient, a terminal), and the number of its run."""
-
-    cell_id: str | None = None
-    execution_count: int | None = None
-
-
-NO_CELL = Cell()
-
-#: Inherited by tasks and tools. Threads that the user starts have none; they are taken for the newest cell's.
-_cell: ContextVar[Cell] = ContextVar("nbagent_cell")
+#: Threads that the user starts know of no cell; they are taken for the newest cell's.
 _newest = [NO_CELL]
 
 
 def current_cell() -> Cell:
     """The cell that this code belongs to. `NO_CELL` outside of notebooks, and in the callback of a widget."""
-    return _cell.get(_newest[0])
+    return current.get().cell or _newest[0]
 
 
 def watch_cells() -> None:
@@ -39,7 +29,7 @@ def watch_cells() -> None:
     shell.events.register("post_run_cell", _ended)
     _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed) - 1)
     if request_of(shell).get("msg_type", "execute_request") == "execute_request":  # else a widget's callback
-        _cell.set(_newest[0])
+        set_current(cell=_newest[0])
 
 
 def request_of(shell: Any) -> dict[str, Any]:
@@ -75,12 +65,12 @@ def _begun(info: Any) -> None:
         return
     else:
         _newest[0] = _cell_of(shell, None)
-    _cell.set(_newest[0])
+    set_current(cell=_newest[0])
 
 
 def _ended(result: Any) -> None:
     if result is None or result.info.store_history:  # None for a cell that was interrupted
-        _cell.set(NO_CELL)
+        set_current(cell=NO_CELL)
 
 
 def _cell_of(shell: Any, count: int | None) -> Cell:

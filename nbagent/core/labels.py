@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -49,24 +47,13 @@ class Labels:
         return {name: value for name, value in values.items() if value}
 
 
-#: The labels of runs that the current code starts: in a block of `Agent.tagged`, and in its tasks and tools.
-current_labels: ContextVar[Labels | None] = ContextVar("nbagent_labels", default=None)
-
-
-@contextmanager
-def labelled(labels: Labels) -> Iterator[None]:
-    """Runs that begin in this block have these labels."""
-    before = current_labels.set(labels)
-    try:
-        yield
-    finally:
-        current_labels.reset(before)
-
-
-def labels_now(
-    tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
+def checked_labels(
+    tags: Iterable[str] | None = None,
+    user: str | None = None,
+    session: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Labels:
-    """The labels that a user passed in, within those of the current code. Raises ConfigurationError for others."""
+    """The labels that a user passed in. Raises ConfigurationError for others."""
     if isinstance(tags, (str, bytes, Mapping)) or not isinstance(tags, Iterable | None):
         raise invalid("tags", tags, "a list of texts", 'Write tags=["exam"].')
     names = tuple(tags or ())
@@ -83,13 +70,4 @@ def labels_now(
         raise invalid("metadata", pairs, "values that JSON has", f"{error}.") from None
     if other := [key for key in pairs if not isinstance(key, str)]:
         raise invalid("metadata", other[0], "names that are texts")
-    return Labels(names, user, session, pairs).within(current_labels.get() or Labels())
-
-
-def take_labels(options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
-    """The labels among the options of a call, within those of the current code; and the other options."""
-    names = LabelOptions.__optional_keys__
-    if names.isdisjoint(options):
-        return current_labels.get() or Labels(), dict(options)
-    others = {name: value for name, value in options.items() if name not in names}
-    return labels_now(**{name: options.get(name) for name in names}), others
+    return Labels(names, user, session, pairs)

@@ -1,7 +1,6 @@
 """Limits end a run politely: it stops between two steps, or at once if its time is over, and tells which limit it was.
 
-A run and all runs that its tools start, in their own task, in threads of their own or left running, spend one budget:
-delegating does not evade it.
+A run and all runs that its tools start, in tasks or left running, spend one budget: delegating does not evade it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
 from time import monotonic
 from typing import Any, NamedTuple
@@ -106,6 +104,13 @@ class LimitReached(NamedTuple):
     text: str
 
 
+@dataclass(slots=True)
+class Request:
+    """A request that others wait for."""
+
+    is_under_way: bool = True
+
+
 #: Guards all accounts: the runs of a tree may be on different threads.
 _LOCK = threading.Lock()
 #: Requests that wait for others to end, of all trees: few do, and only where a budget is nearly spent.
@@ -173,29 +178,29 @@ class Spending:
                 account.most_dollars = max(account.most_dollars, cost or 0.0)
                 account.all_priced = account.all_priced and cost is not None
 
-    def asking(self) -> AbstractAsyncContextManager[None]:
+    def asking(self, enclosing: Request | None = None) -> AbstractAsyncContextManager[Request | None]:
         """A request and its answer. It waits while requests of parallel runs may take the rest of a shared budget.
 
         Each of those is expected to take as much as the largest answer so far. So the runs of a tree pass a budget by
         one answer together, not by one each, if no answer is larger than all before it. A run whose caller has no run
         never waits: who reads its answer may be waiting for others.
+
+        `enclosing` is the last request that the current code sent, or that it is part of.
         """
-        outer = _current_request.get()
-        is_part = outer is not None and outer.is_under_way  # an answer can't wait for the one it is part of
-        return nullcontext() if self.parent is None or is_part else self._taking_turns()
+        is_part = enclosing is not None and enclosing.is_under_way  # an answer can't wait for the one it is part of
+        return nullcontext(enclosing) if self.parent is None or is_part else self._taking_turns()
 
     @asynccontextmanager
-    async def _taking_turns(self) -> AsyncGenerator[None]:
+    async def _taking_turns(self) -> AsyncGenerator[Request]:
         while (waiter := self._begin_request()) is not None:
             try:
                 await waiter.woken.wait()
             finally:
                 with _LOCK:
                     _waiting.remove(waiter)
-        request = _Request()
-        _current_request.set(request)
+        request = Request()
         try:
-            yield
+            yield request
         finally:
             request.is_under_way = False
             with _LOCK:
@@ -291,19 +296,6 @@ class Spending:
     def _accounts(self) -> tuple[Spending, ...]:
         """This account, those above it, and their budgets."""
         return (self, *self._above)
-
-
-@dataclass(slots=True)
-class _Request:
-    """A request that others wait for."""
-
-    is_under_way: bool = True
-
-
-#: The last request that the current code sent, or that it is part of.
-_current_request: ContextVar[_Request | None] = ContextVar("nbagent_current_request", default=None)
-#: The account that the current code spends from: that of the run whose tool it belongs to, or of a map.
-current_account: ContextVar[Spending | None] = ContextVar("nbagent_current_account", default=None)
 
 
 def _reached(reason: str, limit: float, unit: str) -> LimitReached:

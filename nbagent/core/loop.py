@@ -14,6 +14,7 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.checking import CORRECTIONS, QuestionRefusedError, SentBackError
+from nbagent.core.current import current
 from nbagent.core.events import Event
 from nbagent.core.limits import LimitReached
 from nbagent.core.messages import LLMMessage, LLMResponse, new_id
@@ -29,7 +30,8 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     and a trace with the status `interrupted`. A question that failed leaves the history.
     """
     run.spent.check_depth()
-    await run.entry.enter()
+    here = current.get()
+    await run.entry.enter(here.enclosing, here.blocked_threads)
     run.spent.started = monotonic()  # waiting for other runs does not count
     limit: LimitReached | None = None
     try:

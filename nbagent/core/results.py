@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -48,10 +47,6 @@ class ToolOutcome:
     value_repr: str = ""
     denied: bool = False
     interrupted: bool = False
-
-
-#: Takes the outcome of the current call if it is cancelled while its function runs.
-interrupted_outcomes: ContextVar[list[ToolOutcome] | None] = ContextVar("nbagent_interrupted_outcomes", default=None)
 
 
 def answer_status(response: LLMResponse) -> tuple[Status, str | None]:

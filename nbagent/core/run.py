@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from nbagent.core.budget import Budget
-from nbagent.core.cells import Cell, current_cell
+from nbagent.core.cells import current_cell
 from nbagent.core.checking import AnswerCheck, QuestionRefusedError, UserCheck, reason_against
+from nbagent.core.current import Cell, context_with, current
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.labels import Labels
-from nbagent.core.limits import Limits, Spending, current_account
+from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.output import Output
-from nbagent.core.queue import QueueEntry, enclosing_runs
+from nbagent.core.queue import QueueEntry
 from nbagent.core.results import AgentResult, ToolOutcome
-from nbagent.core.run_context import RunContext, current_call
-from nbagent.core.threads import inherit_runs
+from nbagent.core.run_context import RunContext
 
 T = TypeVar("T")
 
@@ -80,8 +80,11 @@ class Tools(Protocol):
         """Whether the tool's results stay when a long conversation is trimmed."""
         ...
 
-    async def run(self, call: FunctionCall) -> ToolOutcome:
-        """Run one call. Failures are outcomes too, not exceptions."""
+    async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
+        """Run one call. Failures are outcomes too, not exceptions.
+
+        If it is cancelled while its function runs, `interrupted` takes the outcome.
+        """
         ...
 
 
@@ -167,8 +170,9 @@ class Run:
     pending_events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.parent, self.tell_parent = current_run.get(), current_teller.get()
-        self.parent_call = current_call.get().tool_call_id if self.parent else None
+        here = current.get()
+        self.parent, self.tell_parent = here.run, here.tell
+        self.parent_call = here.call.tool_call_id if self.parent else None
         cell = {name: self.parent.origin[name] for name in Cell._fields} if self.parent else current_cell()._asdict()
         self.origin = {"source": "python", **cell, **self.origin}
         if self.output is not None:
@@ -181,7 +185,7 @@ class Run:
         if self.parent is not None:
             self.labels = self.labels.within(self.parent.labels)
         budgets = (self.budget.account,) if self.budget else ()
-        self.spent = Spending(self.limits, current_account.get(), len(enclosing_runs.get()), budgets)
+        self.spent = Spending(self.limits, here.account, len(here.enclosing), budgets)
         self.result = AgentResult(run_id=self.run_id)
 
     def next_request(self) -> ModelRequest:
@@ -191,9 +195,7 @@ class Run:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
         tools = self.tools.list_functions() or None
-        context = copy_context()
-        context.run(current_call.set, self.run_context())  # a reminder may depend on who asks
-        reminder = context.run(self.reminder)
+        reminder = context_with(call=self.run_context()).run(self.reminder)  # it may depend on who asks
         compact_at = self.context.max_tokens if self.vendor_summarises else None
         return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
 
@@ -264,18 +266,11 @@ class Run:
 
     def inner_context(self) -> Context:
         """A copy of the current context, for code that belongs to this run and that this run waits for."""
-        inherit_runs()
-        context = copy_context()
-        context.run(enclosing_runs.set, enclosing_runs.get() | {self.entry})
-        self.own(context)
-        return context
+        return self.own_context(enclosing=current.get().enclosing | {self.entry})
 
-    def own(self, context: Context) -> None:
-        """Let what runs in this context belong to this run."""
-        context.run(current_run.set, self)
-        context.run(current_account.set, self.spent)
-        context.run(current_call.set, RunContext())  # until a tool is called
-        context.run(current_teller.set, None)
+    def own_context(self, **changes: Any) -> Context:
+        """A copy of the current context, for code that belongs to this run. No tool is called there yet."""
+        return context_with(run=self, account=self.spent, call=RunContext(), tell=None, **changes)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Add metadata to an event and pass it to the observers. The caller yields it."""
@@ -291,8 +286,3 @@ class Run:
 
 #: Timers may fire this many seconds too early (uvloop's do, by 1 ms).
 _TIMER_SLACK_S = 0.02
-
-#: The run whose tool the current code belongs to.
-current_run: ContextVar[Run | None] = ContextVar("nbagent_current_run", default=None)
-#: Tells the observers of that run, as events of the tool's call, what happens in the runs that the tool starts.
-current_teller: ContextVar[Callable[[Event], None] | None] = ContextVar("nbagent_current_teller", default=None)

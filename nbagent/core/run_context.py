@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from nbagent.checks import check_number, invalid
-from nbagent.core.messages import LLMMessage
 from nbagent.core.tool_output import ToolOutput
 
 
@@ -69,11 +66,3 @@ class RunContext:
                 raise invalid("report()", progress, "a number from 0 to 1, or a text", fix)
         if self.output is not None:
             self.output.report(progress)
-
-
-_OUTSIDE_OF_RUNS = RunContext()
-
-#: Of the tool call that the current code belongs to. A run sets it, and the executor completes it.
-current_call: ContextVar[RunContext] = ContextVar("nbagent_current_call", default=_OUTSIDE_OF_RUNS)
-#: The messages of the conversation that the current tool call belongs to, as they are now.
-current_history: ContextVar[Sequence[LLMMessage]] = ContextVar("nbagent_current_history", default=())

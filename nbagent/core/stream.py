@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from nbagent.checks import check_type
 from nbagent.core import events
 from nbagent.core.background import heartbeat, run_sync
+from nbagent.core.current import current, set_current
 from nbagent.core.events import AnyEvent, Event
 from nbagent.core.history.preview import Preview, preview
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import FunctionCall, short_repr
-from nbagent.core.queue import QueueEntry, RunQueue, enclosing_runs
+from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 
@@ -134,14 +135,14 @@ class AgentStream:
         async def next_event() -> AnyEvent | None:
             return await anext(running, None)
 
-        before = enclosing_runs.get()
+        before = current.get().enclosing
         try:
             while (event := run_sync(next_event())) is not None:
-                enclosing_runs.set(before | {self._entry})  # the body of the `for` is inside of this run
+                set_current(enclosing=before | {self._entry})  # the body of the `for` is inside of this run
                 yield event
-                enclosing_runs.set(before)
+                set_current(enclosing=before)
         finally:
-            enclosing_runs.set(before)
+            set_current(enclosing=before)
             run_sync(running.aclose())
 
     async def aclose(self) -> None:

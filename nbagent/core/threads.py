@@ -23,9 +23,8 @@ from typing import Any, TypeVar
 
 from nbagent.checks import check_number
 from nbagent.core.browser import IN_BROWSER
+from nbagent.core.current import current
 from nbagent.core.interrupting import GRACE_S, Interruptible
-from nbagent.core.limits import current_account
-from nbagent.core.queue import enclosing_runs
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -101,7 +100,7 @@ class DaemonThreads:
             with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
                 loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which costs: once
 
-        level, limit = len(enclosing_runs.get()), self._limit()
+        level, limit = len(current.get().enclosing), self._limit()
         self._submit(job, level, limit)
         try:
             return await future
@@ -176,32 +175,3 @@ def map_in_threads(function: Callable[[S], T], items: Iterable[S], at_once: int)
         return [function(item) for item in items]
     with ThreadPoolExecutor(at_once) as threads:
         return list(threads.map(function, items))
-
-
-def inherit_runs() -> None:
-    """From now on, the threads that a tool starts belong to its run, as tasks do, and spend its budget.
-
-    They get a copy of the tool's context, as with Python 3.14's option `thread_inherit_context`. Code outside of tools
-    is not affected.
-    """
-    if threading.Thread.start is _start_thread:
-        return
-    # before Python 3.14, nothing else sees every thread that a tool starts
-    for owner, name, method in ((threading.Thread, "start", _start_thread), (ThreadPoolExecutor, "submit", _submit)):
-        setattr(owner, name, method)
-
-
-_start, _submit_plain = threading.Thread.start, ThreadPoolExecutor.submit
-
-
-def _start_thread(thread: threading.Thread) -> None:
-    if current_account.get() is not None:
-        vars(thread)["run"] = partial(contextvars.copy_context().run, thread.run)
-    _start(thread)
-
-
-def _submit(pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Any:
-    if current_account.get() is None:
-        return _submit_plain(pool, function, *args, **kwargs)
-    in_context = partial(contextvars.copy_context().run, function)
-    return contextvars.Context().run(_submit_plain, pool, in_context, *args, **kwargs)  # its threads serve others too

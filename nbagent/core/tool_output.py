@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Any
 
 from nbagent.text import shortened
@@ -150,7 +149,3 @@ def _overwritten(text: str) -> str:
     head, _, tail = last.rpartition("\r")
     shown.append(tail or (f"{head.rpartition(chr(13))[2]}\r" if head else ""))
     return "\n".join(shown)
-
-
-#: The output of the call that the current code belongs to.
-current_output: ContextVar[ToolOutput | None] = ContextVar("nbagent_current_output", default=None)

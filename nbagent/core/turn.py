@@ -23,16 +23,17 @@ from nbagent.core.background import running_loop
 from nbagent.core.breathing import Breather
 from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.counting import broken_attempt, with_counts
+from nbagent.core.current import current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, stream_collecting
 from nbagent.core.in_context import InContext
 from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, new_id, origin_note
 from nbagent.core.model_request import ModelRequest
-from nbagent.core.results import ToolOutcome, interrupted_outcomes
-from nbagent.core.run import Provider, Run, current_teller
-from nbagent.core.run_context import RunContext, current_call, current_history
-from nbagent.core.tool_output import ToolOutput, current_output
+from nbagent.core.results import ToolOutcome
+from nbagent.core.run import Provider, Run
+from nbagent.core.run_context import RunContext
+from nbagent.core.tool_output import ToolOutput
 from nbagent.core.vendor_calls import VendorCalls
 from nbagent.errors import ProviderError
 
@@ -126,7 +127,8 @@ class Turn:
     async def ask_model(self) -> AsyncGenerator[Event]:
         """Send the history and yield the answer as it comes."""
         run = self.run
-        async with run.spent.asking():
+        async with run.spent.asking(current.get().request) as asking:
+            set_current(request=asking)
             if run.spent.reached_budget() is not None:  # a summary or a parallel run took the rest
                 return
             changes = run.context.prepare(trims=not run.vendor_summarises)
@@ -275,10 +277,8 @@ class Turn:
             return
         for part in run.context.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages", metadata={"begins": True}))
-            context = copy_context()
-            run.own(context)
             try:
-                summary = await asyncio.create_task(run.summarise(part), context=context)
+                summary = await asyncio.create_task(run.summarise(part), context=run.own_context())
             except Exception as error:  # a provider of the user's may raise anything
                 log.warning("old messages are dropped without a summary", exc_info=True)
                 yield run.emit(events.Context(f"no summary: {str(error) or type(error).__name__}"))
@@ -402,16 +402,13 @@ class Turn:
         interrupted: dict[int, list[ToolOutcome]] = {index: [] for index in group}
         try:
             for index in group:
-                call, own_context = self.calls[index], context.copy()
-                output = self._outputs[index] = ToolOutput(partial(self._announce, index), asyncio.get_running_loop())
-                own_context.run(current_output.set, output)
-                own_context.run(current_call.set, self._run_context(index, output))
-                own_context.run(current_history.set, run.context.messages)
-                own_context.run(interrupted_outcomes.set, interrupted[index])
-                own_context.run(current_teller.set, partial(self._tell_of_child, index, asyncio.get_running_loop()))
+                call, own_context, loop = self.calls[index], context.copy(), asyncio.get_running_loop()
+                output = self._outputs[index] = ToolOutput(partial(self._announce, index), loop)
+                tell = partial(self._tell_of_child, index, loop)
+                own_context.run(set_current, call=self._run_context(index, output), tell=tell)
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
-                task = asyncio.create_task(run.tools.run(call), context=own_context)
+                task = asyncio.create_task(run.tools.run(call, interrupted[index]), context=own_context)
                 task.add_done_callback(self._tell_ended)
                 tasks[task] = index
             pending = set(tasks)

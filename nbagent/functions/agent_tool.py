@@ -7,15 +7,12 @@ interrupted, and asks that one's person for approval if it has nobody of its own
 from __future__ import annotations
 
 import math
-from contextvars import ContextVar
 from typing import Any, Protocol
 
 from nbagent.checks import check_type
 from nbagent.core.limits import Limits
-from nbagent.core.queue import RunQueue, enclosing_runs
 from nbagent.core.results import AgentResult
 from nbagent.core.stream import AgentStream
-from nbagent.errors import AgentBusyError
 from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
 
 #: What the model reads of the question.
@@ -41,37 +38,23 @@ class Askable(Protocol):
         ...
 
 
-#: The queues of the agents that the current code is asked by, as their tools: these wait for it.
-_asking: ContextVar[frozenset[RunQueue]] = ContextVar("nbagent_asking", default=frozenset())
-
-
 def agent_tool(
     agent: Askable,
-    queue: RunQueue,
     name: str,
     description: str,
     limits: Limits | None,
     keep_conversation: bool,
     options: ToolOptions,
 ) -> FunctionDefinition:
-    """See `Agent.as_tool`. `queue` is that of the agent's runs, by which it is known while it waits."""
+    """See `Agent.as_tool`."""
     check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
     check_type("keep_conversation", keep_conversation, bool)
     check_options(f"tool {name!r}", options)
     origin = {"source": "agent", "agent": name}
 
     async def ask(question: str) -> Any:
-        above = {entry.queue for entry in enclosing_runs.get() if entry.active} | _asking.get()
-        if queue in above:
-            raise AgentBusyError(
-                f"the agent {name} waits for this very answer, so it can't be asked now: answer without asking it"
-            )
         asked = agent if keep_conversation else _afresh(agent)
-        token = _asking.set(_asking.get() | {queue})
-        try:
-            return _as_read(await asked.chat_stream(question, limits=limits, origin=origin).collect())
-        finally:
-            _asking.reset(token)
+        return _as_read(await asked.chat_stream(question, limits=limits, origin=origin).collect())
 
     ask.__doc__ = f"Ask.\n\nArgs:\n    question: {_KEPT if keep_conversation else _FRESH}"
     settings: Any = {"timeout": math.inf, **options}

@@ -7,11 +7,11 @@ import inspect
 import logging
 import os
 from collections.abc import Callable
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from nbagent.checks import invalid
+from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolDeniedError
@@ -57,19 +57,18 @@ def set_default_approver(approver: Approver | None) -> None:
     _default[:] = [approver] if approver else []
 
 
-#: Set while a tool runs that was called with `approve_all`: who is then asked about all calls of the tool's own agents.
-asks_about_all: ContextVar[Approver | None] = ContextVar("nbagent_asks_about_all", default=None)
-
-
-#: Set while a tool runs: who is asked about the calls of agents that it asks, if they have no approver of their own.
-asked_above: ContextVar[Approver | None] = ContextVar("nbagent_asked_above", default=None)
+def offer_default_approver(approver: Approver) -> None:
+    """Set who is asked if an agent has no approver of its own, unless that is set."""
+    _default[:] = _default or [approver]
 
 
 def approver_of(own: Approver | None) -> Approver | None:
     """Who is asked: the approver of an enclosing run with `approve_all`, else one's own, else that of the enclosing
-    run, else the default one.
+    run, panel or cell, else the default one.
     """
-    return asks_about_all.get() or own or asked_above.get() or next(iter(_default), None)
+    here = current.get()
+    above = here.approver or next(iter(_default), None)
+    return above if here.approves_all else own or above
 
 
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from contextvars import Context, ContextVar
+from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -42,10 +42,6 @@ class CallInProgress:
     loop: asyncio.AbstractEventLoop
     context: Context
     pause: Callable[[], AbstractContextManager[None]]
-
-
-#: Of the code that a tool call runs.
-call_in_progress: ContextVar[CallInProgress | None] = ContextVar("nbagent_call_in_progress", default=None)
 
 
 async def ask_person(question: Question, call: CallInProgress | None) -> dict[str, Any] | None:

@@ -24,10 +24,10 @@ from typing import Any
 
 from nbagent.core.background import call_on_main
 from nbagent.core.breathing import Breather
+from nbagent.core.current import changed, current, set_current
 from nbagent.core.history.repair import NO_RESULT
 from nbagent.core.messages import Content, FunctionCall
-from nbagent.core.results import ToolOutcome, interrupted_outcomes
-from nbagent.core.run_context import current_call
+from nbagent.core.results import ToolOutcome
 from nbagent.core.sizes import size_of
 from nbagent.core.threads import THREADS_VARIABLE, max_tool_threads, run_in_thread
 from nbagent.errors import (
@@ -43,12 +43,10 @@ from nbagent.functions.approval import (
     Approver,
     approver_of,
     ask_approver,
-    asked_above,
-    asks_about_all,
     check_approver,
     needs_approval,
 )
-from nbagent.functions.asking import CallInProgress, call_in_progress
+from nbagent.functions.asking import CallInProgress
 from nbagent.functions.binding import is_same
 from nbagent.functions.formatting import error_summary, format_error, format_result, safe_repr, truncate_result
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -77,6 +75,8 @@ class _CallState:
     """One call while it is run. `definition` is set once the arguments are valid; `fields` become the outcome's."""
 
     call: FunctionCall
+    #: Takes the outcome if the call is cancelled.
+    interrupted: list[ToolOutcome]
     definition: FunctionDefinition | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     clock: float = 0.0
@@ -183,12 +183,14 @@ class ToolExecutor:
 
     # -- one call, step by step ---------------------------------------------------------------------------------------
 
-    async def run(self, call: FunctionCall) -> ToolOutcome:
+    async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """Answer a model's call, whatever happens. Raises only CancelledError and KeyboardInterrupt.
+
+        If it is cancelled while the function runs, `interrupted` takes the outcome.
 
         The outcome's `error` is what the function raised, or a `ToolError` of ours.
         """
-        state = _CallState(call)
+        state = _CallState(call, [] if interrupted is None else interrupted)
         state.start_clock()
         try:
             definition = self._validate(state)
@@ -237,7 +239,7 @@ class ToolExecutor:
         """Return only if no approval is needed, or after a clear yes. Edited arguments replace the model's."""
         from nbagent.functions.validation import as_json_data, validate_arguments
 
-        asks_anyway = self.approve_all or asks_about_all.get() is not None
+        asks_anyway = self.approve_all or current.get().approves_all
         if not (asks_anyway or await needs_approval(definition, state.arguments)):
             return
         # what would run, not what was sent; and a copy, so that only what is returned counts
@@ -265,17 +267,10 @@ class ToolExecutor:
         state.fields["approval"] = "edited" if isinstance(answer, dict) else "approved"
         state.start_clock()
 
-    @contextmanager
-    def _asking_inside(self) -> Iterator[None]:
+    def _asking_inside(self) -> AbstractContextManager[None]:
         """The agents that the tool asks can ask who is asked here; with `approve_all` they do so about all calls."""
-        approver = approver_of(self.approver)
-        above = asked_above.set(approver)
-        about_all = asks_about_all.set(approver if self.approve_all else asks_about_all.get())
-        try:
-            yield
-        finally:
-            asks_about_all.reset(about_all)
-            asked_above.reset(above)
+        asks_anyway = self.approve_all or current.get().approves_all
+        return changed(approver=approver_of(self.approver), approves_all=asks_anyway)
 
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """The function's value: from the cache if it is there, else from calling it, again if it raised."""
@@ -353,8 +348,10 @@ class ToolExecutor:
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
         except asyncio.CancelledError:
-            if thread and (noted := interrupted_outcomes.get()) is not None:
-                noted.append(state.outcome(_interrupted_text(thread[0]), self.max_result_chars, **_INTERRUPTED))
+            if thread:
+                state.interrupted.append(
+                    state.outcome(_interrupted_text(thread[0]), self.max_result_chars, **_INTERRUPTED)
+                )
             raise
         finally:
             over.set()
@@ -375,7 +372,7 @@ class ToolExecutor:
                     deadline.reschedule(None if left is None else loop.time() + left)
 
         approver = approver_of(self.approver)
-        call_in_progress.set(CallInProgress(definition, approver, loop, copy_context(), pause))
+        set_current(call_in_progress=CallInProgress(definition, approver, loop, copy_context(), pause))
 
     def _time_limit(self, definition: FunctionDefinition) -> float | None:
         """Seconds that a call, and formatting its value, may take; None for no limit."""
@@ -450,7 +447,7 @@ def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> t
     schema = definition.schema or schema_of(definition.func)
     arguments = dict(state.arguments)
     for name in schema.run_contexts:
-        arguments[name] = replace(current_call.get(), tool_name=definition.name, attempt=attempt)
+        arguments[name] = replace(current.get().call, tool_name=definition.name, attempt=attempt)
     args = [arguments[name] for name in schema.positional if name in arguments]
     return args, {name: value for name, value in arguments.items() if name not in schema.positional}
 

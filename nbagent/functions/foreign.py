@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from nbagent.checks import invalid
-from nbagent.core.run_context import current_call
+from nbagent.core.current import current
 from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
 
 
@@ -54,7 +54,7 @@ def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOpt
     async def call(**arguments: Any) -> Any:
         from agents.tool_context import ToolContext
 
-        text, call_id = json.dumps(arguments), current_call.get().tool_call_id or ""
+        text, call_id = json.dumps(arguments), current.get().call.tool_call_id or ""
         given = ToolContext(context=context, tool_name=tool.name, tool_call_id=call_id, tool_arguments=text)
         return await tool.on_invoke_tool(given, text)
 
@@ -85,7 +85,7 @@ def _pydantic_ai_context(tool: Any, deps: Any) -> Any:
     from pydantic_ai import RunContext, RunUsage
 
     no_model: Any = None
-    call_id = current_call.get().tool_call_id
+    call_id = current.get().call.tool_call_id
     return RunContext(deps=deps, model=no_model, usage=RunUsage(), tool_name=tool.name, tool_call_id=call_id)
 
 

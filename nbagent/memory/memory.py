@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
+from nbagent.core.current import current
 from nbagent.core.history.context import CHARS_PER_TOKEN
-from nbagent.core.run_context import current_call, current_history
 from nbagent.core.sqlite_file import BUSY_S
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -196,11 +196,11 @@ class Memory(Toolset):
         'Written: /memories/units.md (version 1, 1 line)'
         """
         check_choice("command", command, COMMANDS)
-        call = current_call.get()
-        messages = current_history.get() or None  # a program has none here, nor has an MCP client
+        here = current.get()
+        messages = here.history or None  # a program has none here, nor has an MCP client
         opened = self._file.reading() if command == "view" else self._file.writing()
         with opened as notes:
-            return run_command(Commands(notes, messages, call.run_id), command, arguments)
+            return run_command(Commands(notes, messages, here.call.run_id), command, arguments)
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -14,6 +13,7 @@ from IPython.display import display
 from nbagent.agent import Agent
 from nbagent.core.background import note_main_loop
 from nbagent.core.cells import cell_id_of, is_watched, watch_cells
+from nbagent.core.current import current, set_current
 from nbagent.errors import ConfigurationError
 from nbagent.functions.approval import set_default_approver
 from nbagent.functions.live import live
@@ -31,8 +31,6 @@ from nbagent.skills import trust
 from nbagent.trace.trace import Trace
 from nbagent.upgrade import upgrade_advice
 
-#: How many `run_cell` calls are running: inside another magic an async cell can't be awaited.
-_depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
 #: What stands below the traceback of a failed cell.
 _FIX_HINT = {
     "text/html": '<small style="opacity: .65"><code>%agent fix</code> explains this error</small>',
@@ -85,7 +83,7 @@ def _async_cell_transformer(shell: Any) -> Any:
 
     def transform(lines: list[str]) -> list[str]:
         typed = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
-        if typed and _depth.get() == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
+        if typed and current.get().cell_depth == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
             lines = ["await " + lines[0].replace("'agent'", "'agent_async'", 1), *lines[1:]]
         return lines
 
@@ -93,14 +91,14 @@ def _async_cell_transformer(shell: Any) -> Any:
 
 
 def _on_cell_start(info: Any) -> None:
-    _depth.set(_depth.get() + 1)
+    set_current(cell_depth=current.get().cell_depth + 1)
     if getattr(get_ipython(), "kernel", None) is not None:  # in a terminal, each cell has a loop of its own
         note_main_loop()
     note_cell(get_ipython(), info.raw_cell)
 
 
 def _on_cell_end(result: Any) -> None:
-    _depth.set(max(0, _depth.get() - 1))
+    set_current(cell_depth=max(0, current.get().cell_depth - 1))
     offer_accessor()  # this cell may have imported pandas
     live.names()  # the live tools notice what this cell defined and deleted
     shell = get_ipython()

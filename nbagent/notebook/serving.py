@@ -13,14 +13,15 @@ from IPython.display import display
 from nbagent.agent import Agent
 from nbagent.core.background import call_on_main, note_main_loop
 from nbagent.core.cells import is_watched
+from nbagent.core.current import current, set_current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
-from nbagent.core.run_context import current_call
 from nbagent.errors import ToolDeniedError
+from nbagent.functions.registry import FunctionDefinition
 from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
-from nbagent.notebook.display.approval import SHOWN_WITHIN_S, Answer, ApprovalForm, ask_instead
-from nbagent.notebook.display.captured import only_in_call, watch_output
+from nbagent.notebook.display.approval import SHOWN_WITHIN_S, Answer, ApprovalForm, where_asked
+from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 
 NOBODY = (
@@ -44,8 +45,7 @@ class NotebookServing:
         watch_output(shell)
         _show_figures(agent)
         context = Context()  # not the cell's, which will have ended
-        context.run(only_in_call.set, True)
-        context.run(ask_instead.set, self._ask)
+        context.run(set_current, has_no_cell_output=True, approver=self._ask)
         self._tools = ToolServer(agent, only=only, agent_name="agent")
         self._serving = HTTPServing(self._tools, port=port, context=context).start()
         self.url = self._serving.url
@@ -79,11 +79,11 @@ class NotebookServing:
             self._tools.agent = agent
         self._serving.tell_changes()
 
-    async def _ask(self, call: FunctionCall, where: str) -> Answer:
+    async def _ask(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         """Ask in a form below the cell. Raises ToolDeniedError if nobody can see it."""
         if self._forms is None:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        return await self._forms.ask(call, where)
+        return await self._forms.ask(call, where_asked(call, definition))
 
 
 class _Forms:
@@ -110,7 +110,7 @@ class _Forms:
         if not self._box._view_count:
             raise ToolDeniedError(NOBODY, tool=call.name)
         form = ApprovalForm(call, where)
-        asks = render.printable(f"{current_call.get().source} calls a tool:")
+        asks = render.printable(f"{current.get().call.source} calls a tool:")
         shown = self._widgets.VBox([self._widgets.HTML(render.output_html(render.note_html(asks))), form.box])
         self._box.children = (*self._box.children, shown)
         try:

@@ -9,8 +9,9 @@ from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.core.background import note_main_loop
+from nbagent.core.current import set_current
 from nbagent.core.render import markdown as render
-from nbagent.notebook.display.captured import only_in_call, watch_output
+from nbagent.notebook.display.captured import watch_output
 from nbagent.server.running import Serving, with_token
 from nbagent.server.settings import ServerSettings
 
@@ -33,7 +34,7 @@ class HTTPNotebookServing:
             note_main_loop()
         watch_output(shell)
         context = Context()  # not the cell's, which will have ended
-        context.run(only_in_call.set, True)
+        context.run(set_current, has_no_cell_output=True)
         settings, told = with_token(ServerSettings(grace_seconds=_GRACE_S))
         self._serving = Serving(agent, settings, port=port, context=context).start()
         self.url = self._serving.url

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from contextvars import copy_context
 from functools import partial
 
 from nbagent.agent import Agent
 from nbagent.checks import check_type
-from nbagent.core.limits import Spending, current_account
+from nbagent.core.current import context_with
+from nbagent.core.limits import Spending
 from nbagent.core.messages import new_id
 from nbagent.pricing import check_priced
 from nbagent.providers import resolve
@@ -98,8 +98,7 @@ class AgentHost:
                 raise shutting_down()
             agent = self._fork(caller, request, turn, run, provider)
             agent.observers.append(run.put_child_event)
-            context = copy_context()
-            context.run(current_account.set, account)
+            context = context_with(account=account)
             save = partial(self._save, caller, request, turn, agent, run, account)
             stream = request.stream(agent, limits)
             task = run.start(stream, context, turn.lost if turn else None, save, held.pop_all())

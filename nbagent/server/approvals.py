@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any
 
+from nbagent.core.current import current
 from nbagent.core.events import Approval as ApprovalEvent
 from nbagent.core.messages import FunctionCall, new_id
-from nbagent.core.run_context import current_call
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
@@ -37,7 +37,7 @@ class HTTPApprover:
         """True or edited arguments for a yes. Raises `ToolDeniedError` with the person's reason."""
         if isinstance(call, Question):  # asks for more than a yes
             return None
-        asked, context = time.time(), current_call.get()
+        asked, context = time.time(), current.get().call
         approval = Approval(
             id=new_id("approval"),
             owner=self._caller.owner,

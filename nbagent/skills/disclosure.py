@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.current import current
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.core.run_context import current_call, current_history
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.skills.inside import RefusedFileError, checked_inside, files_inside, read_text_inside
@@ -144,10 +144,10 @@ class Disclosure:
 
     def activate(self, name: str) -> str:
         """The instructions of a skill, unless the conversation has them."""
-        skill, turn = self._skill(name), current_call.get().call_id
+        skill, turn = self._skill(name), current.get().call.call_id
         if self._given[0] != turn or turn is None:
             self._given = (turn, set())
-        if name in self._given[1] or is_active(skill, current_history.get()):
+        if name in self._given[1] or is_active(skill, current.get().history):
             return f"The instructions of {name!r} are in this conversation already: follow them."
         self._given[1].add(name)
         return wrapped(skill)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type, checked_path
 from nbagent.core.background import run_sync
+from nbagent.core.current import current
 from nbagent.core.messages import new_id
-from nbagent.core.run_context import current_call
 from nbagent.core.threads import map_in_threads, run_in_thread
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -288,7 +288,7 @@ class SkillHost(Toolset):
 
     async def invoke(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
         """Call an executable skill. Whatever happens, the answer is a `SkillResult`."""
-        began, trace_id = time.perf_counter(), current_call.get().run_id or new_id("run")
+        began, trace_id = time.perf_counter(), current.get().call.run_id or new_id("run")
         manifest = self.manifest(name)
         executable = [each.name for each in self.skills.values() if each.is_executable]
         result = SkillResult(False, trace_id=trace_id)

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_number, check_type
-from nbagent.core.run_context import current_call
+from nbagent.core.current import current
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
@@ -128,7 +128,7 @@ class ToolManager(Toolset):
             result = self._invoke(name, arguments)
         except ToolError as error:
             milliseconds = (time.perf_counter() - began) * 1_000
-            return SkillResult(False, None, str(error), current_call.get().run_id or "", milliseconds)
+            return SkillResult(False, None, str(error), current.get().call.run_id or "", milliseconds)
         if result.success and self.cache_ttl is not None:
             self._results[key] = (time.monotonic() + self.cache_ttl, result)
             while len(self._results) > MAX_CACHED:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from time import monotonic
 
 import pytest
@@ -98,23 +99,19 @@ async def test_a_task_left_behind_by_a_tool_spends_the_budget_of_its_run(monkeyp
     assert set(inner.trace.runs["parent_run_id"]) == {result.run_id}
 
 
-#: Its thread is older than every run.
-OLD_POOL = ThreadPoolExecutor(1)
-
-
-async def test_threads_of_a_tool_spend_the_budget_of_its_run():
-    OLD_POOL.submit(int).result()
+async def test_a_thread_with_a_copy_of_the_tools_context_spends_the_budget_of_its_run():
+    pool = ThreadPoolExecutor(1)
     inner = Agent(ScriptedProvider([answer("late", 500)] * 9))
 
     def ask() -> str:
         """Ask in a thread."""
-        return OLD_POOL.submit(inner.chat_sync, "go").result().content
+        return pool.submit(copy_context().run, inner.chat_sync, "go").result().content
 
     turn = answer(calls=[FunctionCall("ask", {}, "c1")])
     outer = Agent(ScriptedProvider(lambda *_: turn), tools=[ask], limits=Limits(max_total_tokens=1_000))
     result = await outer.chat("go")
     assert (result.limit_reason, result.iterations, result.usage.total_tokens) == ("tokens", 2, 1_200)
-    OLD_POOL.submit(inner.chat_sync, "later").result()  # outside of the tool, the same thread belongs to nobody
+    pool.submit(inner.chat_sync, "later").result()  # without it, the same thread belongs to nobody
     assert inner.trace.runs["parent_run_id"].isna().tolist() == [False, False, True]
 
 

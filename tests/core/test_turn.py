@@ -11,13 +11,10 @@ from support.single_runs import AskingInTurn, Streaming, all_of, new_run, only, 
 
 from nbagent import ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events, tool_output
+from nbagent.core.current import current
 from nbagent.core.history.repair import NO_RESULT
 from nbagent.core.http_exchange import Exchange, current_collector
-from nbagent.core.queue import enclosing_runs
 from nbagent.core.results import ToolOutcome
-from nbagent.core.run import current_run, current_teller
-from nbagent.core.run_context import current_call, current_history
-from nbagent.core.tool_output import current_output
 from nbagent.core.turn import Turn
 from nbagent.errors import AuthenticationError, BadRequestError, ServerError
 
@@ -317,7 +314,7 @@ async def test_where_one_model_fails_the_next_one_answers():
     first = Streaming([events.Text("t" * 40), down], model_name="first")
     second = Streaming([LLMResponse("Yes.", metadata=COUNTED)], model_name="second")
     chosen_by = []
-    run = asked(AskingInTurn(each=[first, second], chosen=lambda: chosen_by.append(current_run.get())))
+    run = asked(AskingInTurn(each=[first, second], chosen=lambda: chosen_by.append(current.get().run)))
     told = await take_turn(run)
     assert types(told) == ["turn_started", "text", "usage", "retry", "turn_started", "turn_done", "usage"]
     about = only(told, "retry").metadata
@@ -356,7 +353,7 @@ async def test_old_messages_are_replaced_by_a_summary_in_a_run_that_belongs_to_t
     parents = []
 
     async def summarise(messages):
-        parents.append(current_run.get())
+        parents.append(current.get().run)
         return f"{len(messages)} messages"
 
     run = long_conversation("Yes.", summarise=summarise)
@@ -366,7 +363,7 @@ async def test_old_messages_are_replaced_by_a_summary_in_a_run_that_belongs_to_t
     assert [message.is_summary for message in run.context.messages] == [True, False, False]
     assert run.context.messages[0].text.endswith("4 messages")
     assert parents == [run]
-    assert current_run.get() is None
+    assert current.get().run is None
 
 
 @pytest.mark.parametrize(("error", "said"), [(ValueError("too long"), "too long"), (KeyError(), "KeyError")])
@@ -442,8 +439,8 @@ async def test_a_tool_knows_its_run_and_its_call():
 
     async def look() -> str:
         """Look around."""
-        seen.update(call=current_call.get(), history=current_history.get(), run=current_run.get())
-        seen.update(outer=enclosing_runs.get())
+        here = current.get()
+        seen.update(call=here.call, history=here.history, run=here.run, outer=here.enclosing)
         return "seen"
 
     run = asked(call("look"), tools=[look], origin={"source": "test", "agent": "ada"}, deps="database")
@@ -590,7 +587,7 @@ async def test_a_call_that_no_model_made_has_a_result_and_no_request():
 async def test_the_last_report_of_a_tool_comes_before_its_result(report, shown, progress):
     def work() -> str:
         """Work."""
-        current_call.get().report(report)
+        current.get().call.report(report)
         return "done"
 
     seen = []
@@ -608,8 +605,8 @@ async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch, prin
     async def work() -> str:
         """Work."""
         if prints:
-            current_output.get().write("printed")
-        current_call.get().report(0.5)
+            current.get().call.output.write("printed")
+        current.get().call.report(0.5)
         await go_on.wait()
         return "done"
 
@@ -635,7 +632,7 @@ async def test_observers_are_told_of_the_agents_that_a_tool_asks(is_async):
 
     def ask() -> str:
         """Ask."""
-        tellers.append(current_teller.get())
+        tellers.append(current.get().tell)
         tellers[0](events.Text("of a child"))
         return "asked"
 
@@ -663,7 +660,7 @@ def test_what_tells_of_children_does_no_harm_once_the_loop_is_closed():
 
     def ask() -> None:
         """Ask."""
-        tellers.append(current_teller.get())
+        tellers.append(current.get().tell)
 
     asyncio.run(take_turn(asked(call("ask"), tools=[ask])))
     tellers[0](events.Text("too late"))
@@ -710,7 +707,7 @@ async def test_a_cancelled_tool_is_stopped_and_its_interruption_told():
 
 async def test_results_that_were_ready_when_the_reader_left_are_kept():
 
-    async def at_once(call):
+    async def at_once(call, interrupted):
         return ToolOutcome(call, str(call.arguments["x"]))
 
     run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double])

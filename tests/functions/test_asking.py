@@ -5,14 +5,15 @@ import asyncio
 from support.tool_runs import run
 
 from nbagent import FunctionRegistry, ToolExecutor
-from nbagent.functions.asking import Question, ask_person, call_in_progress
+from nbagent.core.current import current
+from nbagent.functions.asking import Question, ask_person
 
 
 async def order():
     """Asks for a size."""
     answers = await ask_person(
         Question("shop", {"size": "M"}, text="Which size?", problem=lambda given: "" if "size" in given else "no size"),
-        call_in_progress.get(),
+        current.get().call_in_progress,
     )
     return f"{answers}"
 

@@ -8,7 +8,8 @@ from support.hostile import PAYLOADS
 from support.panels import Panel, result, script
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.core.tool_output import MAX_DISPLAYS, MAX_IMAGES, MAX_TEXT, current_output
+from nbagent.core.current import current
+from nbagent.core.tool_output import MAX_DISPLAYS, MAX_IMAGES, MAX_TEXT
 from nbagent.notebook.display.tool_call import outputs_html
 
 TOOLS = """
@@ -114,7 +115,7 @@ def outputs_of(act):
 
     def tool() -> str:
         """Work."""
-        act(current_output.get())
+        act(current.get().call.output)
         return "ok"
 
     agent = Agent(ScriptedProvider([FunctionCall("tool", {}, "c"), "done"]), tools=[tool])

@@ -24,7 +24,6 @@ from nbagent.batch.endpoints.submitted import Sent, Submitted
 from nbagent.batch.endpoints.vendors import endpoint_for
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
-from nbagent.batch.progress import current_note
 from nbagent.batch.rows import Row
 from nbagent.core.breathing import Breather
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderError
@@ -162,9 +161,9 @@ class _Work:
                     continue
                 await self._answer(sent, state, keep)
                 self.waiting.remove(sent)
-                current_note.get()("")
+                self.batch.note("")
             if self.waiting:
-                current_note.get()(f"{done:,} of {total:,} answered at {self.vendor}")
+                self.batch.note(f"{done:,} of {total:,} answered at {self.vendor}")
                 await asyncio.sleep(wait)
                 wait = min(wait * GROWTH, LONGEST_WAIT_S)
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from nbagent.batch.engine import current_key
+from nbagent.core.current import current
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
@@ -47,14 +47,14 @@ class BatchedProvider(WrapperProvider):
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`."""
         request = self.inner.resolve(request)
-        if current_key.get() not in self._given:
+        if current.get().row_key not in self._given:
             request = replace(request, effective_options={**request.effective_options, "stream": False})
         self.latest = request
         return request
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The batch's answer, or the model's."""
-        for item in self._batched(current_key.get(), request.tools):
+        for item in self._batched(current.get().row_key, request.tools):
             yield item
             if isinstance(item, LLMResponse):
                 return

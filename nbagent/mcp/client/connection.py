@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from nbagent.core.background import background_loop
-from nbagent.core.tool_output import ToolOutput, current_output
+from nbagent.core.current import current
+from nbagent.core.tool_output import ToolOutput
 from nbagent.errors import MCPServerError, ToolError
-from nbagent.functions.asking import CallInProgress, call_in_progress
+from nbagent.functions.asking import CallInProgress
 from nbagent.mcp.client import elicitation
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.results import value_of
@@ -83,9 +84,8 @@ class Connection:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         """Call a tool. Cancelling this cancels it on the server, too. Raises ToolError with the server's error."""
-        return await _on_background(
-            lambda: self._call(tool, arguments, call_in_progress.get(), current_output.get()),
-        )
+        here = current.get()
+        return await _on_background(lambda: self._call(tool, arguments, here.call_in_progress, here.call.output))
 
     async def aclose(self) -> None:
         """End the connection and the server's process."""
@@ -174,7 +174,7 @@ class Connection:
 
         async def on_elicitation(context: Any, params: ElicitRequestParams) -> ElicitResult:
             # the protocol of 2025 does not say to which call a question belongs: it is the latest one's
-            call = call_in_progress.get() or next(reversed(self._calls), None)
+            call = current.get().call_in_progress or next(reversed(self._calls), None)
             return await elicitation.ask(self.name, params, call)
 
         return Client(

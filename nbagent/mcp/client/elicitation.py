@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.run_context import current_call
+from nbagent.core.current import current
 from nbagent.functions.asking import CallInProgress, Question, ask_person
 from nbagent.text import shortened
 
@@ -21,7 +21,7 @@ async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | N
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_CHARS)
-    call_id = call.context[current_call].tool_call_id if call and current_call in call.context else None
+    call_id = call.context.run(current.get).call.tool_call_id if call else None
     if params.mode == "url":
         question = Question(server, {}, call_id, text=f"{text}\nTo go on, open this address yourself: {params.url}")
     else:

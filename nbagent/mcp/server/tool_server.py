@@ -29,7 +29,6 @@ from mcp.shared.exceptions import MCPError
 
 from nbagent.agent import Agent
 from nbagent.core import events
-from nbagent.core.background import while_main_is_busy
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render.control_chars import show_all_chars
@@ -57,7 +56,6 @@ MAX_SESSIONS = 100
 #: Seconds that a call which was cancelled may take to end.
 CANCELLED_WITHIN_S = 2.0
 STOPPED = "The call was stopped by the user of the notebook. Do not repeat it; ask how to go on."
-WAITING_FOR_MAIN = "waiting for the running cell to end: this tool needs the main thread"
 WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
 
 
@@ -194,7 +192,6 @@ class ToolServer:
         self, request: ServerRequestContext[Any, Any], call: FunctionCall
     ) -> types.CallToolResult | types.InputRequiredResult:
         progress = _Progress(request.session)
-        while_main_is_busy.set(partial(progress.during, WAITING_FOR_MAIN))
         await self._prepare()
         executor = self._executor(progress)
         trace = self.agent.trace

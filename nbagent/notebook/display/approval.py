@@ -11,9 +11,8 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,17 @@ from IPython.display import display
 
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
+from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text, folded
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.render.highlight import highlight_code
-from nbagent.core.run_context import current_call
-from nbagent.core.tool_output import current_output
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.notebook.display.captured import outside_of_call
 from nbagent.notebook.display.checklist import checklist_html, plan_name, plan_of_call
 from nbagent.notebook.display.tool_call import LANGUAGES
 
@@ -64,42 +63,44 @@ _SCOPES = {"this time": True, **{f"{allow.value}, all session": allow for allow 
 #: Where a tool runs that comes from nowhere else, as the form says it.
 HERE = "in your kernel"
 
-#: Asks `(call, where it would run)` instead of the cell in the runs of this context: the panel that started them.
-ask_instead: ContextVar[Callable[[FunctionCall, str], Awaitable[Answer]] | None] = ContextVar(
-    "nbagent_ask_instead", default=None
-)
+#: Makes a context manager for a question, in which a view shows that the call waits. It gives a function to call with
+#: edited arguments.
+WhileAsking = Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str, Any]], None]]]
 
-#: Makes a context manager for each question in the runs of this context: the cell's view shows that the call waits. It
-#: gives a function to call with edited arguments.
-while_asking: ContextVar[Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str, Any]], None]]]] = (
-    ContextVar("nbagent_while_asking", default=lambda call: nullcontext(lambda arguments: None))
-)
+
+def where_asked(call: FunctionCall, definition: FunctionDefinition) -> str:
+    """Where a call would run, and for which agent."""
+    return HERE if isinstance(call, Question) else f"{where_it_runs(definition, call.arguments)}{_for_whom()}"
 
 
 class NotebookApprover:
     """An approver for a notebook. `is_watched()` tells whether a person may be there; if not, calls are denied."""
 
-    def __init__(self, is_watched: Callable[[], bool]) -> None:
-        self._is_watched = is_watched
-        self._were_missed = False  # whether no front end has shown the last buttons
+    #: Whether no front end has shown the last buttons.
+    _were_missed = False
+
+    def __init__(
+        self,
+        is_watched: Callable[[], bool],
+        while_asking: WhileAsking = lambda call: nullcontext(lambda arguments: None),
+    ) -> None:
+        self._is_watched, self._while_asking = is_watched, while_asking
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         """Ask about one call. If the cell is interrupted during the question, the tool does not run."""
-        where = HERE if isinstance(call, Question) else f"{where_it_runs(definition, call.arguments)}{_for_whom()}"
-        if (ask := ask_instead.get()) is not None:
-            return await ask(call, where)
+        where = where_asked(call, definition)
         if not self._is_watched():
             text = (
                 "The call needs approval, and nobody is at this notebook to give it. Do not repeat it; tell the user."
             )
             raise ToolDeniedError(text, tool=call.name)
-        with while_asking.get()(call) as show_edited:
+        with self._while_asking(call) as show_edited:
             if _takes_clicks():
                 form = ApprovalForm(call, where)
                 try:
                     answer = await form.ask(self._patience())
                 finally:
-                    self._were_missed = form.was_missed
+                    NotebookApprover._were_missed = form.was_missed
                 if isinstance(answer, dict) and not isinstance(call, Question):
                     show_edited(answer)
                 if answer is not None:
@@ -210,9 +211,9 @@ class ApprovalForm:
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
-        in_call = current_output.set(None)  # the form is not what the tool displays
         bundle = {**self.box._repr_mimebundle_(), "text/plain": _NO_BUTTONS.format(shown_within)}
-        handle = display(bundle, raw=True, display_id=True)
+        with outside_of_call():
+            handle = display(bundle, raw=True, display_id=True)
         answer: Answer | None = None
         outcome, arguments = "not answered", self._call.arguments
         try:
@@ -238,8 +239,8 @@ class ApprovalForm:
             asked = plan_name(plan) if plan else render.format_call(self._call.name, arguments)
             text = f"{outcome}: {asked}" if outcome else ""
             page = render.output_html(render.note_html(text)) if outcome else ""
-            handle.update({"text/plain": text, "text/html": page}, raw=True)
-            current_output.reset(in_call)
+            with outside_of_call():
+                handle.update({"text/plain": text, "text/html": page}, raw=True)
             self.close()
         return answer
 
@@ -349,7 +350,7 @@ def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any]) -> 
 
 def _for_whom() -> str:
     """The agent that calls the tool, if another agent asked it: the person may not know that it works."""
-    run = current_call.get()
+    run = current.get().call
     return f", for the agent {render.readable_name(run.agent_name or '')}" if run.source == "agent" else ""
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
-from nbagent.core.tool_output import current_output
+from nbagent.core.current import changed, current
 
-#: Whether only the call shows its output: true in the runs of a panel.
-only_in_call: ContextVar[bool] = ContextVar("nbagent_only_in_call", default=False)
+
+def outside_of_call() -> AbstractContextManager[None]:
+    """What is displayed in this block is not what the tool displays, such as a form."""
+    return changed(call=replace(current.get().call, output=None))
 
 
 def watch_output(shell: Any) -> None:
@@ -36,10 +39,10 @@ class _Stream:
 
     def write(self, text: str) -> int:
         """Write, or only give the text to its call."""
-        output = current_output.get()
+        output = current.get().call.output
         if output is not None and isinstance(text, str):
             output.write(text, self._name)
-            if only_in_call.get():
+            if current.get().has_no_cell_output:
                 return len(text)
         self._stream.write(text)
         return len(text)
@@ -55,14 +58,14 @@ class _Stream:
 
 def _publishing(publish: Callable[..., Any]) -> Callable[..., Any]:
     def captured(data: dict[str, Any], metadata: Any = None, **options: Any) -> Any:
-        output = current_output.get()
+        output = current.get().call.output
         if output is not None:
             encoded = {
                 kind: b64encode(item).decode() if isinstance(item, bytes) else item for kind, item in data.items()
             }
             display_id = (options.get("transient") or {}).get("display_id")
             output.display(encoded, display_id, update=bool(options.get("update")))
-            if only_in_call.get():
+            if current.get().has_no_cell_output:
                 return None
         return publish(data, metadata, **options)
 
@@ -71,10 +74,10 @@ def _publishing(publish: Callable[..., Any]) -> Callable[..., Any]:
 
 def _clearing(clear: Callable[..., Any]) -> Callable[..., Any]:
     def captured(wait: bool = False) -> Any:
-        output = current_output.get()
+        output = current.get().call.output
         if output is not None:
             output.clear()
-            if only_in_call.get():
+            if current.get().has_no_cell_output:
                 return None
         return clear(wait)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from IPython.display import display
 
+from nbagent.core.current import current
 from nbagent.core.messages import Content
-from nbagent.core.tool_output import current_output
 from nbagent.functions.formatting import MODELS_CODE, format_result, truncate_result
 from nbagent.notebook.display.figures import showing_new_figures
 
@@ -48,7 +48,7 @@ def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
             _note_printed(error, text.getvalue())
             raise
     report = [text.getvalue().rstrip(), "" if value is None else _value_text(value)]
-    images = output.images() if (output := current_output.get()) is not None else []
+    images = output.images() if (output := current.get().call.output) is not None else []
     text_report = "\n".join(filter(None, report))
     if images:
         return [*([{"type": "text", "text": text_report}] if text_report else []), *images]

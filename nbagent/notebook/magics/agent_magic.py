@@ -21,12 +21,13 @@ from nbagent.agent import Agent
 from nbagent.core import events
 from nbagent.core.background import background_loop, run_sync
 from nbagent.core.cells import cell_id_of, is_watched
+from nbagent.core.current import current, set_current
 from nbagent.core.messages import LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.core.stream import AgentStream
 from nbagent.errors import ExtractionError, NbagentError
 from nbagent.functions.live import live
-from nbagent.notebook.display.approval import while_asking
+from nbagent.notebook.display.approval import NotebookApprover
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
@@ -272,7 +273,8 @@ class AgentMagics(Magics):
                 handles.append(display(bundle, raw=True, display_id=True))
 
         view = CellView(transcript, show, live=is_watched(self.shell))
-        while_asking.set(view.waiting_for_approval)
+        if current.get().run is None:
+            set_current(approver=NotebookApprover(partial(is_watched, self.shell), view.waiting_for_approval))
         return view
 
 

@@ -10,8 +10,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,20 +21,21 @@ from IPython import get_ipython
 
 from nbagent.agent import Agent
 from nbagent.core import events
-from nbagent.core.background import background_loop, note_main_loop, while_main_is_busy
-from nbagent.core.cells import NO_CELL, cell_id_of, is_watched
+from nbagent.core.background import background_loop, note_main_loop
+from nbagent.core.cells import cell_id_of, is_watched
+from nbagent.core.current import NO_CELL, current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
 from nbagent.core.history.context import split_turns
-from nbagent.core.labels import current_labels
 from nbagent.core.messages import Content, FunctionCall, LLMMessage
 from nbagent.core.results import AgentResult
-from nbagent.core.run_context import current_call
 from nbagent.errors import ConfigurationError
+from nbagent.functions.approval import offer_default_approver
 from nbagent.functions.asking import Question
+from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.answer_buttons import answer_buttons
-from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, ask_instead
-from nbagent.notebook.display.captured import only_in_call, watch_output
+from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, where_asked
+from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.display.cell_link import asked_in
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.recorded import Recorded
@@ -85,7 +85,7 @@ class Conversation:
         self._is_scheduled = False
         self._tasks: set[asyncio.Task[None]] = set()
         executor = agent.tool_executor
-        executor.approver = executor.approver or NotebookApprover(lambda: is_watched(get_ipython()))
+        offer_default_approver(NotebookApprover(lambda: is_watched(get_ipython())))
         if executor.call_context is None:
             executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
         agent.observers.append(self._observe)
@@ -246,11 +246,10 @@ class Conversation:
                 question.task.cancel()
 
     async def _run(self, question: PendingQuestion) -> AgentResult:
-        if current_labels.get() is None and self.agent.open_labels:  # typed while a cell is in such a block
-            current_labels.set(self.agent.open_labels[-1])
-        ask_instead.set(partial(self._approve, question))
-        while_main_is_busy.set(partial(self._waiting_for_kernel, question))
-        only_in_call.set(True)
+        labels = current.get().labels
+        if labels is None and self.agent.open_labels:  # typed while a cell is in such a block
+            labels = self.agent.open_labels[-1]
+        set_current(labels=labels, approver=partial(self._approve, question), has_no_cell_output=True)
         entry, origin = question.entry, {"source": "panel", **NO_CELL._asdict()}
         return await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
 
@@ -284,16 +283,8 @@ class Conversation:
         """Names what failed questions belong to; another one after the history was changed by hand."""
         return self.agent.context.branch or self.agent.context.conversation_id
 
-    @contextmanager
-    def _waiting_for_kernel(self, pending: PendingQuestion) -> Iterator[None]:
-        entry = pending.entry
-        with entry.transcript.call_waits(current_call.get().tool_call_id, "waiting for the running cell to end…"):
-            entry.refresh()
-            yield
-        entry.refresh()
-
-    async def _approve(self, pending: PendingQuestion, call: FunctionCall, where: str) -> Answer:
-        entry, form = pending.entry, ApprovalForm(call, where)
+    async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
+        entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition))
         entry.below.append(form.box)
         try:
             with entry.transcript.call_waits(call.id, FOR_YOU):

@@ -45,11 +45,11 @@ class ReplayedTools:
         """Whether the tool's results stay when others are trimmed."""
         return self._inner.is_pinned(name)
 
-    async def run(self, call: FunctionCall) -> ToolOutcome:
+    async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """The recorded result, or the function's own if the model itself was asked."""
         exchange = self._last_exchange()
         if exchange is None:
-            return await self._inner.run(call)
+            return await self._inner.run(call, interrupted)
         if exchange is not self._exchange:
             self._exchange, self._results = exchange, _results_of(exchange, self._recorded)
         wanted = _call_text(call.to_dict())

@@ -11,7 +11,7 @@ from nbagent import FunctionCall
 from nbagent.errors import ToolDeniedError
 from nbagent.functions import Allow
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.display.approval import ApprovalForm, NotebookApprover, _typed_question, ask_instead
+from nbagent.notebook.display.approval import ApprovalForm, _typed_question, where_asked
 
 CODE = 'if x:\n    y = "a"'
 
@@ -93,18 +93,13 @@ def test_a_long_text_has_to_be_seen_before_it_is_approved(code):
     ],
 )
 def test_the_question_says_where_the_call_runs(source, where):
-    call, told = FunctionCall("wipe", {"n": 2}, "c"), []
-
-    async def ask(asked, said):
-        told.append(said)
-        return ApprovalForm(asked, said).box.children[0].value
+    call = FunctionCall("wipe", {"n": 2}, "c")
+    assert where_asked(call, FunctionDefinition("wipe", "Wipe.", {}, print, source=source)) == where
 
     async def title():
-        ask_instead.set(ask)
-        return await NotebookApprover(lambda: True)(call, FunctionDefinition("wipe", "Wipe.", {}, print, source=source))
+        return ApprovalForm(call, where).box.children[0].value
 
     page = asyncio.run(title())
-    assert told == [where]
     assert f"wipe asks to run {where}" in html.unescape(re.sub("<[^>]*>", "", page))
     assert "<b>" not in page
     said = f" {where}" if source else ""

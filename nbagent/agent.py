@@ -14,7 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, Unpack
 
 from nbagent.agent_parcel import parcel
-from nbagent.agent_run import labels_and_options, limits_of_agent, limits_of_run, provider_of_run, recorded
+from nbagent.agent_run import limits_of_agent, limits_of_run, options_of_requests, provider_of_run, recorded
 from nbagent.agent_summary import keyless_note
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
@@ -22,18 +22,18 @@ from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.cells import watch_cells
 from nbagent.core.checking import UserCheck, as_answer_check, checked_functions
-from nbagent.core.current import changed, current
+from nbagent.core.current import changed, labels_here
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
 from nbagent.core.inputs import MessageInput
-from nbagent.core.labels import Labels, checked_labels
+from nbagent.core.labels import Labels
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.output import Output, output_of
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.control_chars import readable_record
-from nbagent.core.request_options import RunOptions, StreamOptions
+from nbagent.core.request_options import RequestOptions, RunOptions
 from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
@@ -275,14 +275,19 @@ class Agent(SideTasks, Planning, HasRoutes):
         branch_at: LLMMessage | None = None,
         origin: Mapping[str, Any] | None = None,
         raise_errors: bool = True,
-        **options: Unpack[StreamOptions],
+        tags: Iterable[str] | None = None,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> AgentStream:
         """The same run as a stream of events, for `async for` and plain `for`; `.preview()` shows the request unsent.
 
         `tools` names the tools to offer; with `approve_all`, their calls wait for approval. `instructions` follow the
         system prompt in this run only. `limits` win over the agent's. `trace.runs` keeps `origin`: source, agent,
-        cell_id, execution_count. `options` are labels (see `tagged`) and those of the requests (`RequestOptions`). For
-        `deps` see `RunContext`; by default they are `agent.deps`, or else those of the run whose tool starts this one.
+        cell_id, execution_count. For `tags`, `user`, `session` and `metadata` see `tagged`, for `options` see
+        `RequestOptions`. For `deps` see `RunContext`; by default they are `agent.deps`, or else those of the run whose
+        tool starts this one.
 
         `output` is the type of the result's `data`: a pydantic model, `list[Model]` or another that pydantic supports.
         The model may use tools, then answers in JSON, which it may correct twice before an `ExtractionError` is raised.
@@ -297,7 +302,6 @@ class Agent(SideTasks, Planning, HasRoutes):
         ...     print(event.type, event.content)
         """
         _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
-        labels, request_options = labels_and_options(options, self.temperature)
         toolsets = self.toolsets if use_tools else Toolsets()
         new_run = partial(
             self._new_run,
@@ -307,8 +311,8 @@ class Agent(SideTasks, Planning, HasRoutes):
             instructions=instructions,
             limits=limits_of_run(limits, max_iterations, self.limits),
             output=None if output is None else output_of(output),
-            options=request_options,
-            labels=labels,
+            options=options_of_requests(options, self.temperature),
+            labels=labels_here(tags, user, session, metadata),
             deps=deps,
             origin=origin or {},
             replaces=replaces,
@@ -375,7 +379,7 @@ class Agent(SideTasks, Planning, HasRoutes):
         >>> agent.trace.runs["tags"].iloc[-1]                               # doctest: +SKIP
         '["exam","hard"]'
         """
-        labels = checked_labels(tags, user, session, metadata).within(current.get().labels or Labels())
+        labels = labels_here(tags, user, session, metadata)
         self.open_labels.append(labels)
         try:
             with changed(labels=labels):

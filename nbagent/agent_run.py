@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
-from nbagent.core.current import current
-from nbagent.core.labels import LabelOptions, Labels, checked_labels
 from nbagent.core.limits import Limits
 from nbagent.core.output import Output
 from nbagent.core.request_options import RunOptions
@@ -40,17 +38,13 @@ def limits_of_run(given: Limits | None, max_iterations: int | None, of_agent: Li
     return both if max_iterations is None else replace(both, max_iterations=max_iterations)
 
 
-def labels_and_options(options: Mapping[str, Any], temperature: float | None) -> tuple[Labels, dict[str, Any]]:
-    """Take keyword arguments of `chat_stream` apart: labels of the run, and options of its requests."""
+def options_of_requests(options: Mapping[str, Any], temperature: float | None) -> dict[str, Any]:
+    """The options of a run's requests. Raises `ConfigurationError` for unknown ones."""
     if "handler" in options:
         raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
-    own = {name: options[name] for name in LabelOptions.__optional_keys__ if name in options}
-    request_options = {name: value for name, value in options.items() if name not in own}
-    labels = checked_labels(**own).within(current.get().labels or Labels())
-    check_request_options(request_options, others=("max_iterations", *RunOptions.__optional_keys__))
-    if temperature is not None and request_options.get("temperature") is None:
-        request_options["temperature"] = temperature
-    return labels, request_options
+    check_request_options(options, others=("max_iterations", *RunOptions.__optional_keys__))
+    is_default = temperature is not None and options.get("temperature") is None
+    return {**options, "temperature": temperature} if is_default else dict(options)
 
 
 def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:

@@ -17,7 +17,7 @@ from nbagent.core.inputs import MessageInput, as_messages
 from nbagent.core.progress import progress_bar
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
-from nbagent.core.request_options import QuestionOptions
+from nbagent.core.request_options import RunOptions
 from nbagent.core.stream import StreamingHandler
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import COUNT, REAL, TEXT
@@ -42,7 +42,7 @@ ROWS, WIDTH = 60, 160
 Row = dict[str, Any]
 
 
-class CompareOptions(QuestionOptions, total=False):
+class CompareOptions(RunOptions, total=False):
     """What `compare` takes by keyword: options of `Agent.chat`."""
 
     max_iterations: int | None

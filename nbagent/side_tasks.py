@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -15,7 +16,7 @@ from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.inputs import MessageInput
 from nbagent.core.limits import Limits
-from nbagent.core.request_options import RunOptions, StreamOptions
+from nbagent.core.request_options import RequestOptions, RunOptions
 from nbagent.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -150,7 +151,11 @@ class SideTasks(ABC):
         allow_partial: bool = False,
         preview: bool = False,
         progress: bool = True,
-        **options: Unpack[StreamOptions],
+        tags: Iterable[str] | None = None,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> DataFrame | MapPreview:
         """Ask about each row of a Series or DataFrame, and get a DataFrame of answers with the same index.
 
@@ -168,7 +173,7 @@ class SideTasks(ABC):
         - `on_error`: "keep" puts a row's error into its row, "raise" ends the map
         - `tools`: whether the model may use the agent's tools
         - `preview`: show what would be sent and cost, and send nothing
-        - `options`: those of `chat_stream`, for each request
+        - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
 
         The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
         Of a Dask DataFrame it is one too, in the same partitions, asked when it is awaited.
@@ -185,7 +190,9 @@ class SideTasks(ABC):
         given: dict[str, Any] = {"concurrency": concurrency, "limits": limits, "budget": budget, "engine": engine}
         given |= {"checkpoint": checkpoint, "on_error": on_error, "tools": tools, "explode": explode}
         given |= {"allow_partial": allow_partial}
-        task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, options=options, **given)
+        labels = {"tags": tags, "user": user, "session": session, "metadata": metadata}
+        given["options"] = {**options, **{name: value for name, value in labels.items() if value is not None}}
+        task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, **given)
         if preview:
             return task.preview()
         self._last_map = task

@@ -36,7 +36,7 @@ def test_who_asks_is_listed():
 
 
 def test_the_options_of_a_request_are_those_of_the_type():
-    rows = re.findall(r"^\| (?:`.*?` \||(?:OpenAI|Claude|Qwen|Gemini).*)", read("options.md"), re.MULTILINE)
+    rows = re.findall(r"^\| `.*?` \|", read("options.md"), re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(listed) == sorted(RequestOptions.__annotations__)
 

@@ -29,10 +29,10 @@ from nbagent.core.background import heartbeat
 from nbagent.core.budget import Budget
 from nbagent.core.history.context import estimate_tokens
 from nbagent.core.history.preview import Preview
-from nbagent.core.labels import LabelOptions
 from nbagent.core.limits import Limits
 from nbagent.core.messages import Usage
 from nbagent.core.output import output_of
+from nbagent.core.request_options import RequestOptions
 from nbagent.errors import ConfigurationError, StoreError
 from nbagent.pricing import price_at
 from nbagent.providers.http.redaction import Redactor
@@ -307,8 +307,8 @@ async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | 
 
 
 def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """What decides the answers besides the rows: the agent's settings, the models, all options but for labels."""
-    given = {name: options[name] for name in options if name not in LabelOptions.__annotations__}
+    """What decides the answers besides the rows: the agent's settings, the models, the options of requests."""
+    given = {name: options[name] for name in options if name in RequestOptions.__optional_keys__}
     return {
         **agent.row_settings(tools),
         "models": [_model_settings(each, given) for each in agent.provider.members],

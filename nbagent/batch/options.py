@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from nbagent.core.budget import Budget
 from nbagent.core.limits import Limits
-from nbagent.core.request_options import StreamOptions
+from nbagent.core.request_options import RequestOptions
 
 
-class MapOptions(StreamOptions, total=False):
+class MapOptions(RequestOptions, total=False):
     """What `Agent.map` takes by keyword; it explains the names."""
 
     concurrency: int
@@ -25,3 +26,7 @@ class MapOptions(StreamOptions, total=False):
     tpm: float | None
     allow_partial: bool
     progress: bool
+    tags: Iterable[str] | None
+    user: str | None
+    session: str | None
+    metadata: Mapping[str, Any] | None

@@ -6,13 +6,13 @@ Tasks and the threads of tools inherit it. Threads that a tool starts itself do 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from nbagent.core.labels import Labels
+from nbagent.core.labels import Labels, checked_labels
 from nbagent.core.limits import Request, Spending
 from nbagent.core.messages import LLMMessage
 from nbagent.core.queue import QueueEntry
@@ -78,6 +78,13 @@ class Current:
 _NOTHING = Current()
 #: What the current code belongs to: `current.get().labels`. Change it with the functions below.
 current: ContextVar[Current] = ContextVar("nbagent_current", default=_NOTHING)
+
+
+def labels_here(
+    tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
+) -> Labels:
+    """The labels that a user passed in, within those of the current code. Raises ConfigurationError for others."""
+    return checked_labels(tags, user, session, metadata).within(current.get().labels or Labels())
 
 
 def set_current(**changes: Any) -> None:

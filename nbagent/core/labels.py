@@ -5,18 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 
 from nbagent.checks import check_type, invalid
-
-
-class LabelOptions(TypedDict, total=False):
-    """What `Agent.chat` and its twins take by keyword; see `Agent.tagged`."""
-
-    tags: Iterable[str] | None
-    user: str | None
-    session: str | None
-    metadata: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +39,7 @@ class Labels:
 
 
 def checked_labels(
-    tags: Iterable[str] | None = None,
-    user: str | None = None,
-    session: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
     """The labels that a user passed in. Raises ConfigurationError for others."""
     if isinstance(tags, (str, bytes, Mapping)) or not isinstance(tags, Iterable | None):

@@ -92,7 +92,7 @@ def read_a_stream_in_a_loop() -> BaseException | None:
 
 def options(level: Literal["low", "high"]) -> None:
     agent.chat_sync("Hi", thinking="low", tool_choice="auto", max_tokens=9, top_p=0.5, stop=["a"], seed=1)
-    agent.chat_sync("Hi", reasoning_effort="low", extra_body={"min_p": 0.1}, limits=Limits(max_seconds=3))
+    agent.chat_sync("Hi", extra_body={"min_p": 0.1}, limits=Limits(max_seconds=3))
     options: RequestOptions = {"temperature": 0, "thinking": level}
     agent.chat_stream("Hi", tools=["area"], approve_all=True, instructions="Be brief.", **options)
 

@@ -29,7 +29,6 @@ def misspelt_names() -> None:
 def options_of_something_else() -> None:
     agent.chat_sync("Hi", max_cost=0.01)  # wrong
     agent.chat_stream("Hi", api_key="k")  # wrong
-    compare({"one": agent}, ["Hi"], origin={"source": "me"})  # wrong
 
 
 def values_of_another_type() -> None:

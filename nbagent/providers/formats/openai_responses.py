@@ -405,8 +405,6 @@ def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
             options["max_output_tokens"] = options.pop(name)
     if "reasoning_effort" in options:
         options["reasoning"] = {**(options.get("reasoning") or {}), "effort": options.pop("reasoning_effort")}
-    if "verbosity" in options:
-        options["text"] = {**(options.get("text") or {}), "verbosity": options.pop("verbosity")}
     if "response_format" in options:
         wanted = options.pop("response_format")
         flat = {"type": wanted["type"], **wanted.get("json_schema", {})}

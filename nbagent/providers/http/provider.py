@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from nbagent.core.counting import estimated_input
 from nbagent.core.events import Context, Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
+from nbagent.core.request_options import RequestOptions
 from nbagent.core.threads import run_in_thread
 from nbagent.core.vendor_calls import events_of
 from nbagent.errors import (
@@ -42,7 +43,7 @@ from nbagent.providers.http.response import Body, drain, read_events, read_lines
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
-from nbagent.providers.options.settings import BodyOptions, check_body_options, check_json, check_settings
+from nbagent.providers.options.settings import check_body_options, check_json, check_settings
 from nbagent.providers.options.vendor_tools import available
 from nbagent.providers.tool_names import Renamed, fitting_name, renamed
 from nbagent.providers.vendor import Vendor
@@ -83,7 +84,8 @@ class HTTPProvider(StreamingProvider):
       "max". The model's nearest level is used; what the model can't do is an error (see `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
     - `headers`: more HTTP headers
-    - `tools`: tools of the vendor's own; all other options are those of each request (`RequestOptions`)
+    - `tools`: tools that the provider itself runs
+    - all other options are the defaults of each request (`RequestOptions`)
     """
 
     #: What its clients are made of.
@@ -105,7 +107,8 @@ class HTTPProvider(StreamingProvider):
         headers: dict[str, str] | None = None,
         vendor: str | None = None,
         price: Mapping[str, float] | None = None,
-        **options: Unpack[BodyOptions],
+        tools: Sequence[Mapping[str, Any]] = (),
+        **options: Unpack[RequestOptions],
     ) -> None:
         check_body_options(type(self), options)
         check_settings(
@@ -135,7 +138,7 @@ class HTTPProvider(StreamingProvider):
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
-        self.options: Mapping[str, Any] = options
+        self.options: Mapping[str, Any] = {**options, "tools": tools} if tools else options
         self._given_key = self._secret is not None
         self._function_calling = function_calling
         self._given_headers = dict(headers or {})

@@ -82,8 +82,8 @@ class OptionsResolver:
         check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
         thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
         temperature = extra.pop("temperature", None)
-        level, extra = self._with_thinking(thinking, extra)
-        sent = {**extra, **extra_body}
+        level, sent = self._with_thinking(thinking, {**extra, **extra_body})
+        extra = {name: value for name, value in sent.items() if name not in extra_body or isinstance(value, Mapping)}
         will_think = thinks(level, self.profile, sent)
         chosen = self._tool_choice.resolve(
             choice,

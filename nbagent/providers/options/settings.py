@@ -32,16 +32,11 @@ _IN_ENVIRONMENT = {
 }
 
 
-class BodyOptions(RequestOptions, total=False):
-    """The defaults of a provider's requests."""
-
-    #: Tools of the vendor's own, such as a web search.
-    tools: Sequence[Mapping[str, Any]]
-
-
-class ProviderOptions(BodyOptions, total=False):
+class ProviderOptions(RequestOptions, total=False):
     """What `create_provider` takes: the settings of the built-in providers, and the defaults of their requests."""
 
+    #: Tools that the provider itself runs, such as a web search.
+    tools: Sequence[Mapping[str, Any]]
     api_key: str | SecretStr | None
     model: str | os.PathLike[str] | None
     base_url: str | None
@@ -72,7 +67,7 @@ class ProviderOptions(BodyOptions, total=False):
     delay: float
 
 
-_SETTINGS = ProviderOptions.__optional_keys__ - BodyOptions.__optional_keys__
+_SETTINGS = ProviderOptions.__optional_keys__ - RequestOptions.__optional_keys__ - {"tools"}
 
 
 def check_settings(
@@ -144,10 +139,10 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
 
 def check_body_options(cls: type, options: Mapping[str, Any]) -> None:
     """Raise `ConfigurationError` for what a provider can't be made with. No value is shown: it may be a key."""
-    if unknown := sorted(options.keys() - BodyOptions.__optional_keys__):
+    if unknown := sorted(options.keys() - RequestOptions.__optional_keys__):
         makers = [vars(each).get("__init__") for each in cls.__mro__]
         own = [setting for maker in makers for setting in getattr(maker, "__annotations__", ())]
-        raise _unknown_option(unknown[0], None, [*BodyOptions.__optional_keys__, *own])
+        raise _unknown_option(unknown[0], None, [*RequestOptions.__optional_keys__, *own])
 
 
 def _unknown_option(name: str, value: object, known: Iterable[str]) -> ConfigurationError:

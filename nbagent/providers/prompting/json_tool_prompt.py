@@ -30,7 +30,8 @@ async def ask_for_call(
     options = {**request.options, "temperature": 0.0}
     format_ = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(tools, is_forced)}}
     try:
-        return await inner.chat(messages, None, **{**options, "response_format": format_})
+        extra_body = {**options.get("extra_body", {}), "response_format": format_}
+        return await inner.chat(messages, None, **{**options, "extra_body": extra_body})
     except BadRequestError as exc:
         if isinstance(exc, ContextLengthError):
             raise

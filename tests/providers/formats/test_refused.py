@@ -129,7 +129,7 @@ async def test_a_choice_of_a_tool_that_is_left_out_goes_with_it(loopback, connec
 async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, connect, word):
     """This never loops: each field is left out once at most, and what the request means never changes."""
     loopback.answers = [refused(openai(f"Unsupported parameter: '{word}' is not supported with this model."))]
-    provider = connect("openai", temperature=0.5, max_tokens=9, stop=["x"], store=False)
+    provider = connect("openai", temperature=0.5, max_tokens=9, stop=["x"], extra_body={"store": False})
     with pytest.raises(BadRequestError, match=word):
         await items_of(provider)
     bodies = [request.json for request in loopback.requests]

@@ -166,17 +166,18 @@ def test_an_impossible_value_is_refused_with_what_is_possible(spec, value, words
 #: vendor's own fields -> what is sent with thinking="high", and with none
 OWN = [
     ("claude:claude-opus-5", {"thinking": {"type": "disabled"}}, None, DISABLED),
-    ("claude:claude-opus-5", {"output_config": {"effort": "low"}}, effort("low"), effort("low")),
-    ("claude:claude-opus-5", {"output_config": {"format": {}}},
+    ("claude:claude-opus-5", {"extra_body": {"output_config": {"effort": "low"}}}, effort("low"), effort("low")),
+    ("claude:claude-opus-5", {"extra_body": {"output_config": {"format": {}}}},
      {"thinking": ADAPTIVE, "output_config": {"effort": "high", "format": {}}},
      {"thinking": ADAPTIVE, "output_config": {"format": {}}}),
-    ("openai:gpt-5.6-sol", {"reasoning_effort": "low"}, reasons("low"), reasons("low")),
-    ("openai:gpt-5.6-sol", {"reasoning": {"mode": "pro"}},
+    ("openai:gpt-5.6-sol", {"extra_body": {"reasoning": {"effort": "low"}}},
+     {"reasoning": {"effort": "low", "summary": "auto"}}, {"reasoning": {"effort": "low"}}),
+    ("openai:gpt-5.6-sol", {"extra_body": {"reasoning": {"mode": "pro"}}},
      {"reasoning": {"effort": "high", "summary": "auto", "mode": "pro"}}, {"reasoning": {"mode": "pro"}}),
     ("gemini:gemini-3.5-flash", {"thinking": {"thinkingBudget": 7}}, None, {"thinkingConfig": {"thinkingBudget": 7}}),
-    ("qwen:qwen3.7-plus", {"enable_thinking": False, "thinking_budget": 7},
+    ("qwen:qwen3.7-plus", {"extra_body": {"enable_thinking": False, "thinking_budget": 7}},
      {"enable_thinking": False, "thinking_budget": 7}, {"enable_thinking": False, "thinking_budget": 7}),
-    ("open_source:qwen3", {"chat_template_kwargs": {"tone": "dry"}},
+    ("open_source:qwen3", {"extra_body": {"chat_template_kwargs": {"tone": "dry"}}},
      {"chat_template_kwargs": {"enable_thinking": True, "tone": "dry"}}, {"chat_template_kwargs": {"tone": "dry"}}),
 ]  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_what_each_vendor_is_sent(spec):
 THINKING = [
     ("qwen:qwen3.7-plus", {"thinking": False}, CHAT_ADD),
     ("qwen:qwen-plus", {"thinking": True}, NO),
-    ("qwen:qwen-plus", {"enable_thinking": True}, NO),
+    ("qwen:qwen-plus", {"extra_body": {"enable_thinking": True}}, NO),
     ("deepseek:deepseek-v4-flash", {"thinking": False}, CHAT_ADD),
     ("deepseek:deepseek-v4-flash", {"thinking": {"type": "disabled"}}, CHAT_ADD),
     ("claude:claude-haiku-4-5", {"thinking": "low"}, NO),

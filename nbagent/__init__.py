@@ -16,9 +16,6 @@ from nbagent.upgrade import upgrade_advice
 if TYPE_CHECKING:
     from nbagent.agent import Agent as Agent
     from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint
-    from nbagent.comparison import Comparison as Comparison
-    from nbagent.comparison import acompare as acompare
-    from nbagent.comparison import compare as compare
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.budget import Budget as Budget
     from nbagent.core.history.context import ContextManager as ContextManager
@@ -31,8 +28,10 @@ if TYPE_CHECKING:
     from nbagent.core.results import AgentResult as AgentResult
     from nbagent.core.run_context import RunContext as RunContext
     from nbagent.core.stream import StreamingHandler as StreamingHandler
-    from nbagent.evaluation.evaluate import aevaluate as aevaluate
+    from nbagent.evaluation.evaluate import compare as compare
+    from nbagent.evaluation.evaluate import compare_sync as compare_sync
     from nbagent.evaluation.evaluate import evaluate as evaluate
+    from nbagent.evaluation.evaluate import evaluate_sync as evaluate_sync
     from nbagent.evaluation.result import Evaluation as Evaluation
     from nbagent.evaluation.scorers import exact as exact
     from nbagent.evaluation.scorers import judge as judge
@@ -92,7 +91,6 @@ _WHERE = {
     "Allow": "functions.allowances",
     "Budget": "core.budget",
     "ChatPanel": "notebook.panel.panel",
-    "Comparison": "comparison",
     "ContextManager": "core.history.context",
     "Evaluation": "evaluation.result",
     "FunctionCall": "core.messages",
@@ -121,15 +119,15 @@ _WHERE = {
     "Trace": "trace.trace",
     "TraceExplorer": "notebook.explorer",
     "Usage": "core.messages",
-    "acompare": "comparison",
-    "aevaluate": "evaluation.evaluate",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
     "code_execution": "functions.vendor_tools",
-    "compare": "comparison",
+    "compare": "evaluation.evaluate",
+    "compare_sync": "evaluation.evaluate",
     "connect": "remote.agent",
     "create_provider": "providers",
     "evaluate": "evaluation.evaluate",
+    "evaluate_sync": "evaluation.evaluate",
     "exact": "evaluation.scorers",
     "fetch_rss_news": "skills.builtin.rss.tools",
     "filter_rss_news": "skills.builtin.rss.tools",

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from nbagent import Agent, Budget, ScriptedProvider, aevaluate, evaluate, exact, judge, matches
+from nbagent import Agent, Budget, ScriptedProvider, evaluate, evaluate_sync, exact, judge, matches
 from nbagent.errors import ConfigurationError, MissingDependencyError, ProviderError
 from nbagent.evaluation.inspect_log import log_data
 from nbagent.evaluation.intervals import wilson
@@ -44,7 +44,7 @@ def is_same(answer, expected):
 async def test_agents_are_mapped_and_scored():
     agents = {"right": reviewer(), "wrong": reviewer(wrong=["fine", "odd"], model="n")}
     scorers = {"exact": exact("label"), "same": is_same, "good": matches("^good"), "length": length}
-    result = await aevaluate(agents, REVIEWS, PROMPT, scorers=scorers, expected="label", progress=False)
+    result = await evaluate(agents, REVIEWS, PROMPT, scorers=scorers, expected="label", progress=False)
     frame = result.frame
     assert list(frame.columns[:5]) == ["agent", "repeat", "text", "label", "answer"]
     assert frame.index.tolist() == ["a", "b", "c", "d"] * 2
@@ -82,7 +82,7 @@ def test_labels_are_compared_as_what_they_are():
 
 async def test_a_row_that_fails_has_no_score_and_is_shown():
     agents = {"a": reviewer(fails=["awful"])}
-    result = await aevaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False)
+    result = await evaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False)
     assert result.frame["right"].isna().tolist() == [False, True, False, False]
     assert (result.summary()["failed"]["a"], result.summary()["right"]["a"]) == (1, 1.0)
     assert result.failures()["text"].tolist() == ["awful"]
@@ -93,7 +93,7 @@ async def test_repeats_ask_again_and_count_as_one_row(tmp_path):
     agent, where = reviewer(wrong=["fine"]), tmp_path / "answers.sqlite"
     options = {"scorers": {"right": exact("label")}, "repeats": 3, "checkpoint": where, "progress": False}
     for _ in range(2):  # the second time all comes from the checkpoint
-        result = await aevaluate({"a": agent}, REVIEWS, PROMPT, **options)
+        result = await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
         assert len(agent.provider.requests) == 12
     assert result.frame["repeat"].tolist() == [1] * 4 + [2] * 4 + [3] * 4
     summary = result.summary()
@@ -107,7 +107,7 @@ async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
     budget = Budget(max_cost=1.0)
     judging = Agent(ScriptedProvider(verdict, price={"input": 1, "output": 1}))
     scorers = {"nice": judge(judging, "Is this nice?\n\n{text}\n\nAnswer: {answer}")}
-    result = await aevaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, budget=budget, progress=False)
+    result = await evaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, budget=budget, progress=False)
     assert result.frame["nice"].tolist() == [True, False, True, False]
     assert budget.spent > result.summary()["cost"]["a"] > 0
 
@@ -116,8 +116,8 @@ async def test_paid_answers_stay_if_the_judge_fails():
     agent, judging = reviewer(), Agent(ScriptedProvider([ProviderError("down")] * 4 + ["true"] * 4))
     options = {"scorers": {"fair": judge(judging, "Is it fair? {text} {answer}")}, "progress": False}
     with pytest.raises(ConfigurationError, match="the judge answered no row"):
-        await aevaluate({"a": agent}, REVIEWS, PROMPT, **options)
-    result = await aevaluate({"a": agent}, REVIEWS, PROMPT, **options)
+        await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
+    result = await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
     assert result.frame["fair"].all()
     assert len(agent.provider.requests) == len(REVIEWS)
     assert not agent.unfinished
@@ -129,14 +129,14 @@ async def test_the_fields_of_a_model_are_scored():
 
     agents = {"a": Agent(ScriptedProvider(lambda *_: '{"status": "good"}'))}
     scorers = {"right": exact("label", "status")}
-    result = await aevaluate(agents, REVIEWS, PROMPT, Verdict, scorers=scorers, progress=False)
+    result = await evaluate(agents, REVIEWS, PROMPT, Verdict, scorers=scorers, progress=False)
     assert result.frame["right"].tolist() == [True, False, True, False]
 
 
 async def test_a_scorer_that_fails_warns_and_loses_no_answer():
     scorers = {"broken": lambda row: row["none"]}
     with pytest.warns(UserWarning, match=r"scorer 'broken' failed for 4 of 4 rows\. KeyError"):
-        result = await aevaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, progress=False)
+        result = await evaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, progress=False)
     assert result.frame["answer"].tolist() == ["good", "bad", "good", "bad"]
     assert result.frame["broken"].isna().all()
 
@@ -153,13 +153,13 @@ def test_what_cannot_be_evaluated_is_named_before_the_first_request():
         ({"repeats": 0}, "repeats"),
     ]:
         with pytest.raises(ConfigurationError, match=match):
-            evaluate(**given | change)
+            evaluate_sync(**given | change)
     assert agent.provider.requests == []
 
 
 def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):
     options = {"scorers": {"right": is_same}, "expected": "label", "repeats": 2, "progress": False}
-    result = evaluate({"a": reviewer(fails=["odd"])}, REVIEWS, PROMPT, **options)
+    result = evaluate_sync({"a": reviewer(fails=["odd"])}, REVIEWS, PROMPT, **options)
     log = json.loads(json.dumps(log_data(result, "a")))
     assert (log["version"], log["eval"]["model"], log["eval"]["config"]["epochs"]) == (2, "scripted/m", 2)
     assert [(each["id"], each["epoch"]) for each in log["samples"]] == [(n, e) for e in (1, 2) for n in (1, 2, 3, 4)]

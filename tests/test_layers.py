@@ -24,7 +24,6 @@ BELOW = {
     "batch": {"ground", "core", "functions", "providers", "trace", "extract", "pricing"},
     "side_tasks": {"ground", "core", "providers", "extract", "batch"},
     "agent": {*BELOW_AGENT, "agent_parcel", "agent_run", "agent_summary", "plan", "side_tasks"},
-    "comparison": {*BELOW_AGENT, "agent"},
     "evaluation": {*BELOW_AGENT, "agent", "batch"},
     "skills": {*BELOW_AGENT, "agent"},
     "teams": {*BELOW_AGENT, "agent", "agent_run"},
@@ -55,7 +54,7 @@ HOME = {
 }
 #: Which second layer may import it, too.
 SECOND_HOME = {"starlette": "server", "uvicorn": "server"}
-PANDAS_AT_TOP = {"nbagent.trace.columns", "nbagent.comparison"}
+PANDAS_AT_TOP = {"nbagent.trace.columns"}
 
 
 def layer_of(module: str) -> str:

@@ -31,7 +31,7 @@ from support.secret_forms import (
 )
 
 import nbagent
-from nbagent import Agent, AgentConfig, Trace, compare, create_provider
+from nbagent import Agent, AgentConfig, Trace, compare_sync, create_provider
 from nbagent.errors import NbagentError
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.http import retry
@@ -155,7 +155,7 @@ def test_a_configuration_and_what_is_compared(caplog):
     config = AgentConfig(model="m", api_key=ARGUMENT, base_url="http://127.0.0.1:1/v1")
     agent = Agent(config)
     agent.provider.max_retries = 0
-    result = compare({"it": agent, "no vendor": Agent("nobody")}, ["hi"])
+    result = compare_sync({"it": agent, "no vendor": Agent("nobody")}, ["hi"])
     assert result.frame["error"].notna().all()
     shown = [repr(config), repr(result), result._repr_html_(), result.frame.to_csv(), everything(result.trace)]
     for key in (ARGUMENT, *KEYS.values()):

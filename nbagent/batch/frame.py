@@ -56,3 +56,8 @@ def to_frame(
         spent = frame[titles[name]]
         frame[titles[name]] = spent.mask(is_repeated & spent.notna().to_numpy(), 0)
     return frame
+
+
+def title_of(name: str, rows: pd.DataFrame) -> str:
+    """The name that one of `COLUMNS` has in a map's frame."""
+    return f"{PREFIX}{name}" if f"{PREFIX}{name}" in rows else name

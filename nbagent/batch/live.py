@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import monotonic
+from typing import Any
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, Keep, RowAgent
@@ -49,13 +50,18 @@ class LiveEngine:
                 keep(await self._ask(agent, batch, row))
 
         with _rates(batch):
-            tasks = [asyncio.create_task(work()) for _ in range(min(batch.concurrency, len(rows)))]
-            try:
-                await asyncio.gather(*tasks)  # raises at once what one of them raised
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            await side_by_side(work() for _ in range(min(batch.concurrency, len(rows))))
+
+
+async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all of them. What one raises is raised at once, when the others are cancelled and have ended."""
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextmanager

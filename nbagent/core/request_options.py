@@ -38,7 +38,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class RunOptions(RequestOptions, total=False):
-    """What `Agent.chat`, `chat_sync`, `extract` and `compare` hand on to `chat_stream`, which explains the names."""
+    """What `Agent.chat`, `chat_sync` and `extract` hand on to `chat_stream`, which explains the names."""
 
     use_tools: bool
     tools: str | Iterable[str] | None

@@ -1,23 +1,29 @@
-"""`evaluate`: agents answer the rows of a frame, and scorers judge the answers."""
+"""`evaluate`: agents answer the rows of a frame, and scorers judge the answers; `compare` is it without scorers."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 import pandas as pd
 
 from nbagent.agent import Agent
+from nbagent.batch.frame import title_of, to_frame
+from nbagent.batch.live import OF_ALL_ROWS, side_by_side
 from nbagent.batch.map import Map, Unfinished
 from nbagent.batch.options import MapOptions
+from nbagent.batch.rows import check_data
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
+from nbagent.core.inputs import MessageInput
 from nbagent.errors import ConfigurationError
 from nbagent.evaluation.result import Evaluation
 from nbagent.evaluation.scorers import check_scorer, scores_of
 from nbagent.providers.base import LLMProvider
+from nbagent.trace.columns import TEXT
 
 #: The columns before those of the frame.
 FIRST = ("agent", "repeat")
@@ -45,7 +51,35 @@ class _Repeat:
         return settings if self._number == 1 else {**settings, "repeat": self._number}
 
 
-def evaluate(
+async def compare(
+    agents: Mapping[str, Agent], prompts: Iterable[MessageInput], **options: Unpack[MapOptions]
+) -> Evaluation:
+    """Ask several agents the same prompts side by side, and compare what they answer: `evaluate` without scorers.
+
+    `prompts` are messages for `Agent.chat`, each of which begins a conversation of its own. The agents have their tools
+    unless `tools=False`; a column `tools` names those that they called, in order. Each agent takes one prompt after the
+    other, unless `concurrency` says more. `options` are those of `Agent.map`. The rows of a prompt stand together.
+    `compare_sync` is the blocking twin.
+
+    >>> result = await nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "2 + 2?"])    # doctest: +SKIP
+    >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
+    """
+    if not isinstance(prompts, Iterable):
+        raise invalid("prompts", prompts, "a list of prompts", "Pass ['Who are you?', ...].")
+    asked = pd.Series([prompts] if isinstance(prompts, str) else list(prompts), dtype=object, name="prompt")
+    given: MapOptions = {"tools": True, "concurrency": 1, "on_error": "keep", **options}
+    result = await evaluate(agents, asked, **given)
+    return replace(result, frame=result.frame.sort_index(kind="stable").reset_index(drop=True))
+
+
+def compare_sync(
+    agents: Mapping[str, Agent], prompts: Iterable[MessageInput], **options: Unpack[MapOptions]
+) -> Evaluation:
+    """Blocking twin of `compare`, for scripts and for cells without `await`."""
+    return run_sync(compare(agents, prompts, **options))
+
+
+async def evaluate(
     agents: Mapping[str, Agent],
     frame: pd.Series[Any] | pd.DataFrame,
     prompt: str | None = None,
@@ -56,7 +90,7 @@ def evaluate(
     repeats: int = 1,
     **options: Unpack[MapOptions],
 ) -> Evaluation:
-    """Let agents answer the rows of a frame, and score the answers.
+    """Let agents answer the rows of a frame side by side, and score the answers.
 
     - `prompt`, `output` and `options`: as for `Agent.map`, so there are checkpoints, budgets and progress. A budget
       holds for all agents and judges together.
@@ -64,20 +98,54 @@ def evaluate(
       `exact(column)`, `matches(regex)`, `judge(agent, prompt)`. They return True or False, or a number.
     - `repeats`: how often each agent answers each row
 
-    In async code, use `await aevaluate(...)`. Raises `ConfigurationError` before the first request if a column has the
-    name of one that is added, or a scorer can't score.
+    An agent that can ask nothing, such as one without a key, has the error in its rows, and the others go on. Raises
+    this error if it is so of all of them, and `ConfigurationError` before the first request if a column has the name of
+    one that is added, or a scorer can't score. `evaluate_sync` is the blocking twin.
 
-    >>> result = nbagent.evaluate(                                              # doctest: +SKIP
+    >>> result = await nbagent.evaluate(                                        # doctest: +SKIP
     ...     {"small": small, "large": large}, reviews, "Is this review good or bad? {text}",
     ...     scorers={"right": nbagent.exact("label")}, repeats=3,
     ... )
     >>> result.summary()                                                        # doctest: +SKIP
     """
-    arguments: dict[str, Any] = {"scorers": scorers, "expected": expected, "repeats": repeats, **options}
-    return run_sync(aevaluate(agents, frame, prompt, output, **arguments))
+    scorers = dict(scorers or {})
+    check_number("repeats", repeats, whole=True, minimum=1)
+    _check(agents, frame, scorers, expected, options)
+    given: dict[str, Any] = dict(options)
+    if isinstance(given.get("budget"), int | float):
+        given["budget"] = Budget(max_cost=given["budget"])
+    entrants = {name: _Entrant(agent, frame, prompt, output, repeats, given) for name, agent in agents.items()}
+    _raise_of_all(entrants)
+    inputs = frame.to_frame(frame.name or "value") if isinstance(frame, pd.Series) else frame
+    added = next(iter(entrants.values())).rows(1).columns
+    if taken := [name for name in inputs.columns if name in (*FIRST, *added, *scorers)]:
+        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}: rename yours.")
+    await side_by_side(each.ask() for each in entrants.values())
+    _raise_of_all(entrants)
+    parts = []
+    for name, entrant in entrants.items():
+        for number in range(1, repeats + 1):
+            part = pd.concat([inputs, entrant.rows(number)], axis=1)
+            part.insert(0, "agent", name)
+            part.insert(1, "repeat", number)
+            parts.append(part)
+    rows = pd.concat(parts)
+    is_answered = (rows[title_of("status", rows)] == "ok").to_numpy(dtype=bool)
+    of_judges: dict[str, Any] = {name: given[name] for name in FOR_JUDGES if name in given}
+    for name, scorer in scorers.items():
+        answered = rows[is_answered]
+        scores = await scores_of(name, scorer, answered, expected, of_judges)
+        column = pd.Series(pd.NA, index=range(len(rows)), dtype=scores.dtype)
+        column[is_answered] = scores.to_numpy(dtype=object)
+        rows[name] = column.array
+    for entrant in entrants.values():
+        entrant.forget()
+    models = {name: each.model for name, each in entrants.items()}
+    traces = tuple(agent.trace for agent in agents.values())
+    return Evaluation(rows, tuple(scorers), models, prompt or "", expected, traces)
 
 
-async def aevaluate(
+def evaluate_sync(
     agents: Mapping[str, Agent],
     frame: pd.Series[Any] | pd.DataFrame,
     prompt: str | None = None,
@@ -88,46 +156,69 @@ async def aevaluate(
     repeats: int = 1,
     **options: Unpack[MapOptions],
 ) -> Evaluation:
-    """`evaluate` for async code.
+    """Blocking twin of `evaluate`, for scripts and for cells without `await`."""
+    arguments: dict[str, Any] = {"scorers": scorers, "expected": expected, "repeats": repeats, **options}
+    return run_sync(evaluate(agents, frame, prompt, output, **arguments))
 
-    >>> result = await nbagent.aevaluate(agents, reviews, "Good or bad? {text}")    # doctest: +SKIP
-    """
-    scorers = dict(scorers or {})
-    check_number("repeats", repeats, whole=True, minimum=1)
-    _check(agents, frame, scorers, expected, options)
-    given: dict[str, Any] = dict(options)
-    if isinstance(given.get("budget"), int | float):
-        given["budget"] = Budget(max_cost=given["budget"])
-    maps = {
-        (name, number): _map(_Repeat(agent, number), frame, prompt, output, given)
-        for name, agent in agents.items()
-        for number in range(1, repeats + 1)
-    }
-    inputs = frame.to_frame(frame.name or "value") if isinstance(frame, pd.Series) else frame
-    first = next(iter(maps.values())).frame()
-    if taken := [name for name in inputs.columns if name in (*FIRST, *first.columns, *scorers)]:
-        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}: rename yours.")
-    parts = []
-    for (name, number), task in maps.items():
-        answers = await task.run()
-        part = pd.concat([inputs, answers], axis=1)
-        part.insert(0, "agent", name)
-        part.insert(1, "repeat", number)
-        parts.append(part)
-    rows = pd.concat(parts)
-    status = "row_status" if "row_status" in first.columns else "status"
-    is_answered = (rows[status] == "ok").to_numpy(dtype=bool)
-    of_judges: dict[str, Any] = {name: given[name] for name in FOR_JUDGES if name in given}
-    for name, scorer in scorers.items():
-        answered = rows[is_answered]
-        scores = await scores_of(name, scorer, answered, expected, of_judges)
-        column = pd.Series(pd.NA, index=range(len(rows)), dtype=scores.dtype)
-        column[is_answered] = scores.to_numpy(dtype=object)
-        rows[name] = column.array
-    for task in maps.values():
-        task.forget()
-    models = {name: f"{agent.provider.vendor}:{agent.provider.model_name}" for name, agent in agents.items()}
-    return Evaluation(rows, tuple(scorers), models, prompt or "", expected)
+
+class _Entrant:
+    """One of the agents: its maps, one for each repeat, and why it could not ask all that it was to ask."""
+
+    def __init__(
+        self, agent: Agent, frame: Any, prompt: str | None, output: Any, repeats: int, given: Mapping[str, Any]
+    ) -> None:
+        self._agent, self._has_tools, self._raises = agent, given.get("tools"), given.get("on_error") == "raise"
+        self._unasked = to_frame(frame.index, [""] * len(frame), {}, output)
+        self.error: Exception | None = None
+        self._maps: list[Map] = []
+        try:
+            self._maps = [
+                _map(_Repeat(agent, number), frame, prompt, output, given) for number in range(1, repeats + 1)
+            ]
+        except ConfigurationError as error:
+            self.error = error
+
+    @property
+    def model(self) -> str:
+        """The agent's provider and model; nothing if it has none that can be asked."""
+        return f"{self._agent.provider.vendor}:{self._agent.provider.model_name}" if self._maps else ""
+
+    async def ask(self) -> None:
+        """Ask all rows, all times."""
+        try:
+            for task in self._maps:
+                await task.run()
+        except OF_ALL_ROWS as error:
+            if self._raises:
+                raise
+            self.error = error
+
+    def rows(self, repeat: int) -> pd.DataFrame:
+        """The answers of a repeat; where there is none, the error that is in their place."""
+        rows = self._maps[repeat - 1].frame() if self._maps else self._unasked.copy()
+        status = title_of("status", rows)
+        if self.error is not None:
+            text = f"{type(self.error).__name__}: {self.error}"
+            rows.loc[rows[status] == "left", [status, title_of("error", rows)]] = "error", text
+        if self._has_tools:
+            tools: dict[str, list[str]] = {}
+            for call in self._agent.trace.rows("tool_calls"):
+                tools.setdefault(call["run_id"], []).append(call["name"])
+            names = [" ".join(tools.get(run_id, ())) for run_id in rows[title_of("run_id", rows)]]
+            rows.insert(list(rows).index(status), "tools", pd.Series(names, index=rows.index, dtype=TEXT))
+        return rows
+
+    def forget(self) -> None:
+        """See `Map.forget`."""
+        for task in self._maps:
+            task.forget()
+
+
+def _raise_of_all(entrants: Mapping[str, _Entrant]) -> None:
+    """Raise the first one's error if none of them can ask anything."""
+    errors = [each.error for each in entrants.values() if each.error is not None]
+    if len(errors) == len(entrants):
+        raise errors[0]
 
 
 def _map(agent: _Repeat, frame: Any, prompt: str | None, output: Any, given: Mapping[str, Any]) -> Map:
@@ -145,6 +236,7 @@ def _check(agents: Any, frame: Any, scorers: Mapping[str, Any], expected: str | 
         raise invalid("agents", agents, "a dict of agents by name", 'Pass {"claude": agent_a, "qwen": agent_b}.')
     for name, agent in agents.items():
         check_type(f"agents[{name!r}]", agent, Agent, fix="Pass Agent('vendor:model').")
+    check_data(frame)
     if expected is not None and (not isinstance(frame, pd.DataFrame) or expected not in frame.columns):
         raise invalid("expected", expected, "the name of a column of the frame")
     if options.get("explode") is not None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from nbagent.batch.frame import title_of
 from nbagent.checks import invalid
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
 from nbagent.evaluation.intervals import bootstrap, wilson
+from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 #: Rows of a display, and characters of a value in it.
 ROWS, WIDTH = 60, 160
-#: Columns of a map that the summary counts.
-COUNTED = ("input_tokens", "output_tokens", "cost", "seconds")
+#: What the plot shows without scorers, and the labels of its axes.
+MEASURES = {"seconds": "seconds a row", "tokens": "tokens a row", "cost": "dollars a row"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,8 +32,8 @@ class Evaluation:
     """What agents answered to the rows of a frame, and how the answers score; `evaluate` makes one.
 
     `frame` has a row for each agent, repeat and row of the data, with the data's index: agent, repeat, the data's
-    columns, those of `Agent.map`, and a column for each scorer, NA where there is no whole answer. `scorers` are their
-    names, `models` the agents' models by name.
+    columns, those of `Agent.map`, with `tools=True` the names of the `tools` that were called, and a column for each
+    scorer, NA where there is no whole answer. `scorers` are their names, `models` the agents' models by name.
     """
 
     frame: pd.DataFrame
@@ -39,6 +41,7 @@ class Evaluation:
     models: Mapping[str, str]
     prompt: str = ""
     expected: str | None = None
+    traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
         """One row for each agent: rows, failed, then of each scorer its mean and the 95 % interval (`_low`, `_high`).
@@ -51,40 +54,41 @@ class Evaluation:
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
 
     def _summary_of(self, agent: str) -> dict[str, Any]:
-        rows = self.frame[self.frame["agent"] == agent]
-        is_answered = self._column(rows, "status") == "ok"
-        told: dict[str, Any] = {"rows": len(rows), "failed": int((~is_answered).sum())}
+        mine = self.frame["agent"] == agent
+        is_answered = mine & (self._values("status") == "ok")
+        told: dict[str, Any] = {"rows": int(mine.sum()), "failed": int((mine & ~is_answered).sum())}
         for scorer in self.scorers:
             low, high = self.interval(agent, scorer)
             told |= {scorer: self._by_row(agent, scorer).mean(), f"{scorer}_low": low, f"{scorer}_high": high}
-        answered = {name: self._column(rows[is_answered], name) for name in COUNTED}
-        tokens = answered["input_tokens"] + answered["output_tokens"]
-        told |= {"tokens": tokens.sum(skipna=False), "cost": answered["cost"].sum(skipna=False)}
-        return {**told, "mean_seconds": answered["seconds"].mean()}
+        told |= {name: self._values(name)[is_answered].sum(skipna=False) for name in ("tokens", "cost")}
+        return {**told, "mean_seconds": self._values("seconds")[is_answered].mean()}
 
-    def _column(self, rows: pd.DataFrame, name: str) -> pd.Series[Any]:
-        """A column of the map, also where a field of the answer's model has its name."""
-        own: pd.Series[Any] = rows[f"row_{name}" if f"row_{name}" in rows else name]
-        return own
+    def _values(self, name: str) -> pd.Series[Any]:
+        """A column of the frame: a scorer's, one of the map's, or `tokens`, the sum of two of them."""
+        if name in self.scorers:
+            return self.frame[name]
+        if name == "tokens":
+            return self._values("input_tokens") + self._values("output_tokens")
+        return self.frame[title_of(name, self.frame)]
 
-    def _by_row(self, agent: str, scorer: str) -> pd.Series[float]:
-        """The mean score of each row of the data that has one, over its repeats."""
-        rows = self.frame[self.frame["agent"] == agent]
-        place = rows.groupby("repeat").cumcount()  # the data's index need not be unique
-        means = rows[scorer].astype("Float64").groupby(place.to_numpy()).mean()
+    def _by_row(self, agent: str, name: str) -> pd.Series[float]:
+        """The mean of each answered row of the data that has a value, over its repeats."""
+        mine, is_answered = (self.frame["agent"] == agent).to_numpy(), self._values("status") == "ok"
+        place = self.frame[mine].groupby("repeat").cumcount()  # the data's index need not be unique
+        means = self._values(name).where(is_answered)[mine].astype("Float64").groupby(place.to_numpy()).mean()
         return means.dropna().astype(float)
 
-    def interval(self, agent: str, scorer: str) -> tuple[float, float]:
-        """The 95 % interval of an agent's mean score; NaN if nothing is scored."""
-        means = self._by_row(agent, scorer)
+    def interval(self, agent: str, name: str) -> tuple[float, float]:
+        """The 95 % interval of an agent's mean score, seconds, tokens or cost; NaN if there is no value."""
+        means = self._by_row(agent, name)
         if means.empty:
             return float("nan"), float("nan")
-        if self._is_flag(scorer):
+        if self._is_flag(name):
             return wilson(means.mean(), len(means))
         return bootstrap(means.to_list())
 
-    def _is_flag(self, scorer: str) -> bool:
-        return bool(self.frame[scorer].dtype == "boolean")
+    def _is_flag(self, name: str) -> bool:
+        return bool(self._values(name).dtype == "boolean")
 
     def failures(self, scorer: str | None = None, below: float | None = None) -> pd.DataFrame:
         """The rows of `frame` without a whole answer, and those that a yes-or-no scorer says no to.
@@ -97,7 +101,7 @@ class Evaluation:
             raise invalid("scorer", scorer, f"one of the scorers ({', '.join(self.scorers) or 'there is none'})")
         if below is not None and scorer is None:
             raise invalid("below", below, "None without a scorer", "Name the scorer, too.")
-        failed = self._column(self.frame, "status") != "ok"
+        failed = self._values("status") != "ok"
         for name in self.scorers if scorer is None else [scorer]:
             if below is not None:
                 failed |= (self.frame[name].astype("Float64") < below).fillna(False).to_numpy(dtype=bool)
@@ -106,25 +110,29 @@ class Evaluation:
         return self.frame[failed.to_numpy(dtype=bool)]
 
     def plot(self) -> list[Axes]:
-        """Draw the mean of each scorer by agent: a dot, with its 95 % interval as a line.
+        """Draw means by agent, each a dot with its 95 % interval as a line: of the scorers, or if there is none, of
+        seconds, tokens and, if known and not 0, dollars of an answer.
 
         Needs the extra `plot`.
+
+        >>> (await nbagent.compare({"small": small, "large": large}, prompts)).plot()      # doctest: +SKIP
         """
         from nbagent.trace.views.plots import COLOURS, subplots, tidy
 
-        if not self.scorers:
-            raise invalid("scorers", {}, "at least one to draw", "Pass scorers={...} to evaluate().")
         names = list(self.models)
-        grid = subplots(len(self.scorers), figsize=(1.2 + 3.0 * len(self.scorers), 1.0 + 0.4 * len(names)))
-        for ax, scorer in zip(grid, self.scorers, strict=True):
+        drawn = self.scorers or [name for name in MEASURES if name == "seconds" or self._values(name).any()]
+        grid = subplots(len(drawn), figsize=(1.2 + 3.0 * len(drawn), 1.0 + 0.4 * len(names)))
+        for ax, measure in zip(grid, drawn, strict=True):
             for place, name in enumerate(names):
-                low, high = self.interval(name, scorer)
+                low, high = self.interval(name, measure)
                 ax.plot([low, high], [place, place], color=COLOURS["waiting"], linewidth=3, solid_capstyle="round")
-                ax.plot([self._by_row(name, scorer).mean()], [place], "o", color=COLOURS["model"], clip_on=False)
+                ax.plot([self._by_row(name, measure).mean()], [place], "o", color=COLOURS["model"], clip_on=False)
             ax.set(ylim=(len(names) - 0.4, -0.6))
-            ax.set_xlabel(scorer, parse_math=False)
+            ax.set_xlabel(measure if self.scorers else MEASURES[measure], parse_math=False)
             ax.set_yticks(range(len(names)), names if ax is grid[0] else [""] * len(names), parse_math=False)
-            if self._is_flag(scorer):
+            if not self.scorers:
+                ax.set_xlim(left=0)
+            elif self._is_flag(measure):
                 ax.set_xlim(0, 1)
             tidy(ax, "left")
         return grid
@@ -138,15 +146,35 @@ class Evaluation:
 
         return write_logs(self, Path(folder))
 
+    @property
+    def trace(self) -> Trace:
+        """What the agents' traces hold, those of other runs too; `frame` joins its `runs` by `run_id`."""
+        return Trace.concat(self.traces)
+
     def __repr__(self) -> str:
-        return show_control_chars(self.summary().to_string(float_format="{:.3f}".format))
+        told = self.summary().to_string(float_format="{:.3f}".format)
+        if not self.scorers:
+            told = f"{told}\n\n{self._shown().to_string(max_rows=ROWS, max_colwidth=60, index=False)}"
+        return show_control_chars(told)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, and the rows that failed."""
+        """What a notebook shows: the summary, and the rows that failed; without scorers, all rows."""
         page = self.summary().to_html(notebook=True, classes=NO_TEX, float_format="{:.3f}".format)
-        failed = self.failures()
-        if len(failed):
+        rows = self._shown()
+        if len(rows):
             with pd.option_context("display.max_colwidth", WIDTH):
-                shown = failed.to_html(notebook=True, max_rows=ROWS, classes=NO_TEX)
-            page = f"{page}\n<p>{len(failed)} of {len(self.frame)} rows failed:</p>\n{shown}"
+                shown = rows.to_html(notebook=True, max_rows=ROWS, classes=NO_TEX)
+            title = f"<p>{len(rows)} of {len(self.frame)} rows failed:</p>\n" if self.scorers else ""
+            page = f"{page}\n{title}{shown}"
         return show_control_chars(page)
+
+    def _shown(self) -> pd.DataFrame:
+        """The rows to look at; of all rows, without what says nothing: ids, one repeat, no error."""
+        if self.scorers:
+            return self.failures()
+        hidden = {title_of("run_id", self.frame)}
+        if self.frame["repeat"].eq(1).all():
+            hidden.add("repeat")
+        if self._values("error").isna().all():
+            hidden.add(title_of("error", self.frame))
+        return self.frame.drop(columns=list(hidden))

@@ -82,7 +82,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "source": (
             TEXT,
             (
-                "who asked: `magic` (a cell with `%%agent`), `panel`, `python`, `map`, `compare`, `extract`, "
+                "who asked: `magic` (a cell with `%%agent`), `panel`, `python`, `map`, `extract`, "
                 "`followups`, `summary`, `agent` (the tool of another one), `http`, `acp`, or an MCP client"
             ),
         ),

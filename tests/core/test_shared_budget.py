@@ -6,7 +6,7 @@ import pickle
 import pytest
 from pydantic import BaseModel
 
-from nbagent import Agent, Budget, FunctionCall, ScriptedProvider, compare
+from nbagent import Agent, Budget, FunctionCall, ScriptedProvider, compare_sync
 from nbagent.errors import ConfigurationError
 
 #: A dollar for each word of an answer.
@@ -60,7 +60,7 @@ async def test_extract_and_compare_spend_it_too():
     assert (await agent.extract("yes", Word)).word == "yes"
     after_one = budget.spent
     assert after_one > 0
-    result = compare({"a": agent, "b": agent}, ["x", "y"], progress=False)
+    result = compare_sync({"a": agent, "b": agent}, ["x", "y"], progress=False)
     assert budget.spent == pytest.approx(after_one + result.frame["cost"].sum())
     assert "of 10,000 tokens" in repr(budget)
 

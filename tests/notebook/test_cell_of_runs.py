@@ -6,7 +6,7 @@ pytestmark = pytest.mark.kernel
 
 HELPERS = """
 import threading
-from nbagent import Trace, compare
+from nbagent import Trace, compare_sync
 def say(n=50): return ScriptedProvider(['7' for _ in range(n)])
 @tool
 def ask_in_thread() -> str:
@@ -29,7 +29,7 @@ WAYS = {
     "await": "await a.chat('x')",
     "for": "for _ in a.chat_stream('x'): pass",
     "gather": "await asyncio.gather(a.chat('x'), a.fork().chat('y'))",
-    "compare": "assert set(compare({'one': a}, ['x'], progress=False).trace.runs.cell_id) == {'cell-compare'}",
+    "compare": "compare_sync({'one': a}, ['x'], progress=False)",
     "threads": "threaded()",
     "sub-agent in a thread": "calling(); asker.chat_sync('x')",
     "timed": "%%time\na.chat_sync('x')",
@@ -48,7 +48,7 @@ def count_of(cell):
 
 def check(kernel, way):
     asked = kernel.ok(WAYS[way], cell_id=f"cell-{way}")
-    assert set(kernel.value("ways()")) == (set() if way == "compare" else {(f"cell-{way}", count_of(asked))})
+    assert set(kernel.value("ways()")) == {(f"cell-{way}", count_of(asked))}
 
 
 @pytest.mark.parametrize("way", WAYS)

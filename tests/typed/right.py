@@ -18,7 +18,7 @@ from nbagent import (
     RequestOptions,
     ScriptedProvider,
     StreamingHandler,
-    compare,
+    compare_sync,
     create_provider,
     live,
     tool,
@@ -139,7 +139,7 @@ def load(path: Path) -> Agent:
 def compare_agents() -> pd.DataFrame:
     agents = {"one": agent, "other": agent.fork()}
     options: RequestOptions = {"thinking": False, "extra_body": {"min_p": 0.1}}
-    compared = compare(agents, ["Hi", b"PNG"], max_iterations=3, tools=["area"], tags=["exam"], **options)
+    compared = compare_sync(agents, ["Hi", b"PNG"], limits=Limits(max_iterations=3), tags=["exam"], **options)
     frame: pd.DataFrame = agent.trace.tool_calls
     return frame if frame.size else compared.frame
 

@@ -3,7 +3,17 @@
 from pydantic import BaseModel
 
 import nbagent
-from nbagent import Agent, AgentConfig, FunctionCall, Limits, LLMMessage, RequestOptions, compare, create_provider, tool
+from nbagent import (
+    Agent,
+    AgentConfig,
+    FunctionCall,
+    Limits,
+    LLMMessage,
+    RequestOptions,
+    compare_sync,
+    create_provider,
+    tool,
+)
 
 agent = Agent("local")
 
@@ -20,7 +30,7 @@ def misspelt_names() -> None:
     Limits(max_costs=1)  # wrong
     AgentConfig(modle="qwen")  # wrong
     Agent.load("talk.json", "local", tool=[print])  # wrong
-    compare({"one": agent}, ["Hi"], temprature=0)  # wrong
+    compare_sync({"one": agent}, ["Hi"], temprature=0)  # wrong
     nbagent.Agnet("local")  # wrong
     options: RequestOptions = {"temperatur": 0}  # wrong
     print(options)
@@ -29,6 +39,7 @@ def misspelt_names() -> None:
 def options_of_something_else() -> None:
     agent.chat_sync("Hi", max_cost=0.01)  # wrong
     agent.chat_stream("Hi", api_key="k")  # wrong
+    compare_sync({"one": agent}, ["Hi"], origin={"source": "me"})  # wrong
 
 
 def values_of_another_type() -> None:

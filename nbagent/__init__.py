@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from nbagent.memory.memory import Memory as Memory
     from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel.panel import ChatPanel as ChatPanel
-    from nbagent.planner import Planner as Planner
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
     from nbagent.providers.base import LLMProvider as LLMProvider
@@ -102,7 +101,6 @@ _WHERE = {
     "Limits": "core.limits",
     "MCPServer": "mcp.client.server",
     "Memory": "memory.memory",
-    "Planner": "planner",
     "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",

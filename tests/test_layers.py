@@ -33,7 +33,6 @@ BELOW = {
     "notebook": {*BELOW_AGENT, "extract", "batch", "agent_summary", "plan", "side_tasks", "agent", "mcp", "skills"},
     "acp": {*BELOW_AGENT, "plan", "agent", "mcp"},
     "remote": {*BELOW_AGENT, "agent"},
-    "planner": {*BELOW_AGENT, "agent"},
     "server": {*BELOW_AGENT, "plan", "agent", "loading", "mcp", "skills"},
     "doctor": {"ground", "core", "providers", "agent_summary"},
     "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "server"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nbagent import Agent, ContextManager, FunctionCall, Planner, ScriptedProvider
+from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider
 from nbagent.errors import ConfigurationError
 from nbagent.plan import MAX_STEPS, Step, read_plan, revised, write_plan
 
@@ -142,8 +142,8 @@ async def test_with_approve_plan_nothing_begins_without_a_yes(answer):
         assert (rows(agent), result.status) == ([], "denied")
 
 
-async def test_a_planner_plans_first():
-    agent = Planner(ScriptedProvider([FunctionCall("load", {"path": "here.csv"}), *TURNS]), tools=[load])
+async def test_tools_wait_for_a_plan_that_comes_first():
+    agent = Agent(ScriptedProvider([FunctionCall("load", {"path": "here.csv"}), *TURNS]), tools=[load], plan="first")
     result = await agent.chat("Plot it.")
     loads = [call["is_error"] for call in result.function_calls if call["name"] == "load"]
     assert loads == [True, True, False]

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from nbagent.providers.replay.session import ReplayProvider as ReplayProvider
     from nbagent.providers.replay.session import record as record
     from nbagent.providers.replay.session import replay as replay
-    from nbagent.providers.routing.router import Router as Router
+    from nbagent.providers.routing.candidates import Candidates as Candidates
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
     from nbagent.remote.agent import connect as connect
     from nbagent.skills.builtin.rss.tools import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
@@ -89,6 +89,7 @@ _WHERE = {
     "AgentResult": "core.results",
     "Allow": "functions.allowances",
     "Budget": "core.budget",
+    "Candidates": "providers.routing.candidates",
     "ChatPanel": "notebook.panel.panel",
     "ContextManager": "core.history.context",
     "Evaluation": "evaluation.result",
@@ -104,7 +105,6 @@ _WHERE = {
     "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",
-    "Router": "providers.routing.router",
     "RunContext": "core.run_context",
     "ScriptedProvider": "providers.scripted",
     "SkillHost": "skills.host",

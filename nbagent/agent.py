@@ -88,7 +88,7 @@ class Agent(SideTasks, Planning, HasRoutes):
     """A conversation with a model that can call your functions.
 
     Args:
-        provider: an `LLMProvider`, such as a `Router`; a name such as `"claude:claude-sonnet-5"` or `"local"`; an
+        provider: an `LLMProvider`, such as `Candidates`; a name such as `"claude:claude-sonnet-5"` or `"local"`; an
             `AgentConfig`; or a list of these: when one is down or refuses, the next one goes on. None means
             NBAGENT_MODEL, then the first vendor with a key, then a server on this machine whose model can call tools
             (Ollama, LM Studio, llama.cpp), then the embedded model. It is looked for, made and connected at the first

@@ -49,10 +49,10 @@ def options_of_requests(options: Mapping[str, Any], temperature: float | None) -
 
 def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:
     """The provider, held to the output; if its model cannot call tools, they are described in the prompt."""
-    from nbagent.providers.routing.composite import CompositeProvider, ReadyProvider
+    from nbagent.providers.routing.candidates import Candidates
 
-    if isinstance(provider, CompositeProvider):
-        return ReadyProvider(provider, partial(provider_of_run, output=output))
+    if isinstance(provider, Candidates):
+        return provider.ready(partial(provider_of_run, output=output))
     if not provider.supports_function_calling():
         from nbagent.providers.prompting.provider import PromptedProvider
 

@@ -41,7 +41,7 @@ _CLASSES = {
     "LocalProvider": "nbagent.providers.local.provider",
     "ReplayProvider": "nbagent.providers.replay.session",
     "ScriptedProvider": "nbagent.providers.scripted",
-    "FallbackProvider": "nbagent.providers.routing.fallback",
+    "Candidates": "nbagent.providers.routing.candidates",
 }
 
 #: Clouds that are reached by a client of an SDK, which knows how to log in there: what to pass.
@@ -106,7 +106,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
     - `"vendor"` or `"vendor:model"`: see `create_provider`
     - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
       the vendor that has its model
-    - a list of these: the first one, and the next one when one fails (see `FallbackProvider`)
+    - a list of these: the first one, and the next one when one fails (see `Candidates`)
     - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
       found (see `providers.keys`), then a server on this machine with a model that can call tools (see
       `providers.local_servers`), then the embedded model
@@ -121,8 +121,8 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
     if isinstance(spec, str):
         return create_provider(spec)
     if isinstance(spec, list | tuple):
-        fallback: LLMProvider = __getattr__("FallbackProvider")([resolve(each) for each in spec])
-        return fallback
+        candidates: LLMProvider = __getattr__("Candidates")(spec)
+        return candidates
     config: Any = spec
     if not isinstance(config, AgentConfig):
         fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""

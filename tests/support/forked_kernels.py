@@ -39,7 +39,7 @@ MODULES = [
     "nbagent.functions.validation",
     "nbagent.functions.schema.function_schema",
     "nbagent.trace.columns",
-    "nbagent.providers.routing.composite",
+    "nbagent.providers.routing.candidates",
     "nbagent.providers.local.server",
     "nbagent.providers.prompting.provider",
     "nbagent.providers.vendors.openai",

@@ -1,11 +1,11 @@
-"""`Agent([…])` goes on with the next vendor when one is down or refuses, in the middle of a conversation."""
+"""Several models: the question chooses among them, and the next one goes on when one is down or refuses."""
 
 import pytest
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
 from support.small_agent import add
 from support.vendor_answers import claude_stream
 
-from nbagent import Agent, Budget, LLMResponse, ScriptedProvider, Usage, create_provider
+from nbagent import Agent, Budget, Candidates, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -18,7 +18,7 @@ from nbagent.errors import (
     RegionError,
     ServerError,
 )
-from nbagent.providers.routing import fallback
+from nbagent.providers.routing import candidates
 
 QUESTION = "How much is 2 + 2?"
 DOWN = Answer(b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}', 529)
@@ -45,7 +45,7 @@ def gemini_at(server):
 def clock(monkeypatch):
     """The clock of the rests, as a list with the time."""
     now = [1000.0]
-    monkeypatch.setattr(fallback, "monotonic", lambda: now[0])
+    monkeypatch.setattr(candidates, "monotonic", lambda: now[0])
     return now
 
 
@@ -67,7 +67,7 @@ async def test_the_next_vendor_goes_on_between_tools_and_answer_and_the_first_co
         assert (result.content, len(result.function_calls)) == ("It is 4.", 1)
         await agent.chat("Again?")
         assert (len(claude.requests), len(openai.requests)) == (2, 2), "what failed rests"
-        clock[0] += fallback.REST_S + 1
+        clock[0] += candidates.REST_S + 1
         assert (await agent.chat("And 3 + 3?")).content == "Six."
         await agent.aclose()
     sent = openai.requests[0].json["messages"]
@@ -161,12 +161,6 @@ async def test_one_request_counts_and_the_budget_holds():
     assert (await agent.chat("Ho")).limit_reason == "cost"
 
 
-def test_wrong_lists_are_named():
-    for spec in ([], [3]):
-        with pytest.raises(ConfigurationError, match="provider: expected"):
-            Agent("scripted").provider = spec
-
-
 @pytest.mark.local_model
 async def test_the_embedded_model_is_there_when_the_vendor_is_not():
     agent = Agent([ScriptedProvider([ServerError("down")]), "local"], tools=[add])
@@ -174,3 +168,98 @@ async def test_the_embedded_model_is_there_when_the_vendor_is_not():
     assert result.function_calls[0]["result"] == "42"
     assert "42" in result.content
     assert agent.trace.calls["provider"].tolist()[:2] == ["scripted", "local"]
+
+
+def by_word(messages):
+    return "strong" if "why" in messages[-1].text else "cheap"
+
+
+async def test_two_vendors_in_one_conversation():
+    async with Loopback() as claude, Loopback() as qwen:
+        claude.answers = [Answer(claude_said("Because."))]
+        qwen.answers = [Answer(sse(said("Yes.")))]
+        models = {
+            "cheap": create_provider("qwen:qwen-flash", api_key="k", base_url=f"{qwen.url}/v1"),
+            "strong": create_provider("claude:claude-sonnet-5", api_key="k", base_url=claude.url),
+        }
+        agent = Agent(Candidates(models, choose=by_word), system_prompt="Be brief.")
+        answers = [(await agent.chat(text)).content for text in ("Is it?", "But why?", "So?")]
+        await agent.aclose()
+    assert answers == ["Yes.", "Because.", "Yes."]
+    assert agent.trace.calls["model"].tolist() == ["qwen-flash", "claude-sonnet-5", "qwen-flash"]
+    told = claude.requests[0].json["messages"]
+    assert [message["role"] for message in told] == ["user", "assistant", "user"]
+    assert len(qwen.requests[1].json["messages"]) == 6
+
+
+async def test_what_follows_a_tool_is_asked_of_the_same_model_and_chosen_once():
+    asked = []
+
+    def choose(messages):
+        asked.append([message.role for message in messages])
+        return "strong"
+
+    strong = ScriptedProvider([FunctionCall("look", {}), "done"], model="strong")
+    agent = Agent(Candidates({"cheap": said_by("cheap"), "strong": strong}, choose), tools=[look])
+    assert (await agent.chat("Hi")).content == "done"
+    assert asked == [["user"]]
+    assert agent.trace.calls["model"].tolist() == ["strong", "strong"]
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+async def test_an_agent_may_choose_and_its_tokens_count_for_the_run():
+    rates = {"input": 0.0, "output": 1e6}
+    small = Agent(ScriptedProvider(["strong"] * 2, price=rates))
+
+    async def choose(messages):
+        return (await small.chat(messages[-1].text)).content
+
+    agent = Agent(Candidates({"cheap": said_by("cheap"), "strong": said_by("strong", price=rates)}, choose))
+    result = await agent.chat("Hi")
+    assert (result.content, result.cost) == ("strong 1", 3.0)
+    assert small.trace.runs["parent_run_id"].tolist() == [result.run_id]
+
+
+@pytest.mark.parametrize(
+    ("question", "model"),
+    [("Hi", "small"), ("Hi " * 200, "large"), ("What is this?\n```\nx\n```", "large"), ("", "small")],
+)
+async def test_without_a_function_short_questions_get_the_first_model(question, model):
+    agent = Agent(Candidates({"small": said_by("small"), "middle": said_by("middle"), "large": said_by("large")}))
+    assert (await agent.chat(question or "x")).content.startswith(model)
+
+
+async def test_a_model_may_be_a_list():
+    models = {"cheap": said_by("cheap"), "strong": [ScriptedProvider([ServerError("down")]), said_by("other")]}
+    agent = Agent(Candidates(models, by_word))
+    assert (await agent.chat("why?")).content == "other 1"
+
+
+async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(AuthenticationError, match="OPENAI_API_KEY") as caught:
+        Agent("scripted").provider = Candidates({"cheap": said_by("cheap"), "strong": "openai"})
+    assert "'strong'" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Agent([]).provider, "models: expected a list of models"),
+        (lambda: Agent([3]).provider, "provider: expected"),
+        (lambda: Candidates({}), "models: expected a list of models, or a dict"),
+        (lambda: Candidates({"a": "nobody:m"}), "Unknown provider 'nobody'"),
+        (lambda: Candidates({"a": "scripted"}, choose="a"), "choose: expected a function"),
+        (
+            lambda: Agent(Candidates({"a": said_by("a")}, lambda messages: "b")).chat_sync("Hi"),
+            r"choose: .* \(a\), got 'b'",
+        ),
+    ],
+)
+def test_wrong_arguments_are_said_by(make, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        make()

@@ -1,0 +1,189 @@
+"""`Candidates`: several models as one provider. The question chooses, and the next one goes on where one fails."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from time import monotonic
+from typing import Any, Self
+
+from nbagent.checks import invalid
+from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.admission import has_alternative
+from nbagent.core.content.images import has_image
+from nbagent.core.events import Event, Retry
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.model_request import ModelRequest
+from nbagent.errors import AuthenticationError, ProviderError
+from nbagent.providers import ProviderInput, resolve
+from nbagent.providers.base import LLMProvider, StreamingProvider
+
+#: Seconds for which a model that failed is asked after the others.
+REST_S = 60.0
+#: Characters of a question that the default rule takes for a short one.
+SHORT = 300
+
+Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
+
+
+class Candidates(StreamingProvider):
+    """Several models, of which one answers each question. Pass it as an agent's provider.
+
+    - `models`: a list, whose first model is asked, and the next one if one fails; `Agent([…])` makes this. Or a dict by
+      names of your own, of models and such lists, from which `choose` takes one for each question.
+    - `choose`: gets the messages as the model would read them, the question last, and returns a name; sync or async, so
+      that it may ask an agent, whose tokens then count for this run. It is called once for each question: what follows
+      a tool's result is asked of the same model. Without one, the first name gets short questions (under 300
+      characters, without images and blocks of code), and the last one all others.
+
+    The next one goes on after what has nothing to do with the request (`ProviderError.elsewhere`): no connection, a
+    provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
+    an unknown model and a request that a provider refuses are errors. Each model retries first, as its `max_retries`
+    says. One that failed rests for a minute, for all agents that share these candidates; then it has its place again.
+
+    An agent asks the candidates itself, so that its trace, prices and options are those of the one that answers.
+
+    >>> models = {"cheap": "openai:gpt-5.6-luna", "strong": ["claude", "openai"]}               # doctest: +SKIP
+    >>> agent = Agent(Candidates(models, lambda messages: "strong" if "why" in messages[-1].text else "cheap"))
+    ... # doctest: +SKIP
+    """
+
+    def __init__(
+        self, models: Sequence[ProviderInput] | Mapping[str, ProviderInput], choose: Choose | None = None
+    ) -> None:
+        self._is_list = isinstance(models, list | tuple)
+        named = {"": models} if self._is_list else models
+        if not isinstance(named, Mapping) or not models or not all(isinstance(name, str) for name in named):
+            fix = "Pass ['claude', 'openai'], or {'cheap': 'openai:gpt-5.6-luna', 'strong': 'claude:claude-sonnet-5'}."
+            raise invalid("models", models, "a list of models, or a dict of them by name", fix, secret=True)
+        if choose is not None and (self._is_list or not callable(choose)):
+            raise invalid("choose", choose, "a function of the messages that returns a name of a dict of models")
+        #: The models by name, each with those that go on for it.
+        self.models = {name: _in_turn(model) for name, model in named.items()}
+        first = self.members[0]
+        self.vendor, self.price = (first.vendor, first.price) if self._is_list else ("candidates", None)
+        self._choose = choose or self._by_length
+        self._ready: Callable[[LLMProvider], LLMProvider] = lambda member: member
+        #: When the rest of a model is over, by its id.
+        self._rests: dict[int, float] = {}
+        #: Under which questions keep what was chosen for them.
+        self._mark = object()
+
+    def ready(self, ready: Callable[[LLMProvider], LLMProvider]) -> Self:
+        """The same for one run, for which each candidate is made ready, as a provider by itself would be."""
+        other = copy(self)
+        other._ready = ready
+        return other
+
+    @property
+    def members(self) -> Sequence[LLMProvider]:
+        """All that may answer."""
+        return [member for models in self.models.values() for member in models]
+
+    @property
+    def model_name(self) -> str:
+        """The model of the first of a list; all names of a dict with their models."""
+        if self._is_list:
+            return self.members[0].model_name
+        return ", ".join(f"{name}={first.vendor}:{first.model_name}" for name, (first, *_) in self.models.items())
+
+    @property
+    def rate_key(self) -> str:
+        """See `LLMProvider.rate_key`."""
+        return self.members[0].rate_key
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """Those of all members, for what hides them."""
+        return [secret for member in self.members for secret in getattr(member, "secrets", ())]
+
+    def __repr__(self) -> str:
+        return f"Candidates({self.members if self._is_list else self.models!r})"
+
+    def check(self) -> None:
+        """Raise what the first one raises where none has a key that could be asked for a question."""
+        for name, members in self.models.items():
+            problems = []
+            for member in members:
+                try:
+                    member.check()
+                except AuthenticationError as problem:
+                    problems.append(problem)
+            if len(problems) == len(members):
+                if name:
+                    problems[0].add_note(f"It is the model {name!r} of Candidates.")
+                raise problems[0]
+
+    def supports_function_calling(self) -> bool:
+        """True: an agent helps those members that can't."""
+        return True
+
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """The request, with the options of the first member, which a preview shows. Each candidate has its own."""
+        return replace(request, effective_options=self.members[0].resolve(request).effective_options)
+
+    async def candidates(self, request: ModelRequest) -> Iterable[LLMProvider]:
+        """Those of the chosen name; those that rest come last. Who asks for the next one says that one failed."""
+        return self._one_by_one(self.models[await self._chosen(request.messages)])
+
+    def _one_by_one(self, members: Sequence[LLMProvider]) -> Iterator[LLMProvider]:
+        now = monotonic()
+        members = sorted(members, key=lambda member: self._rests.get(id(member), now) > now)
+        for member in members:
+            has_alternative.set(member is not members[-1])
+            yield self._ready(member)
+            self._rests[id(member)] = monotonic() + REST_S
+
+    async def _chosen(self, messages: list[LLMMessage]) -> str:
+        if self._is_list:
+            return ""
+        at = max((place for place, message in enumerate(messages) if message.opens_turn), default=len(messages) - 1)
+        question = messages[at]
+        if (known := question.encoded.get(self._mark)) is not None:
+            return str(known)
+        given: Any = self._choose(messages[: at + 1])
+        name = await given if inspect.isawaitable(given) else given
+        if name not in self.models:
+            raise invalid("choose", name, f"the name of a model ({', '.join(self.models)})")
+        question.encoded[self._mark] = name
+        return str(name)
+
+    def _by_length(self, messages: list[LLMMessage]) -> str:
+        question = messages[-1]
+        is_short = len(question.text) < SHORT and "```" not in question.text and not has_image(question.content)
+        return list(self.models)[0 if is_short else -1]
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+        """The answer of the first candidate that has one."""
+        failure: ProviderError | None = None
+        for candidate in await self.candidates(request):
+            if failure is not None:
+                following = f"{candidate.vendor}:{candidate.model_name}"
+                yield Retry(f"{failure.message.rstrip('.')}. Going on with {following}.", metadata={"next": following})
+            try:
+                async with aclose_if_possible(candidate.stream(candidate.resolve(request))) as items:
+                    async for item in items:
+                        yield item
+                return
+            except ProviderError as error:
+                if not error.elsewhere:
+                    raise
+                failure = error
+        if failure is not None:
+            raise failure
+
+    async def aclose(self) -> None:
+        """Close all members."""
+        for member in self.members:
+            await member.aclose()
+
+
+def _in_turn(model: Any) -> tuple[LLMProvider, ...]:
+    """The model, or those of a list."""
+    members = tuple(resolve(each) for each in (model if isinstance(model, list | tuple) else [model]))
+    if not members or any(isinstance(member, Candidates) for member in members):
+        fix = "Pass names, such as ['claude:claude-sonnet-5', 'openai:gpt-5.6-terra']."
+        raise invalid("provider", model, "a list of models to ask, the first one first", fix, secret=True)
+    return members

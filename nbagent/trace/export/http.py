@@ -6,9 +6,8 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
-from http import HTTPMethod, HTTPStatus
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,79 +17,34 @@ from nbagent.upgrade import VERSION
 
 #: Headers that `curl` sets itself, and those in which an SDK describes itself.
 _LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")
-_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+: [^\r\n\0]*", re.ASCII)
-_URL = re.compile(r"https?://[^\s\0]+")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: `status in HTTPStatus` is an error before Python 3.12.
 _STATUSES = frozenset(map(int, HTTPStatus))
 
 
-#: The types of what is read here; None is what never arrived.
-_EXPECTED: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("method", "url", "request_body"), (str,)),
-    **dict.fromkeys(("started", "duration_s"), (int, float)),
-    **dict.fromkeys(("response_body", "http_version", "error_type", "error_message"), (str, type(None))),
-    **dict.fromkeys(("status", "response_bytes"), (int, type(None))),
-    "request_bytes": (int,),
-    "truncated": (bool,),
-    "ttfb_s": (int, float, type(None)),
-    "request_headers": (dict,),
-    "response_headers": (dict, type(None)),
-    "secrets": (list,),
-}
-_WORDS = {str: "text", dict: "an object of texts", list: "an array of texts", type(None): "null"}
-
-
-def _checked(row: Row) -> Row:
-    """The row with headers and the names of secrets decoded. Raises ConfigurationError for a value of another type."""
-    checked = dict(row)
-    for name, kinds in _EXPECTED.items():
-        value = row[name]
-        if isinstance(value, str) and kinds[0] in (dict, list):
-            with suppress(ValueError, RecursionError):
-                value = json.loads(value)
-        texts = [*value, *(value.values() if isinstance(value, dict) else ())] if isinstance(value, dict | list) else ()
-        if not isinstance(value, kinds) or not all(isinstance(text, str) for text in texts):
-            wanted = " or ".join(_WORDS.get(kind, kind.__name__) for kind in kinds)
-            raise _unusable(f"{name}: expected {wanted}, got {repr(value)[:60]}")
-        checked[name] = value
-    return checked
-
-
-def _unusable(problem: object) -> ConfigurationError:
-    return ConfigurationError(f"This row of trace.http describes no request: {problem}.")
+def _decoded(row: Row) -> Row:
+    """The row with headers and the names of secrets decoded."""
+    names = ("request_headers", "response_headers", "secrets")
+    return row | {name: json.loads(row[name]) for name in names if isinstance(row[name], str)}
 
 
 def curl(row: Row) -> str:
     """The request as a command for a POSIX shell, with variables in place of the keys.
 
-    The row may come from somebody else's file: each part is one quoted word. Raises ConfigurationError if it holds
-    something that no request has, and if the body was too long to be kept whole.
+    Raises ConfigurationError if the body was too long to be kept whole.
     """
-    row = _checked(row)
+    row = _decoded(row)
     body = row["request_body"]
     if row["truncated"] and row["request_bytes"] > len(body.encode(errors="replace")):
         raise ConfigurationError(f"the body of this request has {row['request_bytes']:,} bytes and was not kept whole.")
-    method, url, secrets = row["method"], row["url"], row["secrets"]
+    secrets = row["secrets"]
     headers = [f"{name}: {text}" for name, text in row["request_headers"].items()]
-    _check_part("a method", method, method in HTTPMethod.__members__)
-    _check_part("an address", url, _URL.fullmatch(url))
-    for header in headers:
-        _check_part("a header", header, _HEADER.fullmatch(header))  # curl would read those of a file from "@file"
-    for name in secrets:
-        _check_part("the name of a variable", name, _VARIABLE.fullmatch(name))
-    parts = [f"curl -gsSN -X {method} {_quoted(url, secrets)}"]
+    parts = [f"curl -gsSN -X {row['method']} {_quoted(row['url'], secrets)}"]
     parts += [f"-H {_quoted(header, secrets)}" for header in headers if not _LEFT_OUT.match(header.partition(":")[0])]
     if not body:
         return " \\\n  ".join(parts)
     end = max(re.findall("BODY_*", body), key=len, default="") + "_" if "BODY" in body else "BODY"
     # as standard input: an image would be too long for an argument of a command
     return " \\\n  ".join([*parts, f"--data-binary @- <<'{end}'"]) + f"\n{body}\n{end}"
-
-
-def _check_part(expected: str, part: str, is_good: object) -> None:
-    if not is_good:
-        raise _unusable(f"expected {expected}, got {part[:60]!r}")
 
 
 def _quoted(text: str, secrets: Sequence[str]) -> str:
@@ -109,12 +63,9 @@ def har(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _entry(row: Row) -> dict[str, Any]:
-    row = _checked(row)
-    try:
-        started = datetime.fromtimestamp(row["started"], UTC).isoformat()
-        query = parse_qsl(urlsplit(row["url"]).query, keep_blank_values=True)
-    except (ValueError, OverflowError, OSError) as error:
-        raise _unusable(error) from None
+    row = _decoded(row)
+    started = datetime.fromtimestamp(row["started"], UTC).isoformat()
+    query = parse_qsl(urlsplit(row["url"]).query, keep_blank_values=True)
     waited = row["ttfb_s"] if row["ttfb_s"] is not None else row["duration_s"]
     entry = {
         "startedDateTime": started,

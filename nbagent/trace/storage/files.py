@@ -11,9 +11,9 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from functools import partial
-from itertools import count, islice
+from contextlib import closing
+from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ from nbagent.core.atomic_files import atomic_write, atomic_write_folder
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace.columns import COLUMNS, COUNT, FLAG, REAL, TIME, TraceFrame
 from nbagent.trace.recorder import TABLES
-from nbagent.trace.storage.journal import FORMAT, LONGEST_HEADER, VERSION, check_header, read_header
-from nbagent.trace.storage.stored_values import recorded_columns
-from nbagent.trace.table import Columns, Row, by_column
+from nbagent.trace.storage.journal import FORMAT, VERSION, check_header, read_header
+from nbagent.trace.table import Columns, Row, by_column, count_of
 
 #: "nbag", in the head of a SQLite file: https://www.sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = int.from_bytes(b"nbag", "big")
@@ -32,15 +31,8 @@ APPLICATION_ID = int.from_bytes(b"nbag", "big")
 #: Parts of tables, each with the name of its table and some of its rows, by column.
 Parts = Iterator[tuple[str, Columns]]
 
-#: Bytes of one value, or of one line.
-LONGEST_VALUE = 2**28
-#: Rows of a table in Parquet, and bytes of all its values: a few bytes there can stand for very many.
-MOST_ROWS, LARGEST_TABLE = 5_000_000, 2**30
-#: Steps of SQLite's machine for each byte of a file (a row takes it one for each byte), between two looks at the count,
-#: and bytes of what defines a table.
-_STEPS, _STEPS_BETWEEN, _LONGEST_DEFINITION = 30, 1_000, 2**16
 #: Rows of a part.
-_BATCH, _PARQUET_BATCH = 1024, 4096
+_BATCH = 1024
 
 
 def save(frames: Mapping[str, TraceFrame], path: Path) -> None:
@@ -56,8 +48,7 @@ def save(frames: Mapping[str, TraceFrame], path: Path) -> None:
 def load(path: Path) -> Parts:
     """The tables in a file, in parts. Raises ConfigurationError if it is not a saved trace, or of a newer version.
 
-    Whoever wrote the file: it changes nothing, and takes neither time nor memory without end. Of JSON lines, all rows
-    are in memory at once, since a later line may replace an earlier one.
+    Of JSON lines, all rows are in memory at once, since a later line may replace an earlier one.
     """
     _, read = _format_of(path)
     try:
@@ -74,16 +65,7 @@ def load(path: Path) -> Parts:
         raise
     except PermissionError as error:
         raise ConfigurationError(f"{str(path)!r} can't be read: {error.strerror or error}.") from None
-    except (
-        OSError,
-        sqlite3.Error,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        MemoryError,
-    ) as error:
+    except (OSError, sqlite3.Error, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(
             f"{str(path)!r} is not a saved trace: {reason}. trace.save(path) writes one."
@@ -111,6 +93,25 @@ def _plain_rows(frame: TraceFrame) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
+def _recorded(table: str, stored: Columns) -> Columns:
+    """Stored columns in the recorder's form: the declared ones, with times in seconds and flags as bools."""
+    missing = [None] * count_of(stored)
+    return {name: _converted(stored.get(name, missing), dtype) for name, dtype in COLUMNS[table].items()}
+
+
+def _converted(values: list[Any], dtype: Any) -> list[Any]:
+    words = getattr(dtype, "categories", None)
+    if words is not None:  # of a later version, there may be others
+        return [value if value in words else None for value in values]
+    convert: Callable[[Any], Any] | None = {TIME: _seconds, FLAG: bool}.get(dtype)
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _seconds(when: str | int) -> float:
+    """Unix seconds of a stored time: text, or a number of microseconds."""
+    return datetime.fromisoformat(when).timestamp() if isinstance(when, str) else when / 1e6
+
+
 # -- SQLite -----------------------------------------------------------------------------------------------------------
 
 
@@ -127,51 +128,17 @@ def _save_sqlite(frames: Mapping[str, TraceFrame], path: Path) -> None:
 
 
 def _load_sqlite(path: Path) -> Parts:
-    """Reads tables only, since a view may have no end, and no more than the file can hold: a broken one may repeat."""
-    size = path.stat().st_size
-    with _reading(path, size) as database:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
         check_header(path, FORMAT if application == APPLICATION_ID else None, version)
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_DEFINITION)
-        real = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0").fetchall()
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         for table in TABLES:
-            if (table,) not in real:
-                raise ValueError(f"it has no table {table!r}")
-            stored = database.execute(f'PRAGMA table_info("{table}")').fetchall()  # without computed columns
-            known = [name for _, name, *_ in stored if name in COLUMNS[table]]
-            names = ", ".join(f'"{name}"' for name in known)
-            # in the order of the table: ORDER BY would compute and sort a column that is called rowid
-            query = f'SELECT {names} FROM "{table}" NOT INDEXED'  # noqa: S608  only our own names are joined in, values are bound
+            query = f'SELECT * FROM "{table}"'  # noqa: S608  only our own name is joined in
             with closing(database.execute(query)) as rows:  # else an error would keep the file locked
-                bounded = _bounded(rows, size, table)
-                while batch := list(islice(bounded, _BATCH)):
-                    columns = dict(zip(known, map(list, zip(*batch, strict=True)), strict=True))
-                    yield table, recorded_columns(table, columns)
-
-
-@contextmanager
-def _reading(path: Path, size: int) -> Iterator[sqlite3.Connection]:
-    """A database to read, with as much work as a file of this size may take."""
-    left = count(_STEPS * size // _STEPS_BETWEEN, -1)
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-        database.set_progress_handler(lambda: next(left) < 0, _STEPS_BETWEEN)
-        try:
-            yield database
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise ValueError("reading it takes more steps than its size explains") from None
-            raise
-
-
-def _bounded(rows: Iterator[tuple[Any, ...]], size: int, table: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table, as long as they take no more bytes than the file."""
-    for row in rows:
-        size -= 1 + sum([len(value) for value in row if isinstance(value, (str, bytes))])
-        if size < 0:
-            raise ValueError(f"its table {table!r} holds more than the file")
-        yield row
+                names = [column[0] for column in rows.description]
+                while batch := rows.fetchmany(_BATCH):
+                    columns = dict(zip(names, map(list, zip(*batch, strict=True)), strict=True))
+                    yield table, _recorded(table, columns)
 
 
 # -- Parquet ----------------------------------------------------------------------------------------------------------
@@ -195,38 +162,16 @@ def _load_parquet(path: Path) -> Parts:
             "folder that trace.save(path) wrote, or read one table with pandas.read_parquet."
         )
     for table in TABLES:
-        schema = parquet.read_schema(path / f"{table}.parquet")
-        header = schema.metadata or {}
-        version = header.get(b"version", b"").decode()
-        check_header(path, header.get(b"format", b"").decode(), int(version) if version.isdigit() else None)
-        fields = [field for field in schema if field.name in COLUMNS[table]]
-        if nested := [field.name for field in fields if arrow.types.is_nested(field.type)]:
-            raise ValueError(f"{table}.{nested[0]}: expected single values")
-        texts = [field.name for field in fields if not arrow.types.is_primitive(field.type)]
-        names = [field.name for field in fields]
-        room = LARGEST_TABLE
-        with parquet.ParquetFile(path / f"{table}.parquet", read_dictionary=texts) as file:
-            if file.metadata.num_rows > MOST_ROWS:
-                raise ValueError(f"its table {table!r} has more than {MOST_ROWS:,} rows")
-            for batch in file.iter_batches(_PARQUET_BATCH, columns=names):
+        with parquet.ParquetFile(path / f"{table}.parquet") as file:
+            header = file.schema_arrow.metadata or {}
+            version = header.get(b"version", b"").decode()
+            check_header(path, header.get(b"format", b"").decode(), int(version) if version.isdigit() else None)
+            for batch in file.iter_batches():
                 columns: Columns = {}
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    room -= _decoded_size(column)
-                    if room < 0:
-                        raise ValueError(f"its table {table!r} takes more than {LARGEST_TABLE:,} bytes")
                     is_time = arrow.types.is_timestamp(column.type)
                     columns[name] = (column.cast("int64") if is_time else column).to_pylist()
-                yield table, recorded_columns(table, columns)
-
-
-def _decoded_size(column: Any) -> int:
-    """The bytes of a column's values, counted without making them: a dictionary holds each value once."""
-    import pyarrow.compute as pc
-
-    if not hasattr(column, "dictionary"):
-        return int(column.nbytes)
-    lengths = pc.binary_length(column.dictionary)
-    return (pc.sum(pc.take(lengths, column.indices)).as_py() or 0) + int(column.indices.nbytes)
+                yield table, _recorded(table, columns)
 
 
 def _pyarrow() -> tuple[Any, Any]:
@@ -261,13 +206,11 @@ def _load_jsonl(path: Path) -> Parts:
     """
     rows: dict[str, dict[Any, Row]] = {table: {} for table in TABLES}
     with path.open("rb") as file:
-        check_header(path, *read_header(file.readline(LONGEST_HEADER)))
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_VALUE), b""), 2):
-            if len(line) == LONGEST_VALUE:
-                raise ValueError(f"line {number} has more than {LONGEST_VALUE:,} bytes")
+        check_header(path, *read_header(file.readline()))
+        for number, line in enumerate(file, 2):
             try:
                 data = json.loads(line)
-            except (ValueError, RecursionError):
+            except ValueError:
                 if line.endswith(b"\n"):
                     raise ConfigurationError(f"{str(path)!r} is not a saved trace: line {number} is not JSON") from None
                 break
@@ -276,7 +219,7 @@ def _load_jsonl(path: Path) -> Parts:
                 key = (row.get("session_id"), data["n"]) if "n" in data else (None, None, number)
                 rows[data["table"]][key] = row  # a row that is written again keeps its place
     for table in TABLES:
-        yield table, recorded_columns(table, by_column(list(rows.pop(table).values())))
+        yield table, _recorded(table, by_column(list(rows.pop(table).values())))
 
 
 _FORMATS = {

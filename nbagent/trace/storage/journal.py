@@ -25,7 +25,6 @@ from nbagent.trace.table import Row, Table, as_json
 
 FORMAT, VERSION = "nbagent trace", 1
 _HEADER = as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n"
-LONGEST_HEADER = 4096
 #: The columns with times, which rows hold in Unix seconds.
 TIMES = ("ts", "started", "ended")
 
@@ -49,7 +48,7 @@ class Journal:
                 atomic_create(path, _HEADER)
         with path.open("a+b", buffering=0) as file, locked(file):
             file.seek(0)
-            if head := file.read(LONGEST_HEADER):
+            if head := file.readline():
                 check_header(path, *read_header(head))
             _append(file, b"")
 
@@ -83,7 +82,7 @@ def read_header(content: bytes) -> tuple[Any, Any]:
     try:
         first = json.loads(content.partition(b"\n")[0])
         return first["format"], first["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None, None
 
 

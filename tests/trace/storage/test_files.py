@@ -66,6 +66,14 @@ def test_extreme_values_survive(tmp_path):
         assert_same(trace, Trace.load(tmp_path / name))
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_name_is_the_name_of_a_file(tmp_path, name):
+    path = tmp_path / f"ä ?mode=memory&cache=shared#%41{name}"
+    Trace().save(path)
+    Trace.load(path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
 async def test_several_traces_become_one(trace):
     other = Trace()
     await Agent(ScriptedProvider(["Hi."]), trace=other).chat("Hello")

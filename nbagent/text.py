@@ -17,6 +17,13 @@ _FORM = re.compile(
     r"|(?<=://)(?!user:password@)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)"  # `user:password` is how messages say it
 )
 
+#: `password="…"`, `db_token: str = "…"`, `{"api_key": "…"}` and `API_KEY=…`, where the value looks random.
+_NAMED = re.compile(
+    r"""((?<![a-z])(?:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret|private)[-_]?key)["']?"""
+    r"""(?:\s{0,4}:\s{0,4}str)?\s{0,4}[:=]\s{0,4}(?:str\s)?["']?)(?![/.~])(?=\S{0,40}\d)(?=\S{0,40}[a-z])[^\s:"',;&()}\]]{12,}""",
+    re.IGNORECASE,
+)
+
 
 def shortened(text: str, limit: int) -> str:
     """At most `limit` characters: what is cut off is replaced by an ellipsis.
@@ -75,7 +82,11 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
 def without_keys(text: str, mask: str = "***") -> str:
     """The text with a mask for what has the form of a key, a token, or a password in an address.
 
+    So has what stands after a name such as `password` or `api_key` and looks random.
+
     >>> without_keys("expected a number, got 'sk-proj-0123456789'")
     "expected a number, got '***'"
+    >>> without_keys("DB_PASSWORD=postgres db_password='a8Xk29sLq0pZ' primary_key: a8Xk29sLq0pZ")
+    "DB_PASSWORD=postgres db_password='***' primary_key: a8Xk29sLq0pZ"
     """
-    return _FORM.sub(mask, text)
+    return _NAMED.sub(lambda found: f"{found[1]}{mask}", _FORM.sub(mask, text))

@@ -19,7 +19,7 @@ from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.sqlite_file import SQLiteFormat
 from nbagent.errors import ConfigurationError
 from nbagent.memory.paths import ROOT, checked_note_path, key_of
-from nbagent.providers.http.named_secrets import masked
+from nbagent.text import without_keys
 
 #: Bytes of one note and of all notes of a scope, and how many there may be.
 MAX_NOTE_BYTES, MAX_BYTES, MAX_NOTES = 100_000, 5_000_000, 1_000
@@ -189,7 +189,7 @@ def _checked_text(path: str, text: str) -> str:
         )
     if show_all_chars(text) != text:
         raise ConfigurationError(f"{path} can't be written: the text holds control characters or invisible ones.")
-    if masked(said := f"{path}\n{text}", "") != said:
+    if without_keys(said := f"{path}\n{text}", "") != said:
         raise ConfigurationError(
             f"{path} can't be written: the text holds what looks like a key, a token or a password. Notes are not "
             "encrypted. Write where it is kept instead, such as the name of the environment variable."

@@ -63,7 +63,7 @@ async def test_the_commands(memory):
     ]
 
 
-async def test_refused_with_the_reason(memory, monkeypatch):
+async def test_refused_with_the_reason(memory):
     refusals = [
         (does("create", path=NOTE, file_text="x"), "already"),
         (does("create", path="/memories/UNITS.md", file_text="x"), "a note /memories/units.md already"),
@@ -72,7 +72,6 @@ async def test_refused_with_the_reason(memory, monkeypatch):
         (does("create", path="/memories/../x", file_text="x"), "is refused"),
         (does("create", path="/memories/x", file_text="x" * 100_001), "at most 100,000"),
         (does("create", path="/memories/x", file_text="key: sk-proj-0123456789abcdef"), "looks like a key"),
-        (does("create", path="/memories/x", file_text="from the shell: s3cr3t-of-the-env"), "looks like a key"),
         (does("str_replace", path=NOTE, old_str="yards", new_str="m"), "0 times"),
         (does("str_replace", path=NOTE, old_str="m", new_str="M"), "3 times"),
         (does("insert", path=NOTE, insert_line=0, insert_text="x"), "View it"),  # it has not been viewed
@@ -82,7 +81,6 @@ async def test_refused_with_the_reason(memory, monkeypatch):
         (does("view", path=NOTE, view_range=[2, 9]), "within 1 and 1"),
         (does("copy"), "must be one of"),
     ]
-    monkeypatch.setenv("SHOP_TOKEN", "s3cr3t-of-the-env")
     memory.run("create", path=NOTE, file_text="mm and m")
     for (_, why), text in zip(refusals, await results(memory, *(call for call, _ in refusals)), strict=True):
         assert why in text

@@ -9,21 +9,10 @@ from typing import Any
 from nbagent.core.content.images import image_part, is_image_object
 from nbagent.core.messages import Content
 from nbagent.functions.formatting import format_result, table_text, truncate_result
-from nbagent.notebook.kernel_tools.secret_values import (
-    HIDDEN,
-    MAX_CHARS,
-    secret_columns,
-    without_secret_labels,
-    without_secrets,
-)
+from nbagent.notebook.kernel_tools.secret_values import MAX_CHARS, without_secrets
 from nbagent.notebook.kernel_tools.variables import signature_text
-from nbagent.providers.http.named_secrets import is_secret
 
-#: Begins the last line of a table of which columns or rows are left out.
-HIDDEN_COLUMNS = "Not shown, since their names suggest secrets: "
 _SOURCE_CHARS = 6_000
-#: At most so many of the labels that are left out are named.
-_NAMED = 10
 
 
 def described(name: str, value: Any, rows: int | None = None, max_chars: int = MAX_CHARS) -> Content:
@@ -41,36 +30,19 @@ def described(name: str, value: Any, rows: int | None = None, max_chars: int = M
             source = inspect.getdoc(value) or ""
         text = f"{name}{signature_text(value)}\n\n{truncate_result(source, _SOURCE_CHARS)[0]}"
         return without_secrets(text.rstrip(), max_chars)
-    if is_secret(name, value if type(value) is str else ""):
-        return HIDDEN
     if is_image_object(value):
         return [image_part(value)]
     if is_frame(value):
         return frame_text(value, rows, max_chars=max_chars)
-    if hasattr(type(value), "to_frame") and is_secret(str(getattr(value, "name", "")), ""):  # a column
-        return HIDDEN
-    shown, hidden = without_secret_labels(value)
-    if hidden:
-        return f"{without_secrets(table_text(shown, rows, total=len(value)) or '', max_chars)}{_note(hidden)}"
-    return without_secrets(format_result(value), max_chars)
+    return without_secrets(format_result(value), max_chars, name)
 
 
 def frame_text(
     frame: Any, rows: int | None = None, columns: list[str] | None = None, max_chars: int = MAX_CHARS
 ) -> str:
-    """The first rows of a data frame, its shape and its dtypes, without the columns and rows that hold secrets."""
-    columns = columns or None
-    if hidden := secret_columns(frame):
-        columns = [column for column in columns or frame.columns if column not in hidden]
-    total = frame.shape[0] if isinstance(frame.shape[0], int) else None
-    frame, labels = without_secret_labels(frame)
-    text = table_text(frame, rows, columns, total) or str(format_result(frame.head(rows) if rows else frame))
-    return f"{without_secrets(text, max_chars)}{_note([*hidden, *labels])}"
-
-
-def _note(hidden: list[Any]) -> str:
-    more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
-    return f"\n{HIDDEN_COLUMNS}{', '.join(map(str, hidden[:_NAMED]))}{more}" if hidden else ""
+    """The first rows of a data frame, its shape and its dtypes, without secrets."""
+    text = table_text(frame, rows, columns or None) or str(format_result(frame.head(rows) if rows else frame))
+    return str(without_secrets(text, max_chars))
 
 
 def is_frame(value: Any) -> bool:

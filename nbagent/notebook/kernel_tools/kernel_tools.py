@@ -3,7 +3,7 @@
 >>> %agent tools add kernel                                                 # doctest: +SKIP
 >>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP
 
-A variable whose name suggests a secret is listed without its value and never described; `secret_values` masks others.
+What has the form of a key, or the name of one and looks random, is masked: see `secret_values`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
 from nbagent.notebook.kernel_tools.described import described, frame_text, is_frame
 from nbagent.notebook.kernel_tools.run_code import run_code
 from nbagent.notebook.kernel_tools.secret_values import without_secrets
-from nbagent.notebook.kernel_tools.variables import SECRET, brief, user_names
+from nbagent.notebook.kernel_tools.variables import brief, user_names
 
 #: Their names.
 KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "read_cell_outputs", "run_code")
@@ -73,7 +73,7 @@ class KernelTools:
         names = [name for name in self._names() if fnmatch.fnmatch(name, pattern)]
         if not names:
             return f"No variable matches {pattern!r}." if pattern != "*" else "There are no variables yet."
-        lines = [f"{name}: {brief(name, self._namespace.get(name))}" for name in names[:_MAX_LISTED]]
+        lines = [f"{name}: {brief(self._namespace.get(name))}" for name in names[:_MAX_LISTED]]
         more = [f"… and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
         return str(without_secrets("\n".join(lines + more)))
 
@@ -125,6 +125,4 @@ class KernelTools:
             near = [known for known in names if known.lower() == name.lower()]
             hint = f"did you mean {near[0]}?" if near else "call list_variables to see them all"
             raise ToolError(f"there is no variable {name!r}: {hint}")
-        if SECRET.search(name):
-            raise ToolError(f"the name {name} suggests a secret, so its value is not shown")
         return self._namespace[name]

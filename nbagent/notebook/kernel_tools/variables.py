@@ -7,15 +7,11 @@ shown. Of other values the line has what is known without calling them, or what 
 from __future__ import annotations
 
 import inspect
-import re
 import types
 from collections.abc import Mapping
 from typing import Any
 
 from nbagent.text import shortened
-
-#: Variables with such names are listed without their values, and never described.
-SECRET = re.compile(r"key|token|secret|passw|credential|cookie|jwt|pwd|(?<![a-z])auth(?![a-z])", re.IGNORECASE)
 
 _PREVIEW_CHARS = 80
 #: Larger integers are described by their size, since converting them to decimal is slow.
@@ -44,15 +40,13 @@ def user_names(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[
     ]
 
 
-def brief(name: str, value: Any) -> str:
+def brief(value: Any) -> str:
     """A variable in a few words: its type, and its value if that is short, else its size.
 
-    >>> brief("answer", 42), brief("numbers", range(5)), brief("api_key", "sk-123")
-    ('int 42', 'range', 'str (hidden)')
+    >>> brief(42), brief(range(5))
+    ('int 42', 'range')
     """
     kind = type(value)
-    if SECRET.search(name):
-        return f"{kind.__name__} (hidden)"
     try:
         description = _value_or_size(kind, value)
     except Exception:  # noqa: BLE001  the user's class may raise anything; its name is shown

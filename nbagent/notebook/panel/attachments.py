@@ -29,7 +29,7 @@ from nbagent.core.history.context import estimate_tokens
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
-from nbagent.notebook.kernel_tools.described import HIDDEN_COLUMNS, described
+from nbagent.notebook.kernel_tools.described import described
 from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
 from nbagent.notebook.kernel_tools.variables import brief
 
@@ -139,7 +139,7 @@ def from_value(name: str, value: Any) -> Attachment:
 
 def about_value(name: str, value: Any) -> str:
     """A variable in a few words, without secrets: `DataFrame 344×7`."""
-    about = str(without_secrets(brief(name, value)))
+    about = str(without_secrets(brief(value), name=name))
     return re.sub(r"of shape \((.*?),?\)", lambda found: found[1].replace(", ", "×"), about)
 
 
@@ -197,7 +197,7 @@ def from_document(part: Part) -> Attachment:
 def _checked(name: str, about: str, content: Content) -> Attachment:
     """The attachment; it says if something is hidden in it because it looks like a secret."""
     texts = [part.get("text", "") for part in _parts(content)]
-    is_masked = any(HIDDEN in text or HIDDEN_COLUMNS in text for text in texts)
+    is_masked = any(HIDDEN in text for text in texts)
     return Attachment(name, f"{about}, secrets hidden" if is_masked else about, content)
 
 

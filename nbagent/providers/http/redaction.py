@@ -28,14 +28,12 @@ _SCHEME = re.compile(r"([A-Za-z][\w-]*) +(\S+)")
 _PARAMETER = re.compile(r"(?<![^&])([^&=]+)=([^&]*)")
 #: Local servers take any key, so people pass words such as "ollama" and "not-needed". Texts may hold these.
 _WORDS = re.compile(r".{0,7}|(?=.{0,19}\Z)[A-Za-z]+(?:[-_ ][A-Za-z]+)*", re.DOTALL)
-#: Characters of the shortest value of the environment that is a secret: "false" is none.
-_SHORTEST_VALUE = 6
 
 
 class Redactor:
     """Replaces secrets with `$NAME`: `keys`, what a request sends to `url` in `headers`, and those of the environment.
 
-    `variable` is the name for a key. A key that is a word stays in texts; a value of the environment never does.
+    `variable` is the name for a key. A key that is a word stays in texts.
 
     >>> Redactor(["sk-12345678"]).text("wrong key: sk-12345678")
     'wrong key: $API_KEY'
@@ -52,8 +50,8 @@ class Redactor:
         proxy = (url and proxy_for(url)) or ""
         sent = [*(headers or {}).items(), *_sent_to(url), *_sent_to(proxy, "Proxy-Authorization")]
         found = {secret: self._name_of(place) for place, value in sent for secret in secrets_in(place, value)}
-        found |= dict.fromkeys(keys, variable)
-        named = {secret: name for secret, name in found.items() if not _WORDS.fullmatch(secret)} | environment_secrets()
+        found |= dict.fromkeys(keys, variable) | _environment_secrets()
+        named = {secret: name for secret, name in found.items() if not _WORDS.fullmatch(secret)}
         forms = {form: name for secret, name in named.items() for form in forms_of(secret)}
         #: What is replaced, and the name that replaces it; long texts first.
         self.names = dict(sorted(forms.items(), key=lambda form: -len(form[0])))
@@ -111,15 +109,15 @@ def redactor_of(request: Any, keys: Iterable[str] = (), variable: str = "API_KEY
     return Redactor(keys, variable, str(request.url), request.headers) if request else Redactor(keys, variable)
 
 
-def environment_secrets() -> dict[str, str]:
-    """The values of environment variables that are named like secrets, whatever they look like, and the names.
+def _environment_secrets() -> dict[str, str]:
+    """The values of environment variables that are named like secrets, and the names.
 
     A path of a file that exists is no secret: SSH_AUTH_SOCK.
     """
     return {
         value: name
         for name, value in os.environ.items()
-        if len(value) >= _SHORTEST_VALUE and is_telling(name) and not (os.path.isabs(value) and os.path.exists(value))
+        if is_telling(name) and not (os.path.isabs(value) and os.path.exists(value))
     }
 
 

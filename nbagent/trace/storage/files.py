@@ -103,7 +103,8 @@ def _converted(values: list[Any], dtype: Any) -> list[Any]:
     words = getattr(dtype, "categories", None)
     if words is not None:  # of a later version, there may be others
         return [value if value in words else None for value in values]
-    convert: Callable[[Any], Any] | None = {TIME: _seconds, FLAG: bool}.get(dtype)
+    conversions: dict[Any, Callable[[Any], Any]] = {TIME: _seconds, FLAG: bool}
+    convert = conversions.get(dtype)
     return values if convert is None else [None if value is None else convert(value) for value in values]
 
 

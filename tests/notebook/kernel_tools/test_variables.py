@@ -76,7 +76,7 @@ VARIABLES = {
 
 @pytest.mark.parametrize("shown", VARIABLES)
 def test_a_variable_in_a_line(shown):
-    assert brief("name", VARIABLES[shown]()) == shown
+    assert brief(VARIABLES[shown]()) == shown
 
 
 async def _ask(tool, namespace, seconds=5.0, **arguments):

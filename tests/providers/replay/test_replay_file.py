@@ -21,7 +21,6 @@ MARKERS = {
     "ANTHROPIC_API_KEY": "sk-ant-marker-5678",
     "GEMINI_API_KEY": "AIza-marker-gemini-1",
     "MY_DB_PASSWORD": "marker-database-pw-1",
-    "SMTP_PASSWORD": "abcd efgh ijkl mnop",
 }
 
 

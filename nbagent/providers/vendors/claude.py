@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nbagent.checks import check_choice, hides_arguments
+from nbagent.checks import check_choice
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
@@ -179,7 +179,6 @@ class AnthropicBaseProvider(HTTPProvider):
     vendor = "claude"
     package = "anthropic"
 
-    @hides_arguments
     def __init__(self, *args: Any, cache: str | bool = True, **options: Any) -> None:
         self._cache = cache
         super().__init__(*args, **options)

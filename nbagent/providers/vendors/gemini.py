@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from nbagent.checks import hides_arguments
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import HttpxTransport
@@ -97,7 +96,6 @@ class GeminiProvider(HTTPProvider):
 
     vendor = "gemini"
 
-    @hides_arguments
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if not re.search(r"/v\d", urlsplit(self.base_url).path):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from nbagent.checks import check_choice, hides_arguments
+from nbagent.checks import check_choice
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
@@ -156,7 +156,6 @@ class OpenAIProvider(HTTPProvider):
     vendor = "openai"
     package = "openai"
 
-    @hides_arguments
     def __init__(
         self,
         api_key: str | SecretStr | None = None,

@@ -68,7 +68,6 @@ async def failure(provider, functions=None) -> NbagentError:
     assert KEY not in shown
     assert len(str(error)) < 1500
     assert error.__cause__ is None
-    assert error.__context__ is None
     if isinstance(error, ProviderError):
         assert (error.vendor, error.model) == (provider.vendor, "m1")
         assert str(error).startswith(f"{provider.vendor} m1: ")

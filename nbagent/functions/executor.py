@@ -14,21 +14,20 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from types import GeneratorType
 from typing import Any
 
 from nbagent.core.background import call_on_main
-from nbagent.core.breathing import Breather
 from nbagent.core.current import changed, current, set_current
 from nbagent.core.history.repair import NO_RESULT
 from nbagent.core.messages import Content, FunctionCall
 from nbagent.core.results import ToolOutcome
-from nbagent.core.sizes import size_of
 from nbagent.core.threads import THREADS_VARIABLE, max_tool_threads, run_in_thread
 from nbagent.errors import (
     ToolArgumentsError,
@@ -59,14 +58,12 @@ logger = logging.getLogger("nbagent")
 CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
-#: What a generator may yield: items, and bytes of them. So many are looked into at first, then one in so many.
-MAX_ITEMS, MAX_YIELDED, _LOOKED_INTO = 1_000_000, 256 * 2**20, 100
 MAX_CACHED_RESULTS = 256
 #: Characters of the result of a pinned tool.
 MAX_PINNED_CHARS = 1_000_000
 _INTERRUPTED = {"is_error": True, "interrupted": True}
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
-#: Iterators that say nothing before they are iterated. Files, cursors and other iterators are left as they are.
+#: Lazy iterators, whose result is the list of what they yield. Files, cursors and other iterators are left as they are.
 _LAZY = (GeneratorType, map, filter, zip, enumerate)
 
 
@@ -319,13 +316,15 @@ class ToolExecutor:
             try:
                 with self._user_code(definition):
                     value = definition.func(*args, **kwargs)
-                    return _collect(value, over) if isinstance(value, _LAZY) else value
+                    if not isinstance(value, _LAZY):
+                        return value
+                    return list(takewhile(lambda _: not over.is_set(), value))
             finally:
                 thread[:] = [""]
 
         async def call_async() -> Any:
             value = definition.func(*args, **kwargs)
-            return await (_collect_async(value) if inspect.isasyncgen(value) else value)
+            return [item async for item in value] if inspect.isasyncgen(value) else await value
 
         value: Any
         try:
@@ -494,45 +493,6 @@ def _is_being_cancelled() -> bool:
 def _edited_note(arguments: dict[str, Any]) -> str:
     """Tells the model that other arguments than its own were used."""
     return f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
-
-
-# -- generators: a tool's result is the list of what they yield -------------------------------------------------------
-
-
-def _collect(values: Iterator[Any], over: threading.Event) -> list[Any]:
-    """Everything that is yielded before the call is `over`."""
-    yielded = _Yielded()
-    for item in values:
-        if over.is_set():
-            break
-        yielded.add(item)
-    return yielded.items
-
-
-async def _collect_async(values: AsyncIterator[Any]) -> list[Any]:
-    yielded, breather = _Yielded(), Breather()
-    async for item in values:
-        yielded.add(item)
-        await breather.pause()
-    return yielded.items
-
-
-class _Yielded:
-    """What a generator yielded. Raises ValueError if it is too much."""
-
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-        self._size = 0
-
-    def add(self, item: Any) -> None:
-        self.items.append(item)
-        count = len(self.items)
-        is_sample = count <= _LOOKED_INTO or count % _LOOKED_INTO == 0
-        self._size += size_of(item) if is_sample else size_of(item, 0)
-        if count > MAX_ITEMS:
-            raise ValueError(f"it yielded more than {MAX_ITEMS:,} items: a tool must come to an end")
-        if self._size > MAX_YIELDED:
-            raise ValueError(f"it yielded more than {MAX_YIELDED:,} bytes: a tool must come to an end")
 
 
 # -- results of tools with `cache_ttl` --------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Where tools run and for how long: threads, time limits, cancellation, the main thread."""
 
 import asyncio
-import itertools
 import subprocess
 import sys
 import threading
@@ -118,22 +117,3 @@ def test_main_thread_tools_run_in_the_main_thread():
     assert run_sync(run(executor, "on_which_thread")).value is True
     assert asyncio.run(run(executor, "on_which_thread")).value is True
     assert run_sync(run(executor_of(on_which_thread), "on_which_thread")).value is False
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async):
-    monkeypatch.setattr(executor_module, "MAX_ITEMS", 100)
-    monkeypatch.setattr(executor_module, "MAX_YIELDED", 10_000)
-
-    def rows(row: str):
-        yield from itertools.repeat(row)
-
-    async def arows(row: str):
-        for each in rows(row):
-            yield each
-
-    tool = arows if is_async else rows
-    for row, told in (("x", "more than 100 items"), ("x" * 1_000, "more than 10,000 bytes")):
-        outcome = await run(executor_of(tool), tool.__name__, row=row)
-        assert outcome.is_error
-        assert told in outcome.content

@@ -168,8 +168,7 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     """Converts arguments as a vendor sends them to `(arguments, raw)`; `raw` is set if they are not a JSON object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
-    too long or nested too deep, for us or for a vendor that reads the conversation, are cut off and count as `raw`, as
-    do those with numbers that JSON lacks.
+    too long, which are cut off, or nested too deep count as `raw`, as do those with numbers that JSON lacks.
     """
     if text is None or text == "":
         return {}, None
@@ -186,7 +185,7 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     if value is None:
         return {}, None
     if _depth(value) > MAX_ARGUMENT_DEPTH:
-        return {}, text if isinstance(text, str) else json.dumps(_cut_at(value, MAX_ARGUMENT_DEPTH + 1))
+        return {}, text if isinstance(text, str) else json.dumps(value)
     if isinstance(value, dict) and _is_json(value):
         return value, None
     return {}, text if isinstance(text, str) else json.dumps(text)
@@ -225,15 +224,6 @@ def _depth(value: Any) -> int:
         depth += 1
         level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
     return depth
-
-
-def _cut_at(value: Any, depth: int) -> Any:
-    """The value without what is nested deeper."""
-    if isinstance(value, dict):
-        return {key: _cut_at(item, depth - 1) for key, item in value.items()} if depth else "…"
-    if isinstance(value, list):
-        return [_cut_at(item, depth - 1) for item in value] if depth else "…"
-    return value
 
 
 def new_id(kind: str) -> str:

@@ -370,10 +370,7 @@ def format_error(error: BaseException, *, with_lines: bool = False) -> str:
 
 def error_summary(error: BaseException) -> str:
     """`ValueError: …`, even if the exception's `__str__` fails. Of a syntax error, it has no file and no line."""
-    try:
-        lines = traceback.format_exception_only(error)
-    except RecursionError:  # a group nested thousands deep
-        return f"{type(error).__name__}: {error}"
+    lines = traceback.format_exception_only(error)
     if isinstance(error, SyntaxError):
         lines = [line for line in lines if not line.startswith(" ")]
     return "".join(lines).strip()
@@ -381,15 +378,9 @@ def error_summary(error: BaseException) -> str:
 
 def _leaves(error: BaseException) -> list[BaseException]:
     """The exceptions in a group, such as a `TaskGroup`'s, whose own text only counts them; else the exception."""
-    leaves: list[BaseException] = []
-    waiting = [error]
-    while waiting:  # not recursive: a group may be nested thousands deep
-        inner = waiting.pop()
-        if isinstance(inner, BaseExceptionGroup):
-            waiting += reversed(inner.exceptions)
-        else:
-            leaves.append(inner)
-    return leaves
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
 
 
 def _is_user_code(filename: str) -> bool:

@@ -24,13 +24,6 @@ def _text_of(error: BaseException) -> str:
         return f"<its text can't be shown: {type(failed).__name__}>"
 
 
-def _traceback_of(error: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(error))
-    except RecursionError:  # a group nested thousands deep
-        return "".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}: {_text_of(error)}\n"
-
-
 def outcome_columns(outcome: ToolOutcome) -> Row:
     """The columns of `tool_calls` that are known once the tool has run."""
     error = outcome.error
@@ -44,6 +37,6 @@ def outcome_columns(outcome: ToolOutcome) -> Row:
         "error_type": "interrupted" if outcome.interrupted else type(error).__name__ if error else None,
         "error_message": _text_of(error) if error else None,
         # the whole one, library code included: the model reads a short form
-        "traceback": _traceback_of(whole) if whole else None,
+        "traceback": "".join(traceback.format_exception(whole)) if whole else None,
         "ended": None if outcome.duration_s is None else outcome.started + outcome.duration_s,
     }

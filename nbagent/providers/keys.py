@@ -2,7 +2,7 @@
 
 1. what was typed after `%agent key`, in this process
 2. the environment
-3. the file `.env` in the working directory, or in the nearest folder above it that has one; only a file of this user
+3. the file `.env` in the working directory, or in the nearest folder above it that has one
 4. Colab's secrets, if the notebook has access to them
 
 Only keys are read from `.env`, never addresses: the `.env` of somebody's project must not decide where your key is
@@ -15,7 +15,6 @@ import functools
 import importlib
 import math
 import os
-import stat
 import sys
 import threading
 from collections.abc import Iterable, Mapping
@@ -77,23 +76,9 @@ def _from_env_file(variable: str) -> str | None:
     try:
         path = find_dotenv(usecwd=True)
         found = os.stat(path) if path else None
-        if found is None or not _is_trusted(found):
-            return None
     except OSError:  # the working directory was deleted
         return None
-    return _read_env_file(path, found.st_mtime_ns, found.st_size).get(variable)
-
-
-def _is_trusted(found: os.stat_result) -> bool:
-    """Whether it is a file of this user, or of the owner of the working directory: a container's root reads a user's.
-
-    Anybody may put a file into a folder above, such as /tmp, and would be sent what you ask with a key of theirs.
-    """
-    if not stat.S_ISREG(found.st_mode):  # a pipe would never end
-        return False
-    if not hasattr(os, "getuid") or found.st_uid == os.getuid():
-        return True
-    return found.st_uid == os.stat(".").st_uid and not found.st_mode & stat.S_IWOTH
+    return _read_env_file(path, found.st_mtime_ns, found.st_size).get(variable) if found else None
 
 
 @functools.lru_cache(maxsize=1)

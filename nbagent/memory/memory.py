@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
+from nbagent.core.content.marks import without_marks
 from nbagent.core.current import current
 from nbagent.core.history.context import CHARS_PER_TOKEN
 from nbagent.core.sqlite_file import BUSY_S
@@ -243,7 +244,7 @@ def _index(count: int, newest: Iterable[tuple[str, str]], max_chars: int) -> str
     """The paths and first lines of the newest of so many notes, as many as fit; "" if there are none."""
     lines, left = list[str](), max_chars
     for path, text in newest:
-        line = f"- {path}: {text.strip().partition(chr(10))[0]}".replace("<", "‹")  # it can't end the mark
+        line = without_marks(f"- {path}: {text.strip().partition(chr(10))[0]}", "memory_index")
         left -= len(line)
         if left < 0:
             break

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.content.marks import without_marks
 from nbagent.core.current import current
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
@@ -48,10 +49,10 @@ def wrapped(skill: SkillManifest) -> str:
     body, names = show_control_chars(skill.body), resources(skill)
     if len(body) > MAX_BODY:
         body = f"{body[:MAX_BODY]}\n… ({len(body) - MAX_BODY:,} more characters are in {SKILL_FILE})"
-    lines = [f'<skill_content name="{skill.name}">', _without_marks(body)]
+    lines = [f'<skill_content name="{skill.name}">', without_marks(body, "skill_")]
     if names:
         lines.append(f"\n<skill_files> (call {READ} to read one)")
-        lines += [_without_marks(show_control_chars(name)) for name in names]
+        lines += [without_marks(show_control_chars(name), "skill_") for name in names]
         lines.append("</skill_files>")
     return "\n".join([*lines, "</skill_content>"])
 
@@ -73,11 +74,6 @@ def scripts(skill: SkillManifest) -> list[str]:
     """The names of a skill's files that can be run."""
     entry = (skill.entry or "").rpartition(":")[0]
     return [name for name in resources(skill) if Path(name).suffix in _INTERPRETERS and name != entry]
-
-
-def _without_marks(text: str) -> str:
-    """Text that can't end, or begin, what a skill says."""
-    return text.replace("<skill_", "&lt;skill_").replace("</skill_", "&lt;/skill_")
 
 
 class Disclosure:

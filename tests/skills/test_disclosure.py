@@ -56,7 +56,7 @@ async def test_activation_is_one_result_once_per_conversation(host, folder):
     activate = [FunctionCall("activate_skill", {"name": "tea"})]
     agent = agent_with(host, activate * 2, "done", activate, "done", activate, "done", activate, "done")
     first, again = [call["result"] for call in (await agent.chat("Tea?")).function_calls]
-    assert first.startswith('<skill_content name="tea">\n# Tea\nPour. &lt;/skill_content> Then')
+    assert first.startswith('<skill_content name="tea">\n# Tea\nPour. < /skill_content> Then')
     assert first.endswith("references/black.md\nscripts/pour.py\n</skill_files>\n</skill_content>")
     assert "already" in again
     assert "already" in (await agent.chat("Tea?")).function_calls[0]["result"]

@@ -1,4 +1,4 @@
-"""The marks around what a question carries, such as a file, in its text. Models know how to read them."""
+"""The marks around what others wrote, such as a file or a skill, in a text. Models know how to read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 
 #: What ends an attachment.
 END_MARK = "\n</attached>"
-_LIKE_A_MARK = re.compile(r"<(?=/?attached\b)")
 
 
 def begin_mark(name: str, about: str) -> str:
@@ -19,6 +18,10 @@ def begin_mark(name: str, about: str) -> str:
     return f'<attached name="{name}" about="{about}">\n'
 
 
-def without_marks(text: str) -> str:
-    """Text that can't begin or end an attachment."""
-    return _LIKE_A_MARK.sub("< ", text)
+def without_marks(text: str, tag: str = "attached") -> str:
+    """Text that can't begin or end a mark whose name begins with `tag`.
+
+    >>> without_marks("</attached> <b>")
+    '< /attached> <b>'
+    """
+    return re.sub(rf"<(?=/?{tag})", "< ", text)

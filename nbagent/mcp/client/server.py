@@ -16,6 +16,7 @@ from typing import Any
 
 from nbagent.checks import check_choice, check_number, check_type, invalid
 from nbagent.core.browser import check_possible
+from nbagent.core.content.marks import without_marks
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.functions.toolset import Toolset
@@ -105,7 +106,7 @@ class MCPServer(Toolset):
         said = shortened(self.connection.instructions.strip(), MAX_INSTRUCTIONS)
         if not said:
             return ""
-        said = show_control_chars(said).replace("<mcp_", "&lt;mcp_").replace("</mcp_", "&lt;/mcp_")
+        said = without_marks(show_control_chars(said), "mcp_")
         return f'<mcp_server name="{self.name}">\nThe server says of its tools {self.name}_…:\n{said}\n</mcp_server>'
 
     async def aclose(self) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
-from nbagent.memory.paths import ROOT, checked_note_path
-from nbagent.memory.store import Note, Notes
+from nbagent.memory.store import ROOT, Note, Notes, checked_note_path
 from nbagent.text import shortened
 
 #: The tool's name, which is Claude's.
@@ -91,16 +90,14 @@ class Commands:
 
     def rename(self, old_path: str, new_path: str) -> str:
         """Give a note or a folder another path."""
-        found, new_path = self._seen_below(old_path), checked_note_path(new_path)
+        old_path, new_path = checked_note_path(old_path), checked_note_path(new_path)
+        found = self._seen_below(old_path)
         taken = [note for note in self._notes.all(new_path) if note not in found]
         if taken:
             raise ConfigurationError(f"There is {taken[0].path} already: choose another new_path.")
         for note in found:
             self._notes.remove(note)
-        # by levels: a path is found however its letters are written, so that its length may be another one
-        depth = checked_note_path(old_path).count("/") + 1
-        paths = ["/".join([new_path, *note.path.split("/")[depth:]]) for note in found]
-        return "\n".join(self._put(checked_note_path(path), note.text) for path, note in zip(paths, found, strict=True))
+        return "\n".join(self._put(new_path + note.path.removeprefix(old_path), note.text) for note in found)
 
     def _put(self, path: str, text: str) -> str:
         note = self._notes.put(path, text, self._run_id)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from nbagent.errors import ConfigurationError
-from nbagent.memory.paths import checked_note_path, key_of
-from nbagent.memory.store import Note, Notes
+from nbagent.memory.store import Note, Notes, checked_note_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,30 +26,30 @@ def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
 
 
 def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) -> None:
-    """Write what differs from the notes that were shown, by key.
+    """Write what differs from the notes that were shown, by path.
 
     Raises `ConfigurationError` if one of these was changed meanwhile; the transaction then keeps nothing.
     """
     if not {"path", "text"} <= set(frame.columns):
         raise ConfigurationError("frame: expected the columns path and text, as in memory.frame.")
-    wanted: dict[str, tuple[str, str]] = {}
+    wanted: dict[str, str] = {}
     for given, text in zip(frame["path"], frame["text"], strict=True):
         if not isinstance(given, str) or not isinstance(text, str):
             raise ConfigurationError(f"frame: expected texts in path and text, got {given!r} and {text!r}.")
         path = checked_note_path(given)
-        if key_of(path) in wanted:
+        if path in wanted:
             raise ConfigurationError(f"frame: {path} is there twice.")
-        wanted[key_of(path)] = path, text
-    changed = [key for key, (_, text) in wanted.items() if key not in shown or shown[key].text != text]
-    removed = [key for key in shown if key not in wanted]
-    for key in (*removed, *changed):
-        now, then = notes.get(key), shown.get(key)
+        wanted[path] = text
+    changed = [path for path, text in wanted.items() if path not in shown or shown[path].text != text]
+    removed = [path for path in shown if path not in wanted]
+    for path in (*removed, *changed):
+        now, then = notes.get(path), shown.get(path)
         known = now or then
         if known and (now is None or then is None or now.version != then.version):
             raise ConfigurationError(
                 f"{known.path} was changed since you read memory.frame. Read it again, and edit that."
             )
-    for key in removed:
-        notes.remove(shown[key])
-    for key in changed:
-        notes.put(*wanted[key], run_id=None)
+    for path in removed:
+        notes.remove(shown[path])
+    for path in changed:
+        notes.put(path, wanted[path], run_id=None)

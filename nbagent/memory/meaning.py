@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nbagent.errors import ConfigurationError
-from nbagent.memory.paths import key_of
 from nbagent.memory.store import Note
 
 if TYPE_CHECKING:
@@ -33,13 +32,13 @@ class Meaning:
 
         Raises what the embedding function raises, and `ConfigurationError` if that does not return a vector for each.
         """
-        wanted = {(key_of(note.path), note.version): note for note in notes}
+        wanted = {(note.path, note.version): note for note in notes}
         missing = [key for key in wanted if key not in self._vectors]
         texts = [f"{wanted[key].path}\n{wanted[key].text}"[:MAX_CHARS] for key in missing]
         of_query, *of_notes = self._embedded([query, *texts])
         self._vectors = {key: known for key, known in self._vectors.items() if key in wanted}
         self._vectors |= zip(missing, of_notes, strict=True)
-        return sorted(wanted.values(), key=lambda note: -of_query @ self._vectors[key_of(note.path), note.version])
+        return sorted(wanted.values(), key=lambda note: -of_query @ self._vectors[note.path, note.version])
 
     def _embedded(self, texts: list[str]) -> list[NDArray[np.float64]]:
         """A vector of length 1 for each text."""

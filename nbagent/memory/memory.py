@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,8 +25,7 @@ from nbagent.functions.toolset import Toolset
 from nbagent.memory.commands import COMMANDS, TOOL, Commands, run_command
 from nbagent.memory.frame import apply_edits, as_frame
 from nbagent.memory.meaning import Embed, Meaning, fused
-from nbagent.memory.paths import ROOT, key_of
-from nbagent.memory.store import MAX_NOTES, Note, NoteFile
+from nbagent.memory.store import ROOT, Note, NoteFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,9 +86,9 @@ class Memory(Toolset):
             finds notes by their meaning, too, not only by their words. The notes' texts go to that model; the vectors
             stay in memory.
 
-    Refused, with the reason: texts that hold what looks like a key or a password, notes over 100,000 bytes, more than
-    1,000 notes or 5 MB, paths that are not below `/memories`, control characters; and the change of a note that the
-    conversation has not seen as it is now, so that no change of another kernel is lost.
+    Refused, with the reason: texts that hold what looks like a key or a password, more than 5 MB of notes, paths that
+    are not below `/memories`; and the change of a note that the conversation has not seen as it is now, so that no
+    change of another kernel is lost.
 
     >>> memory = Memory("memory.sqlite")                                    # doctest: +SKIP
     >>> agent = Agent("claude:claude-sonnet-5").use(memory)                 # doctest: +SKIP
@@ -161,7 +161,7 @@ class Memory(Toolset):
     def _search_tool(self, query: str, limit: int = 5) -> str:
         """Find notes by words. Returns paths and excerpts."""
         with self._file.reading() as notes:
-            by_words = dict(notes.search(query, limit if self._meaning is None else MAX_NOTES))
+            by_words = dict(notes.search(query, limit if self._meaning is None else sys.maxsize))
             all_notes = notes.all() if self._meaning else []
         found, note = list(by_words), ""
         if self._meaning and all_notes:
@@ -217,7 +217,7 @@ class Memory(Toolset):
         with self._file.reading() as notes:
             found = notes.all()
         number = next(self._numbers)
-        self._shown[number] = {key_of(note.path): note for note in found}
+        self._shown[number] = {note.path: note for note in found}
         self._shown.pop(number - _REMEMBERED, None)
         frame = as_frame(found)
         frame.attrs[_NUMBER] = number

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbagent.core.messages import well_formed
-from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.sqlite_file import SQLiteFormat
 from nbagent.errors import ConfigurationError
-from nbagent.memory.paths import ROOT, checked_note_path, key_of
 from nbagent.text import without_keys
 
-#: Bytes of one note and of all notes of a scope, and how many there may be.
-MAX_NOTE_BYTES, MAX_BYTES, MAX_NOTES = 100_000, 5_000_000, 1_000
+#: Where all notes are.
+ROOT = "/memories"
+#: Bytes of all notes of a scope.
+MAX_BYTES = 5_000_000
 #: Words of a query that are looked for, and characters around a word that is found.
 _MAX_WORDS, _AROUND = 20, 80
 
 _TABLES = """
 CREATE TABLE notes (
-    id INTEGER PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, path TEXT NOT NULL, text TEXT NOT NULL,
+    id INTEGER PRIMARY KEY, scope TEXT NOT NULL, path TEXT NOT NULL, text TEXT NOT NULL,
     version INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, run_id TEXT,
-    UNIQUE (scope, key)
+    UNIQUE (scope, path)
 );
 CREATE TABLE counter (last INTEGER NOT NULL);
 INSERT INTO counter VALUES (0);
@@ -46,7 +46,19 @@ CREATE TRIGGER notes_changed AFTER UPDATE ON notes BEGIN
     INSERT INTO words (rowid, path, text) VALUES (new.id, new.path, new.text);
 END;
 """
-FORMAT = SQLiteFormat("notes of agents", "nbme", version=1, tables=_TABLES)
+FORMAT = SQLiteFormat("notes of agents", "nbme", version=2, tables=_TABLES)
+
+
+def checked_note_path(path: str) -> str:
+    """The path of a note or folder, without a `/` at its end. Raises `ConfigurationError` if it is not below `ROOT`.
+
+    >>> checked_note_path("/memories/team/")
+    '/memories/team'
+    """
+    path = path.removesuffix("/")
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise ConfigurationError(f"The path {path!r} is refused: paths begin with {ROOT}, as in {ROOT}/preferences.md.")
+    return path
 
 
 class Note(NamedTuple):
@@ -66,21 +78,22 @@ class Note(NamedTuple):
 
 
 _ONE = """
-SELECT path, text, version, created, updated, run_id FROM notes WHERE scope = :scope AND key = :key
+SELECT path, text, version, created, updated, run_id FROM notes WHERE scope = :scope AND path = :path
 """
 _BELOW = """
 SELECT path, text, version, created, updated, run_id FROM notes
-WHERE scope = :scope AND (key = :key OR substr(key, 1, length(:key) + 1) = :key || '/') ORDER BY key
+WHERE scope = :scope AND (path = :path OR substr(path, 1, length(:path) + 1) = :path || '/') ORDER BY path
 """
-#: How many other notes there are, their bytes, and whether one of them is in this one, or has it in itself.
+#: The bytes of the other notes, and whether one of them is in this one, or has it in itself.
 _OTHERS = """
-SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0),
-    coalesce(max(substr(key, 1, length(:key) + 1) = :key || '/' OR substr(:key, 1, length(key) + 1) = key || '/'), 0)
-FROM notes WHERE scope = :scope AND key != :key
+SELECT coalesce(sum(length(CAST(text AS BLOB))), 0),
+    coalesce(max(substr(path, 1, length(:path) + 1) = :path || '/'
+        OR substr(:path, 1, length(path) + 1) = path || '/'), 0)
+FROM notes WHERE scope = :scope AND path != :path
 """
 _PUT = """
-INSERT INTO notes (scope, key, path, text, version, created, updated, run_id)
-VALUES (:scope, :key, :path, :text, :version, :now, :now, :run_id) ON CONFLICT (scope, key) DO UPDATE
+INSERT INTO notes (scope, path, text, version, created, updated, run_id)
+VALUES (:scope, :path, :text, :version, :now, :now, :run_id) ON CONFLICT (scope, path) DO UPDATE
 SET text = excluded.text, version = excluded.version, updated = excluded.updated, run_id = excluded.run_id
 RETURNING path, text, version, created, updated, run_id
 """
@@ -99,11 +112,11 @@ class Notes:
 
     def all(self, folder: str = ROOT) -> list[Note]:
         """Those in a folder, or the one that is called so, by path."""
-        return [Note(*row) for row in self._rows(_BELOW, key=key_of(folder))]
+        return [Note(*row) for row in self._rows(_BELOW, path=folder)]
 
     def get(self, path: str) -> Note | None:
         """The note of this path."""
-        return next((Note(*row) for row in self._rows(_ONE, key=key_of(path))), None)
+        return next((Note(*row) for row in self._rows(_ONE, path=path)), None)
 
     def newest(self, most: int, chars: int) -> tuple[int, list[tuple[str, str]]]:
         """How many notes there are; and of those written last, the first so many, path and beginning."""
@@ -113,22 +126,20 @@ class Notes:
 
     def put(self, path: str, text: str, run_id: str | None) -> Note:
         """Write a note, in place of one of the same path. Raises `ConfigurationError` for what is refused."""
-        text, key = _checked_text(path, text), key_of(path)
-        ((number, size, inside),) = self._rows(_OTHERS, key=key)
+        text = _checked_text(path, text)
+        ((size, inside),) = self._rows(_OTHERS, path=path)
         if inside or path == ROOT:
             raise ConfigurationError(f"{path} can't be written: a note can't be in a note, or be called like a folder.")
-        if number >= MAX_NOTES:
-            raise ConfigurationError(f"There are {MAX_NOTES:,} notes, which is the most. Delete some first.")
         if size + len(text.encode()) > MAX_BYTES:
             raise ConfigurationError(f"The notes would have more than {MAX_BYTES:,} bytes. Delete some first.")
         ((version,),) = self._rows("UPDATE counter SET last = last + 1 RETURNING last")
-        values = {"key": key, "path": path, "text": text, "version": version, "now": time.time(), "run_id": run_id}
+        values = {"path": path, "text": text, "version": version, "now": time.time(), "run_id": run_id}
         ((*note,),) = self._rows(_PUT, **values)
         return Note(*note)
 
     def remove(self, note: Note) -> None:
         """Delete a note."""
-        self._rows("DELETE FROM notes WHERE scope = :scope AND key = :key", key=key_of(note.path))
+        self._rows("DELETE FROM notes WHERE scope = :scope AND path = :path", path=note.path)
 
     def search(self, query: str, limit: int) -> list[tuple[str, str]]:
         """The best notes for a query, each with its path and the text around what was found.
@@ -145,8 +156,8 @@ class Notes:
         ) if words else []  # fmt: skip
         if found:
             return [(path, text) for path, text in found]
-        whole = key_of(query.strip())
-        inside = [(note, key_of(note.text).find(whole)) for note in self.all()] if whole else []
+        whole = query.strip().casefold()
+        inside = [(note, note.text.casefold().find(whole)) for note in self.all()] if whole else []
         return [(note.path, _around(note.text, at)) for note, at in inside if at >= 0][:limit]
 
 
@@ -180,15 +191,8 @@ class NoteFile:
 
 
 def _checked_text(path: str, text: str) -> str:
-    """The text with plain line ends. Raises `ConfigurationError` for one that is refused."""
-    checked_note_path(path)
+    """The text with plain line ends. Raises `ConfigurationError` for one that holds a key."""
     text = well_formed(text).replace("\r\n", "\n")
-    if (size := len(text.encode())) > MAX_NOTE_BYTES:
-        raise ConfigurationError(
-            f"{path} would have {size:,} bytes: a note has at most {MAX_NOTE_BYTES:,}. Write less, or several notes."
-        )
-    if show_all_chars(text) != text:
-        raise ConfigurationError(f"{path} can't be written: the text holds control characters or invisible ones.")
     if without_keys(said := f"{path}\n{text}", "") != said:
         raise ConfigurationError(
             f"{path} can't be written: the text holds what looks like a key, a token or a password. Notes are not "

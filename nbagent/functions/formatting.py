@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
+from nbagent.core.content.images import image_media_type, image_part, is_image_object, matplotlib_figure
 from nbagent.core.content.pdf import PDF_MARK
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content, well_formed
@@ -78,9 +78,9 @@ def format_result(result: Any, whole: bool = False) -> Content:
 
 
 def _is_image(value: Any) -> bool:
-    """Whether it is a picture, or the bytes of a whole image file or of a PDF."""
+    """Whether it is a picture, or the bytes of an image file or of a PDF."""
     value = _displayed(value)
-    is_file = isinstance(value, bytes) and (image_size(value) is not None or value.startswith(PDF_MARK))
+    is_file = isinstance(value, bytes) and (image_media_type(value) is not None or value.startswith(PDF_MARK))
     return is_image_object(value) or is_file
 
 

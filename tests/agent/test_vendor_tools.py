@@ -30,7 +30,12 @@ from nbagent.providers.formats.responses_tools import call_of
 PATHS = {"claude": "", "gemini": "/v1beta"}
 MODELS = {"claude": "claude-sonnet-5", "openai": "gpt-5.6-terra", "gemini": "gemini-3.7-flash", "zhipu": "glm-5.2"}
 #: Images of 3 × 2 and of 9 × 9 pixels, in Base64.
-GIF, OTHER = (base64.b64encode(b"GIF89a" + bytes([width, 0, height, 0])).decode() for width, height in ((3, 2), (9, 9)))
+GIF, OTHER = (
+    base64.b64encode(
+        b"GIF89a" + bytes([width, 0, height, 0, 0, 0, 0, 44, 0, 0, 0, 0, width, 0, height, 0, 0, 2])
+    ).decode()
+    for width, height in ((3, 2), (9, 9))
+)
 SAID = {"claude": claude_said, "openai": responses_said}
 #: An answer of each vendor in which it searched.
 SEARCHED = {

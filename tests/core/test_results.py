@@ -29,7 +29,7 @@ def test_an_event_is_a_mapping():
 
 def test_a_result_is_json_data():
     call = {"id": "c", "name": "f", "arguments": {"when": object()}, "result": "1", "is_error": False}
-    image = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
+    image = Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")
     data = AgentResult("Yes.", [call], usage=Usage(3, 4), images=[image]).to_dict()
     assert json.loads(json.dumps(data)) == data
     assert data["function_calls"] == [{**call, "arguments": {"when": "object"}}]
@@ -41,7 +41,7 @@ def test_a_notebook_shows_the_answer_with_its_calls_folded():
     arguments = {"column": "<b>mass</b>"}
     call = {"id": "c", "name": "mean_by", "arguments": arguments, "result": "4,202 g", "is_error": False}
     failed = {"id": "d", "name": "g", "arguments": {}, "result": "ValueError: no", "is_error": True}
-    image = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
+    image = Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")
     result = AgentResult("It is **4,202 g**.", [call, failed], usage=Usage(1200, 62), cost=0.0012, images=[image])
     bundle = result._repr_mimebundle_()
     page = bundle["text/html"]

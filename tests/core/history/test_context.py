@@ -70,7 +70,7 @@ def test_pinned_messages_stay_with_their_turn():
 
 def test_a_message_is_edited_in_place():
     context = filled(2)
-    context.edit(-1, ["Look:", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+    context.edit(-1, ["Look:", Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")])
     context.edit(context.messages[1], "another question")
     assert [m.text for m in context.messages[:2]] == ["system", "another question"]
     assert [part["type"] for part in context.messages[-1].content] == ["text", "image"]
@@ -93,7 +93,7 @@ def test_kept_messages_are_measured_on_the_vendors_scale():
     """Our estimate for an image is far above some vendors' count; a history that fits must not be trimmed for it."""
     context = ContextManager(max_tokens=500)
     for number in range(4):
-        context.add_input([f"question {number}", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+        context.add_input([f"question {number}", Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")])
         context.add_message(LLMMessage("assistant", "answer"))
     context.record_usage(Usage(input_tokens=600))
     assert context.prepare() == "trimmed 4 old messages"

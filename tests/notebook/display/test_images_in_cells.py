@@ -9,7 +9,7 @@ from nbagent import Agent, LLMResponse, ScriptedProvider
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
 
-GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()
+GIF = base64.b64encode(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2").decode()
 IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
 TAG = f'<img src="data:image/gif;base64,{GIF}" alt="[image: 3x2 gif]">'
 HOSTILE = [

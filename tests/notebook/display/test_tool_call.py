@@ -13,7 +13,7 @@ from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
 from nbagent.notebook.panel.entry import turn_html
 
-GIF = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
+GIF = Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")
 
 
 def shown(tool, **arguments):

@@ -17,9 +17,9 @@ from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.options.resolved import ResolvedOptions
 
-GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()  # 3x2
+GIF = base64.b64encode(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2").decode()  # 3x2
 IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
-OTHER = {**IMAGE, "data": base64.b64encode(b"GIF89a" + bytes([9, 0, 9, 0])).decode()}
+OTHER = {**IMAGE, "data": base64.b64encode(b"GIF89a\t\0\t\0\0\0\0,\0\0\0\0\t\0\t\0\0\2").decode()}
 DATA_URL = f"data:image/gif;base64,{GIF}"
 CAT = "https://example.org/cat.png"
 TEXT = {"type": "text", "text": "What is this?"}

@@ -11,7 +11,7 @@ from nbagent.core.events import Retry
 from nbagent.errors import BadRequestError, ImageInputError, ServerError
 from nbagent.providers.formats.errors import error_class
 
-GIF = b"GIF89a" + bytes([3, 0, 2, 0])
+GIF = b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2"
 ENCODED = base64.b64encode(GIF).decode()
 TOOL_CALL = {"index": 0, "id": "c1", "function": {"name": "snapshot", "arguments": "{}"}}
 CALL = {"choices": [{"index": 0, "delta": {"tool_calls": [TOOL_CALL]}, "finish_reason": "tool_calls"}]}

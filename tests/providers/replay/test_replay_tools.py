@@ -7,7 +7,7 @@ from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.content.images import Image
 from nbagent.errors import ReplayError
 
-GIF = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
+GIF = Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")
 ASKED = [FunctionCall("draw", {"n": 1}), FunctionCall("draw", {"n": 1}), FunctionCall("fail", {})]
 
 

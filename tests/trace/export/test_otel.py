@@ -164,7 +164,7 @@ def talk():
 
 
 async def talked(agent):
-    await agent.chat(["secret-question", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+    await agent.chat(["secret-question", Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")])
     with pytest.raises(ValueError, match="secret"):
         await agent.chat("secret-again")
 

@@ -13,23 +13,11 @@ import re
 
 #: Whole terminal sequences: colours, cursor movements, titles, links. Outside of a terminal they mean nothing.
 _TERMINAL = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)")
-#: Runs of control characters, of those that Unicode calls "default ignorable", and of separators and marks without a
-#: shape. The first half of a Windows line end is none of them.
+#: Control characters and those of formats (Unicode's Cc, Cf, Zl and Zp), but for tabs, line ends, and the joiners that
+#: Persian, Hindi and emojis need.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]+(?<!\r(?=\n))"
-)
-_EMOJI = "[©®‼⁉™ℹ\u2190-\u21ff\u2300-\u27bf\u2934\u2935\u2b00-\u2bff〰〽㊗㊙\U0001f000-\U0001faff]"
-#: Runs that people write: a joiner between letters, as in Persian and Hindi, or emojis; the coloured or plain form of
-#: an emoji or key; the form of a Mongolian letter; the flags of England, Scotland and Wales.
-_NEEDED = re.compile(
-    "(?<=[^\\0-\x7f])[\u200c\u200d](?=[^\\0-\x7f])"
-    f"|(?<={_EMOJI})(?:\ufe0f\u200d(?={_EMOJI})|[\ufe0e\ufe0f])"
-    "|(?<=[0-9#*])\ufe0f(?=\u20e3)"
-    "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
-    "|(?<=\U0001f3f4)\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
-    "|\U000e0077\U000e006c\U000e0073)\U000e007f"
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
@@ -48,7 +36,7 @@ def show_all_chars(text: str) -> str:
     >>> show_all_chars("ls\\x1b]; rm -rf ~\\x07")
     'ls␛]; rm -rf ~␇'
     """
-    return _HIDDEN.sub(lambda run: run[0] if _is_needed(run) else "".join(map(_symbol, run[0])), text)
+    return _HIDDEN.sub(lambda found: _symbol(found[0]), text)
 
 
 def _symbol(char: str) -> str:
@@ -57,18 +45,13 @@ def _symbol(char: str) -> str:
     return chr(0x2400 + ord(char)) if char < " " else f"⟨U+{ord(char):04X}⟩"
 
 
-def _is_needed(run: re.Match[str]) -> bool:
-    found = _NEEDED.match(run.string, run.start())
-    return found is not None and found.end() == run.end()
-
-
 def escape_control_chars(json_text: str) -> str:
     """Write the same characters in JSON text as `\\uXXXX`, which keeps its value.
 
     >>> escape_control_chars('{"name": "photo\\u202egnp.exe"}')
     '{"name": "photo\\\\u202egnp.exe"}'
     """
-    return _HIDDEN.sub(lambda run: run[0] if _is_needed(run) else json.dumps(run[0])[1:-1], json_text)
+    return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], json_text)
 
 
 def readable_record(record: logging.LogRecord) -> bool:

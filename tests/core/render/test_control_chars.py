@@ -10,15 +10,12 @@ from nbagent.core.render.control_chars import escape_control_chars, show_all_cha
 from nbagent.core.render.markdown import format_call, markdown_to_html
 
 HIDDEN = [
-    "\x1b[2K", "\x9b2J", "\x08", "\x7f", "\xad", "\u034f", "\u061c", "\u115f", "\u200b", "\u200d", "\u200e", "\u200f",
-    "\u1160", "\u17b4", "\u180b", "\u180e", "\u2028", "\u202e", "\u2060", "\u2065", "\u2066", "\u206a", "\u3164",
-    "\ufe00", "\ufe0f", "\ufeff", "\uffa0", "\ufff0", "\ufff9", "\U0001bca0", "\U0001d173", "\U000e0041",
-    "\U000e0100", "❤\ufe0f\ufe0f", "❤\ufe0f\ufe00", "é\ufe0f", "1\ufe0f", "é\u200c\u200d\u200cé", "é\u200d\u202eé",
-    "❤\ufe0f\u200d", "🏴\U000e0067\U000e0062\U000e0041\U000e007f",
+    "\x1b[2K", "\x9b2J", "\x08", "\x7f", "\xad", "\u061c", "\u200b", "\u200e", "\u200f", "\u180e", "\u2028", "\u202e",
+    "\u2060", "\u2066", "\u206a", "\ufeff", "\ufff9", "\U000e0041",
 ]  # fmt: skip
 FOUND = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
 )
 
 
@@ -32,11 +29,7 @@ def test_each_hidden_character_is_shown():
         assert not FOUND.search(format_call(f"f{hidden}", {f"a{hidden}": hidden}))
 
 
-NEEDED = [
-    "می\u200cخواهم", "👨\u200d👩\u200d👧", "❤\ufe0f", "❤\ufe0f\u200d🔥", "क्\u200dष", "a\r\nb\tc", "☎\ufe0e",
-    "™\ufe0f ℹ\ufe0f ⚠\ufe0f ✔\ufe0f ↔\ufe0f ▶\ufe0f ㊗\ufe0f 🕵\ufe0f\u200d♀\ufe0f", "ᠠ\u180bᠪ", "1\ufe0f\u20e3",
-    "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
-]  # fmt: skip
+NEEDED = ["می\u200cخواهم", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "क्\u200dष", "a\r\nb\tc", "1\ufe0f\u20e3"]
 
 
 def test_what_scripts_and_emojis_need_stays():

@@ -33,7 +33,6 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage
 from nbagent.errors import ConfigurationError, ProviderError
 from nbagent.providers.replay.fingerprint import Fingerprint, Fingerprints
-from nbagent.providers.replay.line import checked_line
 
 FORMAT, VERSION = "nbagent recording", 1
 
@@ -196,9 +195,9 @@ class RecordingFile:
                 if number == 1 or (isinstance(data, dict) and "format" in data):  # files may have been joined
                     _check_first_line(name, data)
                 else:
-                    self._add(checked_line(data), requests)
-            except (ValueError, RecursionError) as error:
-                raise ConfigurationError(f"{name} is not a recording: line {number}: {error}") from None
+                    self._add(data, requests)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise ConfigurationError(f"{name} is not a recording: line {number}: {error!r}") from None
 
     def _add(self, data: dict[str, Any], requests: dict[str, Fingerprint]) -> None:
         written = data["request"]

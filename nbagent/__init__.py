@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from nbagent.providers.replay.session import replay as replay
     from nbagent.providers.routing.candidates import Candidates as Candidates
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
-    from nbagent.remote.agent import connect as connect
+    from nbagent.remote import connect as connect
     from nbagent.skills.builtin.rss.tools import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
     from nbagent.skills.builtin.rss.tools import fetch_rss_news as fetch_rss_news
     from nbagent.skills.builtin.rss.tools import filter_rss_news as filter_rss_news
@@ -122,7 +122,7 @@ _WHERE = {
     "code_execution": "functions.vendor_tools",
     "compare": "evaluation.evaluate",
     "compare_sync": "evaluation.evaluate",
-    "connect": "remote.agent",
+    "connect": "remote",
     "create_provider": "providers",
     "evaluate": "evaluation.evaluate",
     "evaluate_sync": "evaluation.evaluate",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import signature
@@ -114,9 +114,6 @@ class Agent(SideTasks, Planning, HasRoutes):
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
     >>> agent.trace.tool_calls                                              # doctest: +SKIP
     """
-
-    #: Answers in place of the model and the tools here: see `Run.answer`.
-    _answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
 
     def __init__(
         self,
@@ -351,7 +348,6 @@ class Agent(SideTasks, Planning, HasRoutes):
             price=price_at,
             summarise=self._summarise,
             observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
-            answer=self._answer,
             budget=self.budget,
             record_http=self.trace.record_http,
             checks=[as_answer_check(function) for function in self.validators],

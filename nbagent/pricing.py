@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: What a batched answer costs of the usual price, with every vendor that has a batch endpoint.
 BATCH_SHARE = 0.5
+#: The vendor of an agent on a server, which says what a run cost there.
+NBAGENT_SERVER = "nbagent server"
 
 
 def price(
@@ -109,7 +111,7 @@ def _by_rates(usage: Usage, rates: Mapping[str, float]) -> float:
 
 def _reports(vendor: str) -> bool:
     """Whether the provider says what each request cost."""
-    return vendor in CATALOG and CATALOG[vendor].reports_cost
+    return vendor == NBAGENT_SERVER or (vendor in CATALOG and CATALOG[vendor].reports_cost)
 
 
 def _reported(raw: Any, vendor: str) -> float | None:

@@ -38,12 +38,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         with run.context.asking(message, run.replaces, run.branch_at) as prompt:
             yield run.emit(_run_started(run, prompt))
             await run.check_question(prompt)
-            if run.answer is not None:
-                async with aclosing(run.answer(run, prompt)) as answering:
-                    async for event in answering:
-                        yield event
-                await _passes_checks(run, run.result.status)
-            while run.answer is None and (limit := run.spent.reached_limit()) is None:
+            while (limit := run.spent.reached_limit()) is None:
                 with Turn(run) as turn:
                     for step in (turn.summarise, turn.ask_model, turn.run_tools):
                         async with aclosing(run.until_time_is_up(step())) as turn_events:
@@ -80,10 +75,9 @@ def _leave_out_if_refused(run: Run, question: LLMMessage) -> None:
     if run.result.finish_reason != "refusal":
         return
     is_out = run.context.take_back(question)
-    if run.answer is None:  # else the server's agent has said it
-        left = "The question left the conversation, since the model would refuse all that follows it."
-        stays = "The model may refuse all that follows: agent.undo() takes the question out."
-        run.result.status_reason = f"{run.result.status_reason} {left if is_out else stays}"
+    left = "The question left the conversation, since the model would refuse all that follows it."
+    stays = "The model may refuse all that follows: agent.undo() takes the question out."
+    run.result.status_reason = f"{run.result.status_reason} {left if is_out else stays}"
 
 
 def _ended_by(error: Exception, run: Run) -> Event:
@@ -131,7 +125,7 @@ async def _passes_checks(run: Run, status: Status) -> bool:
         if status == "ok":
             await run.check_answer()
     except SentBackError as rejected:
-        if run.corrections == CORRECTIONS or run.answer is not None:  # a server's agent is not asked again
+        if run.corrections == CORRECTIONS:
             raise rejected.error from None
         run.corrections += 1
         if run.spent.reached_limit() is None:

@@ -133,9 +133,6 @@ class Run:
     replaces: LLMMessage | None = None
     #: A question of the conversation; this run begins a branch before it.
     branch_at: LLMMessage | None = None
-    #: Answers the question in place of the model and the tools here: an agent on a server. Gets the run and what the
-    #: question added to the history, which it continues; it sets the result, and counts what was spent.
-    answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
     #: The type that the answer is to have.
     output: Output | None = None
     #: Look at the answer that would end the run, after `output` did, and may send it back to the model.

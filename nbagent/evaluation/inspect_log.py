@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,7 +11,6 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from nbagent.core.event_json import json_data
 from nbagent.core.messages import new_id
 from nbagent.errors import MissingDependencyError
 
@@ -106,7 +106,7 @@ def _numbered(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _sample(evaluation: Evaluated, row: dict[str, Any], model: str) -> dict[str, Any]:
-    known = {str(name): json_data(value) for name, value in row.items() if not _is_missing(value) and name != ""}
+    known = {str(name): _as_json(value) for name, value in row.items() if not _is_missing(value) and name != ""}
     answer = str(known.get("answer", ""))
     error = known.get("row_error", known.get("error"))
     usage = {name: int(known[name]) for name in ("input_tokens", "output_tokens") if name in known}
@@ -126,6 +126,11 @@ def _sample(evaluation: Evaluated, row: dict[str, Any], model: str) -> dict[str,
         "metadata": known,
         **({"error": {"message": str(error), "traceback": "", "traceback_ansi": ""}} if error else {}),
     }
+
+
+def _as_json(value: Any) -> Any:
+    """The value as JSON has it. What it lacks becomes text."""
+    return json.loads(json.dumps(value, default=str), parse_constant=str)
 
 
 def _filled(prompt: str, values: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.guards import Guards
 from nbagent.server.metrics import Measured
 from nbagent.server.problems import MEDIA_TYPE, Failures, ProblemDetails, ProblemForm, problem_of, problem_response
-from nbagent.server.routes import approvals, chat, conversations, health, page, runs, skills
+from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
 from nbagent.server.routes.ag_ui.talk import WaitingTalks
 from nbagent.server.routes.openai import router as openai_router
@@ -35,7 +35,6 @@ from nbagent.upgrade import VERSION
 ROUTERS = (
     health.router,
     chat.router,
-    runs.router,
     conversations.router,
     approvals.router,
     skills.router,

@@ -1,6 +1,5 @@
 """`POST /agent/chat` on a real server."""
 
-import pytest
 from support.serving import events_of, served
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
@@ -43,16 +42,15 @@ def test_a_number_that_json_lacks_is_null():
     assert "half" in answers[2].text
 
 
-@pytest.mark.parametrize("form", ["short", "full"])
-def test_an_unforeseen_error_tells_no_details_here_or_in_an_agent_that_a_tool_asks(form):
+def test_an_unforeseen_error_tells_no_details_here_or_in_an_agent_that_a_tool_asks():
     def fail(messages, functions):
         raise RuntimeError("the password is hunter2")
 
     broken = Agent(ScriptedProvider(fail)).as_tool("ask", "Fails.")
     turns = [FunctionCall("ask", {"question": "?"}), RuntimeError("the password is hunter2")]
     with served(Agent(ScriptedProvider(turns), tools=[broken])) as server:
-        body, headers = {"message": "?", "events": form}, {"Accept": "text/event-stream"}
-        events = events_of(server.client().post("/agent/chat", json=body, headers=headers))
+        headers = {"Accept": "text/event-stream"}
+        events = events_of(server.client().post("/agent/chat", json={"message": "?"}, headers=headers))
     *_, child = (each["event"] for each in events if each["type"] == "child")
     for error in (child, events[-1]):
         assert error["type"] == "error"

@@ -10,7 +10,7 @@ from nbagent.server.routes.openai.chat_answer import ChatAnswer
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 
 #: Fields that clients know and the SDK has no type for.
-KNOWN_EXTRAS = {"reasoning_content"}
+KNOWN_EXTRAS = {"reasoning_content", "cost"}
 
 
 def _known(value, path=""):

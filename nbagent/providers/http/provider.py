@@ -122,7 +122,7 @@ class HTTPProvider(StreamingProvider):
         )
         self.price = price
         self.vendor = vendor or self.vendor
-        self._vendor = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
+        self._vendor = self._facts()
         self._model = model or self._vendor.model
         self._client = client
         self._secret = _secret(api_key)
@@ -183,6 +183,10 @@ class HTTPProvider(StreamingProvider):
         if self._given_key:
             raise ConfigurationError(f"a key that was passed as api_key goes to no other process. {remedy} it.")
         return _made_again, (type(self), self.settings())
+
+    def _facts(self) -> Vendor:
+        """The vendor's row of the catalog."""
+        return CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
 
     @abstractmethod
     def _make_codec(self, vendor: Vendor) -> Codec:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from time import monotonic
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from nbagent.core.content.images import content_as_text
-from nbagent.core.event_json import SharedMessages, event_to_json
 from nbagent.core.events import AnyEvent, ChildEvent, Error, Event, ToolResult
 from nbagent.core.json_text import json_text
 from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
-from nbagent.errors import NbagentError
 from nbagent.server import event_stream
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, sse, while_connected
 from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
 from nbagent.server.problems import problem_of
 from nbagent.server.security import Caller, caller_of
-
-E = TypeVar("E", bound=Event)
 
 router = APIRouter(tags=["agent"])
 
@@ -53,7 +48,6 @@ class ChatRequest(BaseModel):
     waits_for_approval: bool = Field(
         False, description="Whether calls that need approval wait for a decision; without it they are denied."
     )
-    events: Literal["short", "full"] = Field("short", description="Of a stream: full has all that a trace needs.")
 
 
 class ToolCallMade(BaseModel):
@@ -108,14 +102,11 @@ async def chat(
     streams = event_stream.MEDIA_TYPE in accept
     began = monotonic()
 
-    def writer() -> Callable[[AnyEvent], str]:
-        return full_text() if body.events == "full" else _short_text
-
     def whole(run: HostedRun) -> str:
         return json_text(_answer(run, began).model_dump())
 
     def text_of(run: HostedRun) -> str:
-        return "".join(map(writer(), run.events or ())) if streams else whole(run)
+        return "".join(map(_event_text, run.events or ())) if streams else whole(run)
 
     repeatable = None
     if idempotency_key is not None:
@@ -123,7 +114,7 @@ async def chat(
         repeatable = Repeatable(idempotency_key, fingerprint, text_of, outlives_client=not streams)
     run = host.run(caller, _run_request(body, repeatable))
     if streams:
-        return EventStream(run, lambda run: written(run, writer()))
+        return EventStream(run, _written)
 
     async def answer() -> Response:
         async with run as running:
@@ -202,45 +193,25 @@ def _result(event: ToolResult) -> dict[str, Any]:
     return {"success": True, "data": data}
 
 
-async def written(run: HostedRun, write: Callable[[AnyEvent], str]) -> AsyncIterator[str]:
+async def _written(run: HostedRun) -> AsyncIterator[str]:
     """The events of a run as they come; of a repeated request, the first answer."""
     if run.first_answer is not None:
         yield run.first_answer
         return
     async for event in run:
-        yield write(event)
+        yield _event_text(event)
 
 
-def _short_text(event: AnyEvent) -> str:
-    return sse(_short_data(event), event.type)
+def _event_text(event: AnyEvent) -> str:
+    return sse(_event_data(event), event.type)
 
 
-def _short_data(event: Event) -> dict[str, Any]:
+def _event_data(event: Event) -> dict[str, Any]:
     """The five items of an event; with one of a child also `event`, the items of that."""
     data = event.to_dict()
     if isinstance(event, ChildEvent):
-        data["event"] = _short_data(event.event)
+        data["event"] = _event_data(event.event)
     if isinstance(event, Error):
         problem = problem_of(event.exception)
         data = {**data, "content": problem.detail, "metadata": {**data["metadata"], "problem": problem.to_dict()}}
     return data
-
-
-def full_text() -> Callable[[AnyEvent], str]:
-    """Writes events with all that a trace needs; each of its streams writes a message once."""
-    shared = SharedMessages()
-
-    def write(event: AnyEvent) -> str:
-        return sse(event_to_json(_tellable(event), shared), event.type)
-
-    return write
-
-
-def _tellable(event: E) -> E:
-    """The event, without the text of an error that may say too much."""
-    if isinstance(event, ChildEvent):
-        return replace(event, event=_tellable(event.event))
-    if isinstance(event, Error) and not isinstance(event.exception, NbagentError):
-        detail = problem_of(event.exception).detail
-        return replace(event, content=detail, exception=NbagentError(detail))
-    return event

@@ -69,8 +69,8 @@ def image_item(item_id: str, image: Image) -> dict[str, Any]:
     return {"type": "image_generation_call", "id": item_id, "status": "completed", "result": image.to_base64()}
 
 
-def usage(counts: Usage) -> dict[str, Any]:
-    """The token counts of all turns of a run."""
+def usage(counts: Usage, cost: float | None) -> dict[str, Any]:
+    """The token counts of all turns of a run, and its US dollars, as OpenRouter tells them."""
     return {
         "input_tokens": counts.input_tokens,
         "input_tokens_details": {
@@ -80,4 +80,5 @@ def usage(counts: Usage) -> dict[str, Any]:
         "output_tokens": counts.output_tokens,
         "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
         "total_tokens": counts.total_tokens,
+        **({} if cost is None else {"cost": cost}),
     }

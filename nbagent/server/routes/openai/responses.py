@@ -68,6 +68,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, caller: Caller) -
         after=after,
         history=history,
         stored=is_stored,
+        waits_for_approval=body.waits_for_approval,
         max_tokens=body.max_output_tokens,
         limits=Limits(max_tool_calls=body.max_tool_calls),
     )

@@ -78,6 +78,8 @@ class ResponseAnswer:
                 yield from self._end_turn(event)
             case events.ToolCall():
                 yield from self._begin_call(event)
+            case events.Approval("asked") if self._is_streamed:
+                yield self._event("nbagent.approval.asked", **_asked(event))
             case events.ToolResult():
                 yield from self._end_call(event)
             case events.Done():
@@ -99,7 +101,7 @@ class ResponseAnswer:
         """The last events of a run that ended well, or at a limit."""
         reason = _INCOMPLETE.get(result.status)
         yield from self._close("incomplete" if reason else "completed")
-        self._response["usage"] = usage(result.usage)
+        self._response["usage"] = usage(result.usage, result.cost)
         if reason:
             self._response["incomplete_details"] = {"reason": reason}
         yield self._end("incomplete" if reason else "completed")
@@ -229,6 +231,15 @@ class _Growing:
     def text_event(self, what: str) -> str:
         """The type of an event about the part's text."""
         return f"response.output_text.{what}" if self._is_message else f"response.reasoning_summary_text.{what}"
+
+
+def _asked(event: Event) -> dict[str, Any]:
+    """What a client needs that decides on a call: see `/agent/approvals`."""
+    return {
+        "approval_id": event.metadata["approval_id"],
+        "name": event.tool_name,
+        "arguments": event.tool_arguments,
+    }
 
 
 def _failure_code(problem: Problem) -> str:

@@ -107,6 +107,9 @@ class ResponseRequest(RequestBody):
     background: bool | None = None
     prompt: dict[str, Any] | None = Field(None, description="Not supported: there are no stored prompts.")
     top_logprobs: int | None = None
+    waits_for_approval: bool = Field(
+        False, description="Whether calls that need approval wait for a decision; without it they are denied."
+    )
 
     def conversation_id(self) -> str | None:
         """The id in `conversation`."""

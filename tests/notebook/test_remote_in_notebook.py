@@ -19,7 +19,7 @@ def remove(path: str) -> str:
 
 
 def answer(messages, functions):
-    question = messages[-1].text
+    question = messages[-1].text.rpartition("\n\n")[2]  # one that was interrupted comes before it
     if messages[-1].role == "tool":
         return "Done." if "removed" in question else "Not done."
     if question.startswith("remove "):
@@ -77,4 +77,3 @@ def test_cells_and_the_panel_are_one_conversation(anew):
     panel.ask("c")
     panel.until_text("a / B / c")
     assert result(kernel, "agent.trace.runs['source'].tolist()[-2:]") == "['magic', 'panel']"
-    assert kernel.run("%agent model local").status == "error"

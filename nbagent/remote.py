@@ -1,0 +1,185 @@
+"""`connect`: an agent that lives on a server. Its model is the server's agent, asked over the Responses API.
+
+A call that needs approval there is asked about here, while the answer arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from nbagent.agent import Agent, Approve
+from nbagent.checks import check_type, hides_arguments
+from nbagent.core.events import Approval, Event
+from nbagent.core.limits import Limits
+from nbagent.core.messages import FunctionCall, LLMResponse
+from nbagent.core.model_request import ModelRequest
+from nbagent.errors import (
+    AuthenticationError,
+    BadRequestError,
+    NbagentError,
+    ProviderError,
+    QuotaError,
+    ToolDeniedError,
+)
+from nbagent.functions.allowances import Allow, as_key
+from nbagent.functions.approval import approver_of, ask_approver
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.pricing import NBAGENT_SERVER
+from nbagent.providers.formats.codec import dumps
+from nbagent.providers.formats.openai_responses import ResponsesCodec, ResponsesDecoder
+from nbagent.providers.http.provider import HTTPProvider
+from nbagent.providers.http.transport import HttpxTransport
+from nbagent.providers.vendor import Vendor
+from nbagent.providers.vendors.openai import PROFILES
+from nbagent.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+log = logging.getLogger("nbagent")
+
+_SERVER = Vendor(
+    NBAGENT_SERVER,
+    model="nbagent",
+    key_vars=("NBAGENT_CONNECT_TOKEN",),
+    keyless=True,
+    profiles=PROFILES[-1:],
+    pdfs=True,
+)
+_REMEDIES: dict[type[NbagentError], str] = {
+    AuthenticationError: "Check the token: pass token=..., or set NBAGENT_CONNECT_TOKEN.",
+    QuotaError: "",
+}
+
+
+@hides_arguments
+def connect(
+    url: str,
+    token: str | SecretStr | None = None,
+    *,
+    trace: Trace | Literal[False] | None = None,
+    approve: Approve | None = None,
+    timeout: float = 60.0,
+    max_retries: int = 3,
+) -> Agent:
+    """An agent that lives on a server (`nbagent serve`). Nothing is sent before the first question.
+
+    Args:
+        url: the server's address, such as "https://agents.example.org".
+        token: the server's token; by default the environment variable NBAGENT_CONNECT_TOKEN.
+        trace: the `Trace` to record into, as for `Agent`. It has each answer, with the tools that the server called
+            and what the run cost there.
+        approve: who is asked when a tool on the server needs approval, as for `Agent`; in a notebook its user.
+        timeout: seconds between two reads. The server sends a sign of life each 15 s.
+        max_retries: how often a question is sent again to which no answer began.
+
+    The conversation is kept here and goes along with each question. The model and the tools are the server's. Raises
+    `ConfigurationError` for a wrong argument, and, at a question, a `ProviderError` if the server can't be reached or
+    refuses.
+
+    >>> agent = nbagent.connect("http://127.0.0.1:8000", token="...")       # doctest: +SKIP
+    >>> agent.chat_sync("Which orders are late?")                           # doctest: +SKIP
+    """
+    check_type("url", url, str, fix="Pass the server's address, such as 'http://127.0.0.1:8000'.")
+    served = ServedAgent(token, None, url, approve=approve, timeout=timeout, max_retries=max_retries)
+    limits = Limits()  # those of the environment are for the agents that run here
+    return Agent(served, FunctionRegistry(), limits=limits, trace=trace)
+
+
+class _Decoder(ResponsesDecoder):
+    def feed(self, event: dict[str, Any]) -> list[Event]:
+        if event.get("type") != "nbagent.approval.asked":
+            return super().feed(event)
+        return [Approval(event["approval_id"], event["name"], event["arguments"])]
+
+
+class _Codec(ResponsesCodec):
+    decoder_class = _Decoder
+    request_path = "/v1/responses"
+
+
+class ServedAgent(HTTPProvider):
+    """The agent of a server as a provider. `connect` makes it; the options are those of `HTTPProvider`."""
+
+    vendor = NBAGENT_SERVER
+
+    @hides_arguments
+    def __init__(self, *arguments: Any, approve: Approve | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._approve = approve
+        #: What was allowed for the rest of the session: tools, each with arguments as JSON or, for all, None.
+        self._allowed: set[tuple[str, str | None]] = set()
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
+        """See `HTTPProvider.stream`. Questions for approval are not part of it."""
+        options = request.resolved
+        body = {"waits_for_approval": approver_of(self._approve) is not None, **options.extra_body}
+        return self._asking(super().stream(replace(request, resolved=replace(options, extra_body=body))))
+
+    async def _asking(self, answer: AsyncGenerator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:
+        questions = []
+        try:
+            async with aclosing(answer) as items:
+                async for item in items:
+                    if isinstance(item, Approval):
+                        questions.append(asyncio.create_task(self._decide(item)))
+                    else:
+                        yield item
+        finally:
+            for question in questions:
+                question.cancel()
+
+    async def _decide(self, asked: Approval) -> None:
+        """Ask the person here, and tell the server. In doubt the answer is no."""
+        decision = await self._decision(asked.tool_name or "", asked.tool_arguments or {})
+        send = partial(self.call, f"/agent/approvals/{quote(asked.content, safe='')}", is_repeatable=False)
+        try:
+            try:
+                await send(dumps(decision))
+            except BadRequestError as error:  # arguments that the tool does not take
+                await send(dumps(_denied(error)))
+        except ProviderError as error:  # somebody else decided, or the run is over
+            log.warning("the decision on %s did not count: %s", asked.tool_name, error)
+
+    async def _decision(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        key = as_key(arguments)
+        if not self._allowed.isdisjoint({(name, None), (name, key)}):
+            return {"decision": "approve"}
+        tool = FunctionDefinition(name, "", {}, lambda **_: None, approve=True)
+        try:
+            answer = await ask_approver(approver_of(self._approve), FunctionCall(name, arguments), tool)
+        except ToolDeniedError as error:
+            return _denied(error)
+        if isinstance(answer, Allow):
+            self._allowed.add((name, None if answer is Allow.TOOL else key))
+        if isinstance(answer, dict):
+            return {"decision": "approve", "arguments": answer}
+        return {"decision": "approve" if answer else "deny"}
+
+    def _facts(self) -> Vendor:
+        return _SERVER
+
+    def _make_codec(self, vendor: Vendor) -> _Codec:
+        return _Codec(vendor, reasoning=False)
+
+    def _make_transport(self, client: Any) -> HttpxTransport:
+        return HttpxTransport(client)
+
+    def _explained(self, error: NbagentError, response: Any) -> NbagentError:
+        error = super()._explained(error, response)
+        if isinstance(error, ProviderError):
+            error.model, error.remedy = "", _REMEDIES.get(type(error), error.remedy)
+            if response is not None and response.status_code == 200:
+                error.retryable = False  # the agent's tools may have run
+        return error
+
+
+def _denied(error: NbagentError) -> dict[str, Any]:
+    return {"decision": "deny", "reason": str(error.args[0])[:1000]}

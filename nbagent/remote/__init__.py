@@ -1,1 +1,0 @@
-"""An agent on a server, used as if it were here: `nbagent.connect`."""

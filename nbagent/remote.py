@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from nbagent.agent import Agent, Approve
-from nbagent.checks import check_type, hides_arguments
 from nbagent.core.events import Approval, Event
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMResponse
@@ -59,7 +58,6 @@ _REMEDIES: dict[type[NbagentError], str] = {
 }
 
 
-@hides_arguments
 def connect(
     url: str,
     token: str | SecretStr | None = None,
@@ -110,7 +108,6 @@ class ServedAgent(HTTPProvider):
 
     vendor = NBAGENT_SERVER
 
-    @hides_arguments
     def __init__(self, *arguments: Any, approve: Approve | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._approve = approve

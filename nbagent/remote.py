@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from nbagent.agent import Agent, Approve
+from nbagent.checks import check_type
 from nbagent.core.events import Approval, Event
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMResponse

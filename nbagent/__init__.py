@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.upgrade import upgrade_advice
 
 if TYPE_CHECKING:
-    from nbagent.agent import Agent as Agent
+    from nbagent.agent.agent import Agent as Agent
     from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.budget import Budget as Budget
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Agent": "agent",
+    "Agent": "agent.agent",
     "AgentConfig": "config",
     "AgentResult": "core.results",
     "Allow": "functions.allowances",

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 
-from nbagent.agent_summary import keyless_note
+from nbagent.agent.summary import keyless_note
 from nbagent.core.render.key_values import key_values_text
 from nbagent.errors import NbagentError
 from nbagent.providers import default_provider

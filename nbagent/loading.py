@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.errors import ConfigurationError

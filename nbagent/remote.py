@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from nbagent.agent import Agent, Approve
+from nbagent.agent.agent import Agent, Approve
 from nbagent.checks import check_type
 from nbagent.core.events import Approval, Event
 from nbagent.core.limits import Limits

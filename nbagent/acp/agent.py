@@ -13,7 +13,7 @@ import acp
 from acp import schema
 
 from nbagent.acp.content import parts_of, stop_reason, title_of, updates_of
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core import events
 from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall, new_id

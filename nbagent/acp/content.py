@@ -9,12 +9,12 @@ from typing import Any
 import acp
 from acp import schema
 
+from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.core import events
 from nbagent.core.content.images import images_in
 from nbagent.core.messages import Content
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
-from nbagent.plan import UPDATE_PLAN, plan_in
 from nbagent.text import shortened
 
 #: Characters of a call's arguments in its title.

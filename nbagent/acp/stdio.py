@@ -16,7 +16,7 @@ from typing import Any, cast
 import acp
 
 from nbagent.acp.agent import ACPAgent
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.errors import ConfigurationError
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.batch.frame import title_of, to_frame
 from nbagent.batch.live import OF_ALL_ROWS, side_by_side
 from nbagent.batch.map import Map, Unfinished
@@ -223,11 +223,10 @@ def _raise_of_all(entrants: Mapping[str, _Entrant]) -> None:
 
 def _map(agent: _Repeat, frame: Any, prompt: str | None, output: Any, given: Mapping[str, Any]) -> Map:
     """The map of one agent. What `given` does not say has the defaults of `Agent.map`."""
-    parameters = inspect.signature(Agent.map).parameters
-    of_map = {name: each.default for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
-    del of_map["preview"]
-    options = {name: value for name, value in given.items() if name not in of_map}
-    chosen = {name: given.get(name, default) for name, default in of_map.items()}
+    defaults = inspect.signature(Agent.map).parameters
+    of_map = {name: defaults[name].default for name in inspect.signature(Map).parameters if name in defaults}
+    chosen = {name: given.get(name, of_map[name]) for name in of_map.keys() - {"data", "prompt", "output", "options"}}
+    options = {name: value for name, value in given.items() if name not in chosen}
     return Map(agent, frame, prompt, output, options=options, **chosen)
 
 

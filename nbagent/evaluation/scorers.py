@@ -24,7 +24,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import FLAG, REAL
 
 if TYPE_CHECKING:
-    from nbagent.agent import Agent
+    from nbagent.agent.agent import Agent
 
 log = logging.getLogger("nbagent")
 

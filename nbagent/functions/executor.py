@@ -212,7 +212,7 @@ class ToolExecutor:
 
     def _validate(self, state: _CallState) -> FunctionDefinition:
         """The definition to call. Raises UnknownToolError or ToolArgumentsError."""
-        # loaded with the first call, so that `import nbagent.agent` stays fast
+        # loaded with the first call, so that `import nbagent.agent.agent` stays fast
         from nbagent.functions.validation import as_json_data, malformed_arguments, unknown_tool, validate_arguments
 
         call = state.call

@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent, offer_accessor
 from nbagent.core.background import note_main_loop
 from nbagent.core.cells import cell_id_of, is_watched, watch_cells
 from nbagent.core.current import current, set_current
@@ -26,7 +26,6 @@ from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.serve import stop_serving
 from nbagent.notebook.magics.skill_commands import trust_asker
 from nbagent.providers.catalog import first_with_key
-from nbagent.side_tasks import offer_accessor
 from nbagent.skills import trust
 from nbagent.trace.trace import Trace
 from nbagent.upgrade import upgrade_advice

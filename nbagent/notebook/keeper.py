@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core import events
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.browser import check_possible

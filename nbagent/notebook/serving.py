@@ -10,7 +10,7 @@ from typing import Any
 
 from IPython.display import display
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import call_on_main, note_main_loop
 from nbagent.core.cells import is_watched
 from nbagent.core.current import current, set_current

@@ -7,7 +7,7 @@ from typing import Any
 
 from IPython.display import display
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import note_main_loop
 from nbagent.core.current import set_current
 from nbagent.core.render import markdown as render

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.core.current import context_with
 from nbagent.core.limits import Spending

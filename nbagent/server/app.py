@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.server.agent_host import AgentHost

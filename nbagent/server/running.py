@@ -26,7 +26,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.checks import check_number
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Unpack
 
-from nbagent.agent import Agent, AgentOptions
-from nbagent.agent_run import provider_of_run, recorded
+from nbagent.agent.agent import Agent, AgentOptions
+from nbagent.agent.run_setup import provider_of_run, recorded
 from nbagent.checks import check_choice, check_number, check_type, invalid
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import LLMMessage

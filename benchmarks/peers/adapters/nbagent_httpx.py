@@ -10,7 +10,7 @@ from .base import PROMPT, Base, Stream, Ticks
 class Peer(Base):
     """A new agent for each conversation; the providers, one for each script, and so the connections are kept."""
 
-    imports = "nbagent.agent"
+    imports = "nbagent.agent.agent"
 
     def provider(self, model, streaming):
         return create_provider("open_source", model=model, base_url=self.v1, streaming=streaming)

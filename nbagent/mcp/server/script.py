@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mcp.server.stdio import stdio_server
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.functions.live import live
 from nbagent.loading import run_file

@@ -27,7 +27,7 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core import events
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall

@@ -15,7 +15,7 @@ from weakref import WeakSet
 import anywidget
 from traitlets import Unicode
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import background_loop
 from nbagent.core.render import markdown as render
 

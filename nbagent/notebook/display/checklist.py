@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from nbagent.agent.plan import UPDATE_PLAN, Step, checked_steps
 from nbagent.core.render import markdown as render
-from nbagent.plan import UPDATE_PLAN, Step, checked_steps
 
 #: What stands for a status.
 MARKS = {"pending": "○", "doing": "→", "done": "✓", "dropped": "✗"}

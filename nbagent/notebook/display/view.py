@@ -14,6 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.core import events
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
@@ -24,7 +25,6 @@ from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
 from nbagent.notebook.display.checklist import checklist_lines
 from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
-from nbagent.plan import UPDATE_PLAN, plan_in
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")

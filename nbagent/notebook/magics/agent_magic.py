@@ -17,7 +17,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core import events
 from nbagent.core.background import background_loop, run_sync
 from nbagent.core.cells import cell_id_of, is_watched

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.display import display
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.core.history.branches import Branch
 from nbagent.core.render import markdown as render

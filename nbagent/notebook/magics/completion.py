@@ -16,7 +16,7 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS
 from nbagent.notebook.known_models import known_models
 from nbagent.notebook.magics.commands import COMMANDS, KERNEL, agents_of

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.content.images import content_as_text
 from nbagent.core.history.context import CHARS_PER_TOKEN, estimate_tokens
 from nbagent.core.history.preview import Preview, estimate_function_tokens, estimated_tokens

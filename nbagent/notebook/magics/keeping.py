@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.checks import checked_path
 from nbagent.core.history import saved
 from nbagent.notebook.keeper import (

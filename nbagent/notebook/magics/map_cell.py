@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.cells import is_watched
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError, NbagentError

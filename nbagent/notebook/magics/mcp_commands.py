@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.core.render import markdown as render
 from nbagent.mcp.client.server import MCPServer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.error import UsageError
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.browser import check_possible
 from nbagent.errors import missing_extra
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.cells import is_watched
 from nbagent.core.render import markdown as render
 from nbagent.notebook.panel.skill_mentions import hosts_of

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import ipywidgets as widgets
 from IPython import get_ipython
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core import events
 from nbagent.core.background import background_loop, note_main_loop
 from nbagent.core.cells import cell_id_of, is_watched

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import ipywidgets as widgets
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.current import NO_CELL
 from nbagent.core.history import summary
 from nbagent.core.history.context import split_turns

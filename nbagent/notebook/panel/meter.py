@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.events import UsageReport
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError

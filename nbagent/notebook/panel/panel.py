@@ -19,7 +19,7 @@ from IPython import get_ipython
 from IPython.display import display
 from traitlets import Int, Unicode
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.core.background import heartbeat
 from nbagent.core.messages import Content

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from nbagent.agent import Agent
+from nbagent.agent.agent import Agent
 from nbagent.core.content.images import joined_content
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render

@@ -6,8 +6,7 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 from nbagent.checks import invalid
 from nbagent.core.events import Event, Text
@@ -87,25 +86,3 @@ class RouteProvider(StreamingProvider):
             raise ConfigurationError(f"The route {self.model_name} returned {answer!r}: expected the answer as text.")
         yield Text(str(answer))
         yield LLMResponse(str(answer), None, "stop", {"usage": Usage(), "usage_estimated": False})
-
-
-class HasRoutes:
-    """The part of `Agent` that answers simple questions without a model."""
-
-    @cached_property
-    def routes(self) -> list[Route]:
-        """What `route` added, in the order in which they are tried."""
-        return []
-
-    def route(self, when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Self:
-        """Let a function answer questions of this conversation in place of a model. The first route that fits counts.
-
-        `when` is a regular expression that finds something in the question, or a function of the question that returns
-        True. `function`, sync or async, gets the `re.Match`, or else the question, and returns the answer. Such a run
-        is shown and traced as any other, costs nothing, and needs no key. Forks have the routes, too; `map`, `extract`
-        and summaries do not. `agent.routes` is the list.
-
-        >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
-        """
-        self.routes.append(new_route(when, function))
-        return self

@@ -7,11 +7,11 @@ from support.hostile import PAYLOADS
 from support.panels import Panel
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.agent.plan import Step
 from nbagent.notebook.display.checklist import checklist_html
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
 from nbagent.notebook.panel.entry import turn_text
-from nbagent.plan import Step
 
 
 def update(*steps) -> FunctionCall:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from ag_ui import core as ag_ui
 
+from nbagent.agent.plan import plan_in
 from nbagent.core import events
 from nbagent.core.messages import LLMMessage
 from nbagent.core.results import AgentResult
-from nbagent.plan import plan_in
 from nbagent.server.routes.ag_ui.messages import shown_call
 
 #: The key of what nbagent adds: to the client's state, and to the metadata of events.

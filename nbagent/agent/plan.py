@@ -19,11 +19,11 @@ from nbagent.core.history.context import ContextManager
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
-from nbagent.functions.toolset import Toolset, Toolsets
+from nbagent.functions.toolset import Toolset
 from nbagent.text import shortened
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
 
 UPDATE_PLAN = "update_plan"
 #: Steps of a plan, and characters of a step and of a note.
@@ -247,46 +247,6 @@ class _PlanRegistry(FunctionRegistry):
         """See `FunctionRegistry.before_any_call`."""
         if self._plans.plan_first and definition.name != UPDATE_PLAN and not _is_open(self._plans.here()):
             raise ToolError(f"There is no plan with an open step. Call {UPDATE_PLAN} first.", tool=definition.name)
-
-
-class Planning:
-    """The part of `Agent` that has a plan."""
-
-    toolsets: Toolsets
-    context: ContextManager
-
-    @property
-    def plan(self) -> DataFrame:
-        """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
-
-        It is a copy: assign it to change the plan, also while the agent works. The model sees the new one in its next
-        request. A list of texts is a plan, too; None clears it. Needs `Agent(plan=True)`.
-
-        >>> plan = agent.plan                                               # doctest: +SKIP
-        >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
-        >>> agent.plan = plan                                               # doctest: +SKIP
-        """
-        import pandas as pd
-
-        plans = self._plans
-        rows = [(each.step, each.status, each.note) for each in plans.of(self.context)] if plans else []
-        frame = pd.DataFrame(rows, columns=["step", "status", "note"], dtype="str")
-        frame.index += 1
-        return frame
-
-    @plan.setter
-    def plan(self, plan: Any) -> None:
-        if (plans := self._plans) is None:
-            raise ConfigurationError("This agent makes no plans. Make it with Agent(..., plan=True).")
-        plans.edit(self.context, plan)
-
-    def _copy_plan(self, other: ContextManager) -> None:
-        if (plans := self._plans) is not None:
-            plans.copy(self.context, other)
-
-    @property
-    def _plans(self) -> Plans | None:
-        return next((each for each in self.toolsets if isinstance(each, Plans)), None)
 
 
 def _conversation() -> ContextManager:

@@ -1,21 +1,25 @@
 """`Agent`: a provider, functions, a history and a trace, wired together. The one entry point.
 
-This file only wires and delegates: the loop is in `core/loop.py`, its events are in `core/events.py`.
+This file only wires and delegates: the loop is in `core/loop.py`, its events are in `core/events.py`. It is long
+because the class has every method of an agent with its documentation; each is a few lines.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, TypeVar, Unpack, overload
 
-from nbagent.agent_parcel import parcel
-from nbagent.agent_run import limits_of_agent, limits_of_run, options_of_requests, provider_of_run, recorded
-from nbagent.agent_summary import keyless_note
+from nbagent.agent.parcel import parcel
+from nbagent.agent.plan import Plans, plans_of_agent
+from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_requests, provider_of_run, recorded
+from nbagent.agent.summary import keyless_note
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
@@ -45,19 +49,22 @@ from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
-from nbagent.plan import Planning, plans_of_agent
 from nbagent.pricing import check_priced, price_at
 from nbagent.providers import ProviderInput, preload, resolve
 from nbagent.providers.replay.active import current_recording
-from nbagent.providers.routing.routes import HasRoutes, provider_for
-from nbagent.side_tasks import SideTasks, offer_accessor
+from nbagent.providers.routing.routes import Route, new_route, provider_for
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
+    from nbagent.agent.extract import Records
+    from nbagent.batch.map import Map, Unfinished
+    from nbagent.batch.options import MapOptions
+    from nbagent.batch.preview import MapPreview
     from nbagent.providers.base import LLMProvider
 
+T = TypeVar("T")
 Approve = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
@@ -84,7 +91,13 @@ log.addHandler(logging.NullHandler())
 log.addFilter(readable_record)
 
 
-class Agent(SideTasks, Planning, HasRoutes):
+def offer_accessor() -> None:
+    """Add `df.agent` to pandas where that is loaded; nothing loads it for this."""
+    if "pandas" in sys.modules:
+        import nbagent.batch.accessor  # noqa: F401  imported for its effect
+
+
+class Agent:
     """A conversation with a model that can call your functions.
 
     Args:
@@ -160,6 +173,9 @@ class Agent(SideTasks, Planning, HasRoutes):
         self.trace = trace or Trace()
         #: Called with each event of each run, on the run's thread, before the event is yielded. They must not raise.
         self.observers: list[Callable[[Event], None]] = []
+        #: What `route` added, in the order in which they are tried.
+        self.routes: list[Route] = []
+        self._last_map: Map | None = None
         #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
         self.validators, self.guards = checked_functions("validators", validators), checked_functions("guards", guards)
@@ -398,6 +414,48 @@ class Agent(SideTasks, Planning, HasRoutes):
             names = self.offered_tools()
         return self.tool_executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
 
+    def route(self, when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Self:
+        """Let a function answer questions of this conversation in place of a model. The first route that fits counts.
+
+        `when` is a regular expression that finds something in the question, or a function of the question that returns
+        True. `function`, sync or async, gets the `re.Match`, or else the question, and returns the answer. Such a run
+        is shown and traced as any other, costs nothing, and needs no key. Forks have the routes, too; `map`, `extract`
+        and summaries do not. `agent.routes` is the list.
+
+        >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
+        """
+        self.routes.append(new_route(when, function))
+        return self
+
+    @property
+    def plan(self) -> DataFrame:
+        """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
+
+        It is a copy: assign it to change the plan, also while the agent works. The model sees the new one in its next
+        request. A list of texts is a plan, too; None clears it. Needs `Agent(plan=True)`.
+
+        >>> plan = agent.plan                                               # doctest: +SKIP
+        >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
+        >>> agent.plan = plan                                               # doctest: +SKIP
+        """
+        import pandas as pd
+
+        plans = self._plans
+        rows = [(each.step, each.status, each.note) for each in plans.of(self.context)] if plans else []
+        frame = pd.DataFrame(rows, columns=["step", "status", "note"], dtype="str")
+        frame.index += 1
+        return frame
+
+    @plan.setter
+    def plan(self, plan: Any) -> None:
+        if (plans := self._plans) is None:
+            raise ConfigurationError("This agent makes no plans. Make it with Agent(..., plan=True).")
+        plans.edit(self.context, plan)
+
+    @property
+    def _plans(self) -> Plans | None:
+        return next((each for each in self.toolsets if isinstance(each, Plans)), None)
+
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
     ) -> None:
@@ -489,7 +547,8 @@ class Agent(SideTasks, Planning, HasRoutes):
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         other.routes += self.routes
-        self._copy_plan(other.context)
+        if (plans := self._plans) is not None:
+            plans.copy(self.context, other.context)
         return other
 
     def _like_this(self, trace: Trace) -> Agent:
@@ -528,6 +587,197 @@ class Agent(SideTasks, Planning, HasRoutes):
         Conversation, trace, budget, approver, deps stay here. Raises `ConfigurationError` for tools that can't travel.
         """
         return parcel(self)
+
+    # -- beside the conversation --------------------------------------------------------------------------------------
+
+    @overload
+    async def extract(
+        self,
+        message: MessageInput,
+        shape: type[list[T]],
+        *,
+        max_iterations: int | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Records[T]: ...
+    @overload
+    async def extract(
+        self, message: MessageInput, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> T: ...
+    @overload  # a union, a Literal, an Annotated: type checkers have no word for their values yet
+    async def extract(
+        self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> Any: ...
+    async def extract(
+        self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> Any:
+        """What a message says, as a `shape`: a pydantic model, `list[Model]`, or another type that pydantic supports.
+
+        `message` is a text, an image or a list of both, as for `chat`, of which `options` are, too. The conversation
+        does not change, and the system prompt is another. The agent's tools are offered if `tools` or `use_tools` says
+        so. It is one run, with the limits and the budget of one, corrections included: see `output` of `chat_stream`.
+        Raises `ExtractionError` if the answer stays wrong or is not whole.
+
+        A list has `.to_frame()`, `.run_id` and `.cost`. For these of a single value, and for the conversation and the
+        system prompt to count, use `chat(message, output=shape)`.
+
+        >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
+        >>> people.to_frame()                                               # doctest: +SKIP
+        """
+        from nbagent.agent.extract import EXTRACT, extract
+
+        if "output" in options:
+            raise ConfigurationError("extract() takes no output: its second argument is the type.")
+        has_tools = options.get("use_tools", options.get("tools") is not None)
+        ask = partial(self.side_agent(EXTRACT, has_tools).chat, max_iterations=max_iterations, **options)
+        return await extract(ask, message, shape)
+
+    @overload
+    async def map(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[False] = False,
+        **options: Unpack[MapOptions],
+    ) -> DataFrame: ...
+    @overload
+    async def map(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[True],
+        **options: Unpack[MapOptions],
+    ) -> MapPreview: ...
+    async def map(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        concurrency: int = 16,
+        limits: Limits | None = None,
+        budget: Budget | float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: Any = None,
+        on_error: Literal["keep", "raise"] = "keep",
+        tools: bool = False,
+        explode: str | None = None,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        allow_partial: bool = False,
+        preview: bool = False,
+        progress: bool = True,
+        tags: Iterable[str] | None = None,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> DataFrame | MapPreview:
+        """Ask about each row of a Series or DataFrame, and get a DataFrame of answers with the same index.
+
+        - `prompt`: the question, with columns in braces; without one, the values are the questions: texts, images
+          (PIL images, figures, bytes, paths), paths to PDFs, lists of messages. A row without a value is skipped.
+        - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type. `explode`
+          names a list in it: each item becomes a row.
+        - `concurrency`: rows that are asked at the same time; `rpm` and `tpm`: requests and tokens a minute, at most
+        - `limits` hold for each row, `budget` (US dollars, or a `Budget`) for all. When it is spent, rows are left.
+          If the estimate is higher than either, the map asks the person before it begins, in a notebook or a terminal.
+          Without a yes it raises `ConfigurationError` and sends nothing; `allow_partial=True` begins without asking.
+        - `checkpoint`: a file that keeps the answers, so that the same call goes on after any end. Without one, the
+          agent keeps them in memory until all rows have their answer.
+        - `engine`: None asks now; "batch" takes the vendor's batch endpoint; a `distributed.Client` asks on a cluster
+        - `on_error`: "keep" puts a row's error into its row, "raise" ends the map
+        - `tools`: whether the model may use the agent's tools
+        - `preview`: show what would be sent and cost, and send nothing
+        - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
+
+        The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
+        Of a Dask DataFrame it is one too, in the same partitions, asked when it is awaited.
+
+        Equal rows are asked once: the first has the tokens and the cost, the others have 0. Errors that each row would
+        have, such as a wrong key, are raised. The conversation does not change. Whatever ends a map, `last_map` has
+        what is done.
+
+        >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
+        """
+        from nbagent.batch.map import Map, gathered
+
+        data, in_parts = await gathered(data, engine)
+        given: dict[str, Any] = {"concurrency": concurrency, "limits": limits, "budget": budget, "engine": engine}
+        given |= {"checkpoint": checkpoint, "on_error": on_error, "tools": tools, "explode": explode}
+        given |= {"allow_partial": allow_partial}
+        labels = {"tags": tags, "user": user, "session": session, "metadata": metadata}
+        given["options"] = {**options, **{name: value for name, value in labels.items() if value is not None}}
+        task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, **given)
+        if preview:
+            return task.preview()
+        self._last_map = task
+        answers = await task.run()
+        answers = answers if in_parts is None else in_parts(task)
+        task.forget()
+        return answers
+
+    @overload
+    def map_sync(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[False] = False,
+        **options: Unpack[MapOptions],
+    ) -> DataFrame: ...
+    @overload
+    def map_sync(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[True],
+        **options: Unpack[MapOptions],
+    ) -> MapPreview: ...
+    def map_sync(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: bool = False,
+        **options: Unpack[MapOptions],
+    ) -> DataFrame | MapPreview:
+        """Blocking twin of `map`, for scripts and for cells without `await`."""
+        if preview:
+            return run_sync(self.map(data, prompt, output, preview=True, **options))
+        return run_sync(self.map(data, prompt, output, **options))
+
+    @property
+    def last_map(self) -> DataFrame | None:
+        """The frame of the latest `map` as far as it has come, also while it runs and after it was stopped.
+
+        Rows that were not asked have the status "left". None before the first map.
+        """
+        return None if self._last_map is None else self._last_map.frame()
+
+    @cached_property
+    def unfinished(self) -> Unfinished:
+        """The answers of maps that had no checkpoint and did not end, for the same call to go on with."""
+        from nbagent.batch.map import Unfinished
+
+        return Unfinished()
+
+    async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
+        """The records in an unstructured message, as a list of dicts. Describe a record in the `system_prompt`.
+
+        The conversation does not change. Raises `ExtractionError` if the model returns no JSON array of objects.
+        """
+        from nbagent.agent.extract import RECORDS, parse_message
+
+        prompt = "\n\n".join(filter(None, (self.system_prompt, RECORDS)))
+        return await parse_message(self.side_agent(prompt).chat, sender, timestamp, content)
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
         summariser = self.side_agent(summary.PROMPT)
@@ -578,7 +828,7 @@ class Agent(SideTasks, Planning, HasRoutes):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows for the agent itself."""
-        from nbagent.agent_summary import agent_summary
+        from nbagent.agent.summary import agent_summary
         from nbagent.core.render.key_values import key_values_html, key_values_text
 
         lines = agent_summary(self, self.provider_or_spec)

@@ -1,20 +1,19 @@
 """`Agent.extract` and `Agent.parse_message`: questions beside the conversation whose answers are data.
 
-A side agent asks with `output`, in one run, and records into the same trace.
+They get the `chat` of `Agent.side_agent`, which asks with `output`, in one run, and records into the same trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from nbagent.checks import check_type, invalid
 from nbagent.core.output import Output, output_of
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
-from nbagent.core.request_options import RunOptions
 from nbagent.core.results import AgentResult
 from nbagent.errors import ExtractionError
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+Ask = Callable[..., Awaitable[AgentResult]]
 
 #: Rows that a notebook shows.
 ROWS = 60
@@ -33,14 +33,6 @@ the field out."""
 RECORDS = """\
 Extract the records in the user's message as a JSON array of flat objects: one object for each record, all with the
 same keys. Answer with the JSON array alone: no explanation, no code block. If there is no record, answer []."""
-
-
-class SideAgent(Protocol):
-    """What `Agent.side_agent` makes."""
-
-    async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
-        """Ask one question."""
-        ...
 
 
 class Records(list[T]):
@@ -68,14 +60,12 @@ class Records(list[T]):
         return show_control_chars(page)
 
 
-async def extract(
-    side_agent: SideAgent, message: Any, shape: Any, origin: Mapping[str, Any] | None = None, **options: Any
-) -> Any:
+async def extract(ask: Ask, message: Any, shape: Any) -> Any:
     """See `Agent.extract`."""
     if message is None or (isinstance(message, str) and not message.strip()):
         raise invalid("message", message, "a text, or whatever else chat() takes, to extract from")
     output = output_of(shape)
-    result = await side_agent.chat(message, origin={"source": "extract", **(origin or {})}, output=output, **options)
+    result = await ask(message, origin={"source": "extract"}, output=output)
     value = _whole(result, output.type_name).data
     return Records(value, output.fields, result.run_id, result.cost) if isinstance(value, list) else value
 
@@ -90,13 +80,13 @@ def _whole(result: AgentResult, type_name: str) -> AgentResult:
     return result
 
 
-async def parse_message(side_agent: SideAgent, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
+async def parse_message(ask: Ask, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
     """See `Agent.parse_message`."""
     check_type("content", content, str)
     if not content.strip():
         return []
     asked = f"Sender: {sender}\nTime: {timestamp}\n\n{content}"
-    result = await side_agent.chat(asked, origin={"source": "extract"}, output=_records())
+    result = await ask(asked, origin={"source": "extract"}, output=_records())
     found: list[dict[str, Any]] = _whole(result, _records().type_name).data
     return found
 

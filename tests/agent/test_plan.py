@@ -3,8 +3,8 @@
 import pytest
 
 from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider
+from nbagent.agent.plan import MAX_STEPS, Step, read_plan, revised, write_plan
 from nbagent.errors import ConfigurationError
-from nbagent.plan import MAX_STEPS, Step, read_plan, revised, write_plan
 
 NAMES = ("step", "status", "note")
 

@@ -12,8 +12,7 @@ from nbagent.core.messages import parse_arguments
 from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.highlight import highlight_code
-from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, readable_name, stable_ends
-from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
+from nbagent.core.render.markdown import readable_name
 from nbagent.providers.prompting.json_tool_prompt import first_json_object
 from nbagent.providers.prompting.result_sentences import without_call
 from nbagent.text import without_keys
@@ -21,9 +20,6 @@ from nbagent.text import without_keys
 pytestmark = pytest.mark.fuzz
 
 FUNCTIONS = {
-    "Markdown": markdown_to_html,
-    "stable Markdown": stable_ends,
-    "a line of Markdown": markdown_line_to_text,
     "code": lambda text: highlight_code(text, "python"),
     "JSON": lambda text: highlight_code(text, "json"),
     "control characters": show_control_chars,
@@ -33,8 +29,6 @@ FUNCTIONS = {
     "arguments": parse_arguments,
     "the first object": first_json_object,
     "a call in an answer": without_call,
-    "an answer as code": parse_code,
-    "an answer as a table": parse_frame,
 }
 
 

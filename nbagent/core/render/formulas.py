@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 #: Longer formulas are plain text, so that unclosed ones don't make parsing slow.
-MAX_CHARS, MAX_LINES = 2_000, 50
+MAX_CHARS = 2_000
 #: How often a block may be looked for: once or twice a line is usual, but quotes and lists, each of which ends early,
 #: make the parser read all lines again and again.
 MAX_TRIES = 50_000
@@ -81,7 +81,7 @@ def _block(state: Any, first: int, last: int, silent: bool) -> bool:
     begin = state.bMarks[first] + state.tShift[first]
     if state.is_code_block(first) or not (closer := _closer(state.src, begin)):
         return False
-    for line in range(first, min(last, first + MAX_LINES)):
+    for line in range(first, last):
         start = begin + 2 if line == first else state.bMarks[line]
         if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
             return False

@@ -24,15 +24,10 @@ from nbagent.core.render.control_chars import escape_control_chars, show_all_cha
 from nbagent.core.render.formulas import TooMuchWorkError, formula_plugin
 from nbagent.text import shortened
 
-#: Longer Markdown, or Markdown with more marks outside of code, is shown as plain text: hostile nesting makes parsing
-#: slow, and a host needs half a millisecond for each formula.
-MAX_MARKDOWN, MAX_LINES = 500_000, 40_000
-MAX_MARKS = 10_000
-#: Rows of a table, and cells of all tables in a text, that are shown. With more, the page gets slow and miles long.
-MAX_ROWS, MAX_CELLS = 200, 5_000
-#: With more addresses than this, bare ones stay text: finding them takes time that is quadratic in their number.
-MAX_ADDRESSES = 500
-_MARKS = (*"[*_<~&$", "\\(", "\\[", "\\begin{")
+#: Longer Markdown is shown as plain text: parsing takes time.
+MAX_MARKDOWN = 500_000
+#: Rows of a table that are shown. With more, the page gets slow and miles long.
+MAX_ROWS = 200
 #: Characters of a part of growing Markdown that is not rendered again. A part in progress is, with each update.
 STABLE_CHARS = 800
 #: Characters of a tool's result in an output; the trace has all of it.
@@ -78,17 +73,16 @@ STYLE = style_html(Path(__file__).with_name("output.css"))
 
 
 @lru_cache
-def _parser(linkify: bool = True) -> Any:
-    """The parser. With `linkify`, bare addresses become links."""
+def _parser() -> Any:
+    """The parser. Bare addresses become links."""
     from linkify_it import LinkifyIt
     from markdown_it import MarkdownIt
 
-    options = {"html": False, "linkify": linkify, "highlight": highlight.highlight_code}
+    options = {"html": False, "linkify": True, "highlight": highlight.highlight_code}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough", "linkify"]).use(formula_plugin)
     # only addresses that begin with http:// or https://, and nothing that just looks like one
     exact = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
     parser.block.ruler.at("table", _short_table, {"alt": ["paragraph", "reference"]})
-    parser.core.ruler.before("inline", "count_marks", _count_marks)
     parser.linkify = LinkifyIt({"ftp:": None, "//": None, "mailto:": None}, exact)
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     for name, rule in {
@@ -132,34 +126,20 @@ def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
 def _shorten_table(state: Any, begin: int) -> None:
     """Cut the table whose tokens begin here, and say below it how many rows are missing and who has them."""
     tokens = state.tokens
-    columns = sum(token.type == "th_open" for token in tokens[begin:])
     rows = [place for place in range(begin, len(tokens)) if tokens[place].type == "tr_open"][1:]
-    room = state.env.get("cells", MAX_CELLS) - columns
-    if room < 0:
-        raise TooMuchWorkError
-    shown = min(len(rows), MAX_ROWS, room // columns)
-    state.env["cells"] = room - shown * columns
-    if missing := len(rows) - shown:
-        del tokens[rows[shown] : -2]  # the table's two ends stay
+    if (missing := len(rows) - MAX_ROWS) > 0:
+        del tokens[rows[MAX_ROWS] : -2]  # the table's two ends stay
         more = f"{missing:,} more {'row' if missing == 1 else 'rows'}"
         remedy = "The answer's text has all of them, and <code>%%agent --as df</code> makes a DataFrame of a table."
         state.push("more_rows", "", 0).content = f"… {more}. {remedy}"
 
 
-def _count_marks(state: Any) -> None:
-    """markdown-it's step between blocks and what is in them: more marks than `MAX_MARKS` are too much work."""
-    texts = [token.content for token in state.tokens if token.type == "inline"]
-    if sum(text.count(mark) for text in texts for mark in _MARKS) > MAX_MARKS:
-        raise TooMuchWorkError
-
-
 def _parsed(text: str, env: dict[str, Any], *, inline: bool = False) -> list[Any] | None:
     """The text's tokens, for rendering with the same `env`; None if it is shown as plain text."""
-    if len(text) > MAX_MARKDOWN or text.count("\n") > MAX_LINES:
+    if len(text) > MAX_MARKDOWN:
         return None
-    parser = _parser(linkify=text.count("://") <= MAX_ADDRESSES)
     try:
-        return list((parser.parseInline if inline else parser.parse)(text, env))
+        return list((_parser().parseInline if inline else _parser().parse)(text, env))
     except TooMuchWorkError:
         return None
 

@@ -12,7 +12,7 @@ from support.shown import check_page, check_visible
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
-from nbagent.core.render.markdown import MAX_ADDRESSES, format_call, markdown_to_html, shortened_with_note
+from nbagent.core.render.markdown import format_call, markdown_to_html, shortened_with_note
 from nbagent.notebook.display.transcript import MAX_DISPLAYS, Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 
@@ -59,7 +59,6 @@ def test_hostile_text_is_harmless_everywhere(place):
         ("| a |\n|---|\n| https://example.org |", ["https://example.org"]),
         ("`https://example.org`", []),
         ("ftp://x.org //y.org www.x.org x.com a@b.org mailto:a@b.org javascript:alert(1)", []),
-        ("https://example.org " * (MAX_ADDRESSES + 1), []),
         ("[a](https://a.org) [b](/logout) [c](data.csv) <mailto:me@a.org>", ["https://a.org", "mailto:me@a.org"]),
     ],
 )

@@ -28,7 +28,7 @@ from nbagent.functions.asking import CallInProgress
 from nbagent.mcp.client import elicitation
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.results import value_of
-from nbagent.mcp.client.tool_list import ToolList
+from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.mcp.client.transport import Ended, http_to, process_of
 from nbagent.text import shortened
 from nbagent.upgrade import VERSION
@@ -47,7 +47,6 @@ EXIT_S = 6.0
 LISTEN_AGAIN_S = 5.0
 #: Seconds until a request that failed shows whether the whole connection has.
 NOTICE_S = 1.0
-MAX_ERROR_CHARS = 2_000
 
 
 class Connection:
@@ -161,7 +160,7 @@ class Connection:
             return None, connected
         what = "was connected, and then" if connected else "can't be used:"
         text = f"The MCP server {self.name!r} ({self.address.shown()}) {what} {reason}. {said}"
-        return MCPServerError(self.address.masked(shortened(text, MAX_ERROR_CHARS)).rstrip()), connected
+        return MCPServerError(self.address.masked(shortened(text, MAX_TEXT)).rstrip()), connected
 
     def _open(self, ended: Ended) -> AbstractAsyncContextManager[Client]:
         import_module("nbagent.core.json_schema")  # quickly: mcp would import jsonschema itself with the first result
@@ -252,7 +251,7 @@ class Connection:
             text = str(error)
         finally:
             self._calls.remove(call)
-        raise ToolError(self.address.masked(shortened(text, MAX_ERROR_CHARS)), tool=tool)
+        raise ToolError(self.address.masked(shortened(text, MAX_TEXT)), tool=tool)
 
     async def _what_happened(self, client: Client, error: Any) -> str:
         """The text of an error. If it is that the server is gone, wait for its restart, and say so."""

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.current import current
 from nbagent.functions.asking import CallInProgress, Question, ask_person
+from nbagent.mcp.client.tool_list import MAX_TEXT
 from nbagent.text import shortened
 
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
-
-#: Characters of a server's question.
-MAX_CHARS = 2_000
 
 
 async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | None) -> ElicitResult:
     """The person's answer. Without an interface, or if the answers do not fit the server's schema, it is a no."""
     from mcp_types import ElicitResult
 
-    text = shortened(params.message, MAX_CHARS)
+    text = shortened(params.message, MAX_TEXT)
     call_id = call.context.run(current.get).call.tool_call_id if call else None
     if params.mode == "url":
         question = Question(server, {}, call_id, text=f"{text}\nTo go on, open this address yourself: {params.url}")

@@ -24,11 +24,9 @@ from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
 from nbagent.mcp.client.names import name_of_command, name_of_url
-from nbagent.mcp.client.tool_list import ToolList
+from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
 
-#: Characters of what a server says of its tools.
-MAX_INSTRUCTIONS = 4_000
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 
 
@@ -103,7 +101,7 @@ class MCPServer(Toolset):
 
     def instructions(self) -> str:
         """What the server says of its tools."""
-        said = shortened(self.connection.instructions.strip(), MAX_INSTRUCTIONS)
+        said = shortened(self.connection.instructions.strip(), MAX_TEXT)
         if not said:
             return ""
         said = without_marks(show_control_chars(said), "mcp_")

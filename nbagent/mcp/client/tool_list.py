@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("nbagent")
 
-#: Pages that a list may have, and characters of a description.
-MAX_PAGES, MAX_DESCRIPTION = 100, 8_000
+#: Pages that a list may have, and characters of each text that a server says: a description, an error, a question.
+MAX_PAGES, MAX_TEXT = 100, 8_000
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -65,7 +65,7 @@ class ToolList:
         try:
             definition = FunctionDefinition(
                 name,
-                shortened(tool.description or tool.title or tool.name, MAX_DESCRIPTION),
+                shortened(tool.description or tool.title or tool.name, MAX_TEXT),
                 tool.input_schema,
                 _function(call, tool.name),
                 approve=tool.name in self._approved,

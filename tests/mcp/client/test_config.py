@@ -16,7 +16,7 @@ def written(tmp_path, servers):
 
 
 def test_a_config_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("TICKETS_TOKEN", "very-secret-token")
+    monkeypatch.setenv("TICKETS_TOKEN", "very-secret-token-1")
     monkeypatch.delenv("FOLDER", raising=False)
     headers = {"Authorization": "Bearer ${TICKETS_TOKEN}"}
     servers = {
@@ -26,12 +26,12 @@ def test_a_config_file(tmp_path, monkeypatch):
     }
     path = written(tmp_path, servers)
     files, tickets = MCPServer.from_config(path)
-    assert (files.address.command, files.address.env) == (("npx", "files", "/data"), {"A": "very-secret-token"})
-    assert tickets.address.headers == {"Authorization": "Bearer very-secret-token"}
+    assert (files.address.command, files.address.env) == (("npx", "files", "/data"), {"A": "very-secret-token-1"})
+    assert tickets.address.headers == {"Authorization": "Bearer very-secret-token-1"}
     assert repr(files) == "<MCPServer files: npx files /data, env A, not connected, 0 tools>"
     assert repr(tickets).startswith("<MCPServer ticket_desk: https://t.example/mcp, headers Authorization, not")
     assert "secret" not in repr([files.address, tickets.address])
-    assert tickets.address.masked("HTTP 401 for very-secret-token") == "HTTP 401 for ***"
+    assert tickets.address.masked("HTTP 401 for very-secret-token-1") == "HTTP 401 for $TICKETS_TOKEN"
     assert [server.name for server in MCPServer.from_config(path, "files")] == ["files"]
 
 

@@ -10,7 +10,7 @@ from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
 from nbagent.errors import MCPServerError, ToolError
 from nbagent.functions import Allow
 from nbagent.mcp.client.results import value_of
-from nbagent.mcp.client.tool_list import MAX_DESCRIPTION, ToolList
+from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 
 SECRET = "Bearer very-secret-token"
 
@@ -63,7 +63,7 @@ async def test_one_bad_tool_costs_no_other():
     client.tools = [tool("bad", schema={"type": "array"}), tool("long", description="x" * 100_000), tool("")]
     await tools.update(client, call)
     assert ("s_long" in tools.registry, "s_bad" in tools.registry) == (True, False)
-    assert len(tools.registry.get_function("s_long").description) <= MAX_DESCRIPTION + 40
+    assert len(tools.registry.get_function("s_long").description) <= MAX_TEXT + 40
 
 
 async def test_a_tool_that_becomes_read_only_later_still_needs_approval():

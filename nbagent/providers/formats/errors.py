@@ -75,9 +75,6 @@ _NO_IMAGES = re.compile(
 #: Gemini refuses a wrong key with 400, like any bad argument.
 _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
-#: Characters of a message that are searched for what it means.
-LONGEST_MESSAGE = 2**16
-
 
 def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     """The text of a vendor's error object, and the words (code, type, status) that classify it.
@@ -88,14 +85,14 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
-        return str(body)[:LONGEST_MESSAGE], ()
+        return str(body), ()
     error = body.get("error") or body.get("base_resp") or body
     if not isinstance(error, dict):
-        return str(error)[:LONGEST_MESSAGE], ()
+        return str(error), ()
     words = tuple(str(word) for key in (*_CODES, "type") if (word := error.get(key)) is not None)
     text = next((error[key] for key in ("message", "status_msg", "detail", "msg") if error.get(key)), None)
     text = text if isinstance(text, str) else json.dumps(text or error, ensure_ascii=False)
-    return text[:LONGEST_MESSAGE], words
+    return text, words
 
 
 #: Where vendors put their code: most, MiniMax, Gemini.

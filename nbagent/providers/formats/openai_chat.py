@@ -48,8 +48,6 @@ FINISH_REASONS = {
     **dict.fromkeys(("content_filter", "sensitive"), "content_filter"),
     "refusal": "refusal",
 }
-#: How many characters are read, over and over, to see whether a call's arguments are complete.
-_MOST_TRIED = 32 * 2**20
 #: The vendor broke off, so the answer is not whole, whatever was sent.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
@@ -64,20 +62,10 @@ class _Call:
     name: str = ""
     pieces: list[str] = field(default_factory=list)
     extra_content: Any = None
-    size: int = 0
-    tried: int = 0
-
-    def add(self, piece: str) -> None:
-        """Add a piece of the arguments."""
-        self.pieces.append(piece)
-        self.size += len(piece)
 
     @property
     def whole(self) -> bool:
         """Whether the arguments are a complete JSON value already."""
-        self.tried += self.size
-        if self.tried > _MOST_TRIED:
-            return False
         try:
             json.loads("".join(self.pieces))
         except (ValueError, RecursionError):
@@ -286,7 +274,7 @@ class ChatDecoder(Decoder):
             piece = ""
         elif not isinstance(piece, str):
             piece = json.dumps(piece)
-        call.add(piece)
+        call.pieces.append(piece)
         call.extra_content = delta.get("extra_content") or call.extra_content
         events.append(ToolCallDelta(piece, call.name or None, metadata={"index": call.index}))
 
@@ -310,7 +298,7 @@ class ChatDecoder(Decoder):
     def _function_call(self, call: _Call) -> FunctionCall:
         """If the token limit cut a call before its arguments, they count as unreadable, not as empty."""
         arguments, raw = parse_arguments("".join(call.pieces))
-        if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not call.size:
+        if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not any(call.pieces):
             raw = ""
         call.id = call.id or new_call_id()
         return FunctionCall(call.name, arguments, call.id, raw)

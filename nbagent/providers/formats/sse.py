@@ -26,21 +26,21 @@ class SSESplitter:
     ([], [b'{"a": 1}', b'[DONE]'])
     """
 
-    __slots__ = ("_data", "_data_size", "_name", "_rest", "_size")
+    __slots__ = ("_data", "_name", "_rest", "_size")
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
         self._name = b""
         self._size = 0
         self._data: list[bytes] = []
-        self._data_size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that `chunk` completes. Raises `InvalidResponseError` for an endless event."""
         if self._rest and b"\n" not in chunk and b"\r" not in chunk and not self._rest[-1].endswith(b"\r"):
             self._size += len(chunk)  # joined once, when the line ends: long lines come in many chunks
             self._rest.append(chunk)
-            _check(self._size)
+            if self._size > LONGEST_EVENT:
+                raise InvalidResponseError(f"the stream holds an event of more than {LONGEST_EVENT} bytes")
             return []
         if self._rest:
             chunk = b"".join([*self._rest, chunk])
@@ -60,8 +60,6 @@ class SSESplitter:
         for line in lines:
             text = line.rstrip(b"\r\n")
             if text.startswith(b"data:"):
-                self._data_size = self._data_size + len(line) if self._data else 0
-                _check(self._data_size)
                 self._data.append(text[6:] if text.startswith(b"data: ") else text[5:])
             elif not text:
                 if self._data:
@@ -80,8 +78,3 @@ class SSESplitter:
         rest = payload[1:].lstrip()
         comma = b"" if rest.startswith(b"}") else b","
         return b'{"type":' + json.dumps(self._name.decode("utf-8", "replace")).encode() + comma + rest
-
-
-def _check(size: int) -> None:
-    if size > LONGEST_EVENT:
-        raise InvalidResponseError(f"the stream holds an event of more than {LONGEST_EVENT} bytes")

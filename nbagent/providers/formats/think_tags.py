@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 
 _OPEN = ("<think>", "<thinking>", "<mm:think>")
-#: No tag is looked for after more characters of blank space.
-_LONGEST_SPACE = 1_000
 #: A closing tag on a line of its own, as templates write it.
 _CLOSED = re.compile(rf"^[ \t]*</(?:{'|'.join(tag[1:-1] for tag in _OPEN)})>\n", re.MULTILINE)
 
@@ -52,9 +50,7 @@ class ThinkTags:
             tag = next((tag for tag in _OPEN if start.startswith(tag)), "")
             if tag:
                 held, self._close = start[len(tag) :].lstrip("\r\n"), f"</{tag[1:]}"
-            elif len(held) < _LONGEST_SPACE and any(
-                tag.startswith(start) for tag in _OPEN
-            ):  # the beginning of a tag, perhaps
+            elif any(tag.startswith(start) for tag in _OPEN):  # the beginning of a tag, perhaps
                 self._held = held
                 return "", thinking
             else:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 #: Model requests in one run, unless the call or the configuration sets another number.
 DEFAULT_MAX_ITERATIONS = 10
@@ -20,7 +18,7 @@ class AgentConfig:
 
     `provider` is a name that `create_provider` knows; None means an OpenAI-compatible server at `base_url` or, without
     one, the vendor that has the model. The limits are those of `Limits`; its docstring says which environment variables
-    and arguments override them. The key is in no repr and in no pickle: where one is loaded, it is looked up again.
+    and arguments override them. The key is in no repr.
 
     >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
     True
@@ -44,13 +42,3 @@ class AgentConfig:
     tool_seconds: float | None = None
     #: Dollars per million tokens, as `create_provider` takes them.
     price: Mapping[str, float] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A pickle may be written to a file: it leaves out the key."""
-        return {**vars(self), "api_key": ""}
-
-    def __copy__(self) -> AgentConfig:
-        return replace(self)
-
-    def __deepcopy__(self, memo: Any) -> AgentConfig:
-        return replace(self, price=deepcopy(self.price, memo))

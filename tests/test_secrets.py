@@ -5,12 +5,9 @@ hosts that nobody knows and doors that are closed. What is kept of it all is sea
 """
 
 import contextlib
-import copy
 import logging
-import pickle
 import ssl
 import traceback
-from dataclasses import replace
 
 import httpx
 import pandas as pd
@@ -160,10 +157,3 @@ def test_a_configuration_and_what_is_compared(caplog):
     shown = [repr(config), repr(result), result._repr_html_(), result.frame.to_csv(), everything(result.trace)]
     for key in (ARGUMENT, *KEYS.values()):
         assert_clean("\n".join([*shown, caplog.text]), key)
-
-
-def test_a_pickled_configuration_holds_no_key():
-    config = AgentConfig(model="m", api_key=ARGUMENT, price={"input": 1, "output": 2})
-    assert_clean(pickle.dumps(config).decode("latin-1"), ARGUMENT)
-    assert pickle.loads(pickle.dumps(config)) == replace(config, api_key="")
-    assert copy.copy(config) == copy.deepcopy(config) == config

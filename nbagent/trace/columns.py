@@ -345,42 +345,8 @@ DISPLAYED: dict[str, list[str]] = {
 }
 
 
-class TraceSelection(pd.DataFrame):
-    """Rows and columns of a trace: a DataFrame whose display shows the control characters in what a model said."""
-
-    @property
-    def _constructor(self) -> type[pd.DataFrame]:
-        return TraceSelection
-
-    @property
-    def _constructor_sliced(self) -> type[pd.Series[Any]]:
-        return TraceColumn
-
-    def __repr__(self) -> str:
-        return show_control_chars(super().__repr__())
-
-    def _repr_html_(self) -> str | None:
-        html: str | None = super()._repr_html_()  # type: ignore[misc]  # the types of pandas lack it
-        return None if html is None else show_control_chars(html)
-
-
-class TraceColumn(pd.Series):
-    """The same for one column."""
-
-    @property
-    def _constructor(self) -> type[pd.Series[Any]]:
-        return TraceColumn
-
-    @property
-    def _constructor_expanddim(self) -> type[pd.DataFrame]:
-        return TraceSelection
-
-    def __repr__(self) -> str:
-        return show_control_chars(super().__repr__())
-
-
-class TraceFrame(TraceSelection):
-    """A table of a trace: it displays the columns worth reading."""
+class TraceFrame(pd.DataFrame):
+    """A table of a trace: it displays the columns worth reading, and the control characters in what a model said."""
 
     _metadata: ClassVar[list[str]] = ["table"]
     table: str

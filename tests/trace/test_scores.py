@@ -78,7 +78,7 @@ def test_displays_of_scores_and_labels_are_safe():
         agent = Agent(ScriptedProvider(["a"], model="m"), trace=trace)
         result = agent.chat_sync("?", tags=[payload.text], user=payload.text, metadata={"a": payload.text})
         trace.score(result.run_id, payload.text, 1, payload.text, by=payload.text)
-        for frame in (trace.scores, trace.runs[["tags", "user", "metadata"]]):
+        for frame in (trace.scores, trace.runs):
             shown, text = frame._repr_html_(), repr(frame)
             assert set(re.findall(r"<\s*(\w+)", shown)) <= HARMLESS, payload
             assert not any(char in shown + text for char in "\x1b\x07\x9b\x08\u202e\u202d\u2066\u200b\u2060\ufeff")

@@ -3,8 +3,6 @@
 import logging
 import re
 
-import pandas as pd
-
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.render.control_chars import escape_control_chars, show_all_chars, show_control_chars
 from nbagent.core.render.markdown import format_call, markdown_to_html
@@ -44,13 +42,9 @@ async def test_tables_and_logs_show_them_too(caplog):
     agent.register_function("wipe", "Wipe.", lambda: None)
     await agent.chat("\u200fhello")
     trace = agent.trace
-    for shown in (
-        trace.tool_calls, trace.tool_calls[["name", "result_text"]], trace.tool_calls["name"], trace.tool_calls.iloc[0],
-        trace.runs.T, trace.runs[["prompt"]].head(), trace.blocks.query("type == 'text'")["text"],
-    ):  # fmt: skip
+    for shown in (trace.tool_calls, trace.runs, trace.blocks):
         assert not FOUND.search(repr(shown))
-        assert not FOUND.search(getattr(shown, "_repr_html_", str)() or "")
-    assert isinstance(trace.runs[["prompt"]], pd.DataFrame)
+        assert not FOUND.search(shown._repr_html_())
     with caplog.at_level("WARNING", logger="nbagent"):
         logging.getLogger("nbagent").warning("the tool %s failed", "wi\u200bpe\x1b[2K")
     assert caplog.messages == ["the tool wi⟨U+200B⟩pe failed"]

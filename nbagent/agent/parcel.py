@@ -53,7 +53,7 @@ def _unpacked(
 ) -> Any:
     registry = FunctionRegistry()
     for definition in tools:
-        registry.adopt(definition)
+        registry.add(definition)
     recording = Trace(keep_results=False, max_bytes=None, **trace)
     agent = kind(provider, registry, system_prompt, limits=limits, trace=recording)
     for name, value in executor.items():

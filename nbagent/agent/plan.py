@@ -161,10 +161,11 @@ class Plans(Toolset):
         self.plan_first = plan_first or ask_first
         self.tools = _PlanRegistry(self)
         self._newer: WeakKeyDictionary[ContextManager, _Newer] = WeakKeyDictionary()
-        self.tools.register(
-            UPDATE_PLAN, _TOOL, self._update, approve=self._has_new_steps if ask_first else False, parallel=False
+        approve = self._has_new_steps if ask_first else False
+        # pinned: the plan stays when a long conversation is trimmed
+        self.tools.add(
+            FunctionDefinition(UPDATE_PLAN, _TOOL, None, self._update, approve=approve, parallel=False, pinned=True)
         )
-        self.tools.pin()
 
     def here(self) -> list[Step]:
         """The plan of the conversation that the current tool call belongs to."""
@@ -238,10 +239,6 @@ class _PlanRegistry(FunctionRegistry):
     def __init__(self, plans: Plans) -> None:
         super().__init__()
         self._plans = plans
-
-    def pin(self) -> None:
-        """Let the plan stay when a long conversation is trimmed."""
-        self._entries[UPDATE_PLAN].pinned = True
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
         """See `FunctionRegistry.before_any_call`."""

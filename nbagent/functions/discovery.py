@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeVar, Unpack, overload
 
 from nbagent.checks import check_type, invalid
-from nbagent.functions.registry import FunctionRegistry, ToolOptions, check_options
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions, check_options
 
 #: Methods that data access objects often have, and that are not meant as tools.
 DEFAULT_EXCLUDE = frozenset({"get_session", "create_tables", "drop_tables"})
@@ -138,7 +138,7 @@ def auto_discover_and_register(
             registered += register_class_methods(registry, thing, prefix, exclude=exclude)
         elif inspect.isroutine(thing) or isinstance(thing, (functools.partial, functools._lru_cache_wrapper)):
             name = getattr(thing, "__name__", "")
-            registered.append(register_with_settings(registry, name, thing, settings_of(thing), prefix))
+            registered.append(_add(registry, marked_tool(name, thing, settings_of(thing), prefix)))
         else:
             registered += register_instance_methods(registry, thing, prefix, exclude)
     return registered
@@ -160,15 +160,19 @@ def _register_all(
     for name, function, raw in found:
         settings = settings_of(raw) or settings_of(function)
         if settings is not None or not (name.startswith("_") or name in exclude):
-            registered.append(register_with_settings(registry, name, function, settings, prefix))
+            registered.append(_add(registry, marked_tool(name, function, settings, prefix)))
     return registered
 
 
-def register_with_settings(
-    registry: FunctionRegistry, name: str, function: Any, settings: dict[str, Any] | None, prefix: str = ""
-) -> str:
-    """Register a function with the settings of its mark, if any. Returns the tool's name: `prefix` + name."""
-    options = dict(settings or {})
-    full_name = f"{prefix}{options.pop('name', None) or name}"
-    registry.register(full_name, options.pop("description", None) or "", function, **options)
-    return full_name
+def _add(registry: FunctionRegistry, definition: FunctionDefinition) -> str:
+    registry.add(definition)
+    return definition.name
+
+
+def marked_tool(name: str, function: Any, settings: dict[str, Any] | None, prefix: str = "") -> FunctionDefinition:
+    """A function as a tool called `prefix` + name, with the settings of its mark, if any."""
+    given = dict(settings or {})
+    full_name = f"{prefix}{given.pop('name', None) or name}"
+    return FunctionDefinition(
+        full_name, given.pop("description", None) or "", given.pop("parameters", None), function, **given
+    )

@@ -17,12 +17,13 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.functions.binding import ToolBinding, is_same
-from nbagent.functions.discovery import register_with_settings, settings_of
+from nbagent.functions.discovery import marked_tool, settings_of
 from nbagent.functions.foreign import as_definition
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.schema.introspection import name_of
@@ -46,9 +47,9 @@ class LiveRegistry(FunctionRegistry):
         super().__init__()
         self._bindings: dict[str, ToolBinding] = {}
 
-    def _add(self, definition: FunctionDefinition) -> None:
+    def add(self, definition: FunctionDefinition) -> None:
         """As in any registry; later redefinitions of the function are followed."""
-        super()._add(definition)
+        super().add(definition)
         if definition.vendor_options is None:
             self._bindings[definition.name] = ToolBinding(definition.func, definition.name)
 
@@ -120,7 +121,7 @@ def tool(
 
     def register(function: F) -> F:
         _refuse_unbound_method(function)
-        live.register(name or name_of(function), description or "", function, **options)
+        live.add(FunctionDefinition(name or name_of(function), description or "", None, function, **options))
         return function
 
     return register if fn is None else register(fn)
@@ -139,12 +140,28 @@ def _refuse_unbound_method(function: Any) -> None:
         )
 
 
-def as_registry(tools: Any) -> FunctionRegistry:
-    """A registry of what a user passes as tools: None, a registry, a function, a definition, or a list of the last two.
+def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
+    """What a user passes as one tool: a definition, a function, or a tool of another package.
 
-    A function keeps the options that `tool` or `agent_callable` gave it. Tools of other packages are functions, too. A
-    text names a tool that the vendor runs itself: see `functions.vendor_tools`.
+    A function keeps the options that `tool` or `agent_callable` gave it; without them it has this name, or its own. A
+    text names a tool that the provider runs itself: see `functions.vendor_tools`.
     """
+    if isinstance(item, FunctionDefinition):
+        return item
+    if (definition := vendor_tool(item) or as_definition(item)) is not None:
+        return definition
+    if not callable(item):
+        expected = "functions, FunctionDefinitions or a FunctionRegistry"
+        fix = "Pass functions themselves, not their names or results."
+        fix += f" Tools of the vendor have names: {', '.join(VENDOR_TOOLS)}." if isinstance(item, str) else ""
+        raise invalid("tools", item, expected, fix)
+    if (definition := live.definition_of(item)) is not None:
+        return replace(definition, func=item)
+    return marked_tool(name or name_of(item), item, settings_of(item))
+
+
+def as_registry(tools: Any) -> FunctionRegistry:
+    """A registry of what a user passes as tools: None, a registry, one tool, or a list of them; see `as_tool`."""
     if isinstance(tools, FunctionRegistry):
         return tools
     registry = LiveRegistry()
@@ -152,24 +169,13 @@ def as_registry(tools: Any) -> FunctionRegistry:
     is_one = is_one or as_definition(tools) is not None
     given: dict[str, Any] = {}
     for item in () if tools is None else (tools,) if is_one else tools:
-        known = vendor_tool(item) or as_definition(item)
-        if isinstance(item, FunctionDefinition):
-            registry.adopt(item)
-            name, func = item.name, item.func
-        elif definition := known or (live.definition_of(item) if callable(item) else None):
-            registry.adopt(definition)
-            name, func = definition.name, item
-        elif callable(item):
-            name, func = register_with_settings(registry, name_of(item), item, settings_of(item)), item
-        else:
-            expected = "functions, FunctionDefinitions or a FunctionRegistry"
-            fix = "Pass functions themselves, not their names or results."
-            fix += f" Tools of the vendor have names: {', '.join(VENDOR_TOOLS)}." if isinstance(item, str) else ""
-            raise invalid("tools", item, expected, fix)
+        definition = as_tool(item)
+        name, func = definition.name, item.func if isinstance(item, FunctionDefinition) else item
         if name in given and not is_same(given[name], func):
             raise ConfigurationError(
                 f"tools: two of them are called {name!r}: {given[name]!r} and {func!r}. Give each object's methods a "
                 'prefix, as in register_instance_methods(registry, shop, prefix="shop_"), and pass the registry.'
             )
         given[name] = func
+        registry.add(definition)
     return registry

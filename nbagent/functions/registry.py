@@ -165,23 +165,16 @@ class FunctionRegistry:
         for something not callable, for an unknown option, and for a parameter that can't be described to a model.
         """
         check_options(f"tool {name!r}", options)
-        definition = FunctionDefinition(name, description or "", parameters, func, **options)
-        if parameters is None:
-            _check_parameters(definition)
-        self._add(definition)
+        self.add(FunctionDefinition(name, description or "", parameters, func, **options))
 
-    def _add(self, definition: FunctionDefinition) -> None:
+    def add(self, definition: FunctionDefinition) -> None:
+        """Add a tool, or replace the one of that name. Every way to register one ends here."""
+        if definition.schema is not None:  # its parameters are those of the signature, which may change
+            definition = dataclasses.replace(definition, parameters=None, schema=None)
+        if definition.parameters is None:
+            _check_parameters(definition)
         self._entries[definition.name] = definition
         self._completed.pop(definition.name, None)
-
-    def adopt(self, definition: FunctionDefinition) -> None:
-        """Register a definition that was made elsewhere, with its options."""
-        parameters = definition.parameters if definition.schema is None else None
-        options: Any = {option: getattr(definition, option) for option in ToolOptions.__annotations__}
-        self.register(definition.name, definition.description, definition.func, parameters, **options)
-        entry = self._entries[definition.name]
-        entry.source, entry.pinned, entry.native = definition.source, definition.pinned, definition.native
-        entry.vendor_options = definition.vendor_options
 
     def unregister(self, name: str) -> None:
         """Remove a function. A name that is not registered is ignored."""

@@ -114,13 +114,9 @@ class JoinedRegistry(FunctionRegistry):
         self.own = own
         self._all = (own, *others)
 
-    def register(self, *definition: Any, **options: Any) -> None:
-        """Add a function to the first registry."""
-        self.own.register(*definition, **options)
-
-    def adopt(self, definition: FunctionDefinition) -> None:
-        """Register a definition in the registry that has a tool of its name, else in the first one."""
-        (self._owner(definition.name) or self.own).adopt(definition)
+    def add(self, definition: FunctionDefinition) -> None:
+        """Add a tool to the first registry."""
+        self.own.add(definition)
 
     def unregister(self, name: str) -> None:
         """Remove a function from the registry that has it."""

@@ -167,5 +167,5 @@ def chosen_tools(registry: FunctionRegistry, names: Iterable[str]) -> FunctionRe
     missing = [name for name in dict.fromkeys(listed) if name in VENDOR_TOOLS and name not in registry]
     chosen = registry.only([name for name in listed if name not in missing])
     for name in missing:
-        chosen.adopt(VENDOR_TOOLS[name]())
+        chosen.add(VENDOR_TOOLS[name]())
     return chosen

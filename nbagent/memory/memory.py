@@ -125,8 +125,8 @@ class Memory(Toolset):
         self._shown: dict[int, dict[str, Note]] = {}
         self._numbers = itertools.count(1)
         self.tools = FunctionRegistry()
-        self.tools.adopt(self._definition())
-        self.tools.adopt(FunctionDefinition(SEARCH, "", None, self._search_tool, source=f"memory:{scope}"))
+        self.tools.add(self._definition())
+        self.tools.add(FunctionDefinition(SEARCH, "", None, self._search_tool, source=f"memory:{scope}"))
         with self._file.reading():  # another program's file is an error here, not in the middle of a run
             pass
 

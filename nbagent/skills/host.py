@@ -224,7 +224,7 @@ class SkillHost(Toolset):
                 self.tools.unregister(name)
         for name, definition in wanted.items():
             if self.tools.get_function(name) != definition:
-                self.tools.adopt(definition)
+                self.tools.add(definition)
 
     def instructions(self) -> str:
         """See `Toolset`: the names and descriptions of the skills that the model can activate."""

@@ -169,7 +169,7 @@ class ToolManager(Toolset):
         for skill in skills:
             name = re.sub(r"[^a-zA-Z0-9_]", "_", skill["id"])[:64]
             if self._ids.setdefault(name, skill["id"]) == skill["id"]:
-                self.tools.adopt(
+                self.tools.add(
                     FunctionDefinition(
                         name,
                         skill["description"] or skill["id"],

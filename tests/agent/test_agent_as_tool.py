@@ -143,8 +143,8 @@ def two_that_ask_each_other(**options):
         return ask("c", name=functions[0]["name"]) if messages[-1].role == "user" else messages[-1].text
 
     a, b = Agent(ScriptedProvider(turn)), Agent(ScriptedProvider(turn))
-    a.function_registry.adopt(b.as_tool("b", "Asks a.", **options))
-    b.function_registry.adopt(a.as_tool("a", "Asks b.", **options))
+    a.function_registry.add(b.as_tool("b", "Asks a.", **options))
+    b.function_registry.add(a.as_tool("a", "Asks b.", **options))
     return a, b
 
 
@@ -171,7 +171,7 @@ async def test_agents_that_ask_the_next_one_come_to_an_end():
 
     agents = [Agent(ScriptedProvider(turn)) for _ in range(8)]
     for agent, following in pairwise(agents):
-        agent.function_registry.adopt(following.as_tool("research", "Asks the next one."))
+        agent.function_registry.add(following.as_tool("research", "Asks the next one."))
     assert "more than 5 deep" in (await agents[0].chat("Go")).content
     assert [len(agent.provider.requests) for agent in agents] == [2] * 6 + [0, 0]
 
@@ -189,7 +189,7 @@ async def test_an_interrupt_ends_all_runs_of_a_tree():
 
     last = Agent(ScriptedProvider(lambda messages, functions: call("wait")), tools=[wait])
     middle = answering([ask("b"), ask("c", name="kept")], "again", tools=[last.as_tool("research", "Waits.")])
-    middle.function_registry.adopt(last.as_tool("kept", "Waits.", keep_conversation=True))
+    middle.function_registry.add(last.as_tool("kept", "Waits.", keep_conversation=True))
     top = answering(ask("a"), "again", tools=[middle.as_tool("research", "Asks.", keep_conversation=True)])
     task = asyncio.create_task(top.chat("Go"))
     await began.wait()

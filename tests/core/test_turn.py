@@ -539,7 +539,7 @@ async def test_results_of_pinned_tools_are_pinned_unless_they_are_errors():
     pinned = asked([call("double", x=1), call("fail", "c2")], tools=[double, fail])
     plain = asked(call("double", x=1), tools=[double])
     for name in ("double", "fail"):
-        pinned.tools.registry.adopt(replace(pinned.tools.registry.get_function(name), pinned=True))
+        pinned.tools.registry.add(replace(pinned.tools.registry.get_function(name), pinned=True))
     for run, expected in ((pinned, [True, False]), (plain, [False])):
         await take_turn(run)
         assert [message.pinned for message in run.context.messages if message.role == "tool"] == expected

@@ -43,7 +43,7 @@ async def test_another_function_of_that_name_is_asked_about():
     questions = []
     executor = executor_of(wiper([]), options=OPTIONS, approver=allowing(questions))
     await run(executor, "wipe", rows=1)
-    executor.registry.adopt(executor_of(wiper([]), options=OPTIONS).registry.get_function("wipe"))
+    executor.registry.add(executor_of(wiper([]), options=OPTIONS).registry.get_function("wipe"))
     await run(executor, "wipe", rows=2)
     assert questions == [1, 2]
 

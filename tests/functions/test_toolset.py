@@ -19,7 +19,7 @@ class Clock(Toolset):
         await asyncio.sleep(0)
         self.prepared += 1
         definition = FunctionDefinition(self.name, "The time.", None, lambda: "12:00", source="clock")
-        self.tools.adopt(definition)
+        self.tools.add(definition)
 
     def instructions(self):
         return f"{self.name} is UTC."

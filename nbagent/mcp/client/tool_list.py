@@ -55,10 +55,10 @@ class ToolList:
             self.registry.unregister(name)
         for name, tool in names.items():
             if name not in self.registry or self._listed.get(tool) != listed[tool]:
-                self._adopt(name, listed[tool], call)
+                self._offer(name, listed[tool], call)
         self._listed = listed
 
-    def _adopt(self, name: str, tool: Tool, call: Call) -> None:
+    def _offer(self, name: str, tool: Tool, call: Call) -> None:
         marks = tool.annotations
         if self._approve or (self._approve is None and not (marks and marks.read_only_hint)):
             self._approved.add(tool.name)
@@ -72,7 +72,7 @@ class ToolList:
                 timeout=self._timeout,
                 source=f"mcp:{self._server}",
             )
-            self.registry.adopt(definition)
+            self.registry.add(definition)
         except ConfigurationError as error:  # one bad tool must not cost the others
             logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, self._server, error)
 

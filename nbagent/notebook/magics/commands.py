@@ -17,8 +17,7 @@ from nbagent.core.background import run_sync
 from nbagent.core.history.branches import Branch
 from nbagent.core.render import markdown as render
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.functions.discovery import settings_of
-from nbagent.functions.live import live
+from nbagent.functions.live import as_tool
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
 from nbagent.functions.vendor_tools import vendor_tool
@@ -289,7 +288,7 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
             found = getattr(found, attribute)
         if not callable(found):
             raise UsageError(f"{name}: expected a function, got {type(found).__name__}")
-        return [_definition(_tool_name(name), found)]
+        return [as_tool(found, _tool_name(name))]
     definitions = [known] if known else [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
     if not definitions:
         functions = [key for key, value in namespace.items() if callable(value)]
@@ -298,21 +297,12 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
     return definitions
 
 
-def _definition(name: str, func: Any) -> FunctionDefinition:
-    """A function as a tool, with the options that `@tool` or `@agent_callable` gave it."""
-    if (definition := live.definition_of(func)) is not None:
-        return replace(definition, func=func)
-    settings: dict[str, Any] = {"name": name, "description": "", "parameters": None}
-    settings |= {key: value for key, value in (settings_of(func) or {}).items() if value is not None}
-    return FunctionDefinition(func=func, **settings)
-
-
 def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
     """Offer a tool, with the function as it is now. A tool that needed approval still needs it."""
     known = agent.function_registry.get_function(definition.name)
     if known is None or known.func != definition.func:
         approve = definition.approve or (known is not None and known.approve)
-        agent.function_registry.adopt(replace(definition, approve=approve))
+        agent.function_registry.add(replace(definition, approve=approve))
     agent.tools_off.discard(definition.name)
 
 

@@ -168,7 +168,7 @@ class SetupTab:
 
     def _offer(self, name: str, on: bool) -> None:
         if on and name not in self._agent.function_registry and (tool := vendor_tool(name)):
-            self._agent.function_registry.adopt(tool)
+            self._agent.function_registry.add(tool)
         (self._agent.tools_off.discard if on else self._agent.tools_off.add)(name)
         self._conversation.show_notice(self._conversation.notice)
 

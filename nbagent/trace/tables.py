@@ -50,9 +50,8 @@ class TraceTables:
         fields that the vendor refused, each with the name that was sent instead, or null if the field was left out.
         `reminder` is what the model was told after the messages, and only in this request (`Toolset.reminder`).
 
-        `setup_s` is what was needed before the request could be sent: imports, certificates, connecting, also through
-        a proxy. The times beside it leave that out, but for connecting with an SDK's client of your own (Azure,
-        Bedrock, Vertex) or one over another transport than httpx's: nbagent can't see that, so it is in `ttft_s`.
+        `setup_s` is what was needed before the request could be sent: imports, certificates, connecting. The
+        times beside it leave that out. Connecting through a proxy or with a client of your own is in `ttft_s`.
 
         `speaker` is the member of a `Team` that asked.
 

@@ -35,6 +35,8 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
     """The error for an HTTP answer with an error status, without the secrets that the request sent."""
+    if status == 407 and request is not None:
+        return proxy_error(str(request.url), "407 Proxy Authentication Required")
     redactor = redactor_of(request)
     text = redactor.text(content[:LONGEST_ERROR].decode("utf-8", "replace").strip())
     asked = retry_headers(headers)
@@ -115,11 +117,12 @@ def _without_explanation(text: str, status: int, headers: Mapping[str, str]) -> 
 _BY_NAME: dict[str, type[ProviderError]] = {
     "TimeoutException": ProviderTimeoutError,
     "APITimeoutError": ProviderTimeoutError,
+    "ServerTimeoutError": ProviderTimeoutError,
+    "ClientError": ProviderConnectionError,
     "TransportError": ProviderConnectionError,
     "APIConnectionError": ProviderConnectionError,
     "DecodingError": IncompleteStreamError,
     "StreamError": IncompleteStreamError,
-    "ClientError": ProviderConnectionError,
 }
 
 
@@ -135,22 +138,21 @@ def provider_error(
     With `streaming`, the answer had begun: a connection that breaks then has broken the stream. `timeout` is the limit
     in seconds that was exceeded. `base_url` is the server's, unless the user's own client decides about proxies.
     """
-    names = [cls.__name__ for cls in type(exc).__mro__]
-    if "APIStatusError" in names:
+    links = [{cls.__name__ for cls in type(link).__mro__} for link in _chain(exc)]
+    kinds = set().union(*links)
+    if "APIStatusError" in kinds:
         answer: Any = exc
         response = answer.response
-        if response.status_code == 407 and base_url and proxy_for(base_url):
-            return proxy_error(base_url, "407 Proxy Authentication Required")
         return status_error(response.status_code, response.headers, response.content, response.request)
-    if "InvalidURL" in names or "UnsupportedProtocol" in names or "LocalProtocolError" in names:
-        return ConfigurationError(f"The request can't be sent: {_cause(exc).rstrip('.')}. Check base_url and api_key.")
-    cls = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+    text = _cause(exc)
+    if kinds & {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}:
+        return ConfigurationError(f"The request can't be sent: {text.rstrip('.')}. Check base_url and api_key.")
+    # the innermost knows best: httpx-aiohttp calls a refused connection a timeout
+    cls = next((_BY_NAME[name] for names in reversed(links) for name in _BY_NAME if name in names), None)
     if cls is None:
         return None
     if streaming and cls is ProviderConnectionError:
-        return IncompleteStreamError(f"the connection broke in the middle of the answer ({_cause(exc)})")
-    text = _cause(exc)
-    kinds = {type(link).__name__ for link in _chain(exc)}
+        return IncompleteStreamError(f"the connection broke in the middle of the answer ({text})")
     if base_url and proxy_for(base_url) and kinds & {"ProxyError", "ConnectError", "ConnectTimeout"}:
         if "ProxyError" in kinds:
             return proxy_error(base_url, text.removeprefix("ProxyError: "))
@@ -163,7 +165,8 @@ def provider_error(
         return cls("no data arrived in time" if timeout is None else f"no data arrived for {timeout:g} s")
     if explanation := _tls_explanation(text):
         return ProviderConnectionError(explanation, should_retry=False)
-    return cls(f"no connection to {host} ({text})" if "ConnectError" in kinds and (host := _host(exc)) else text)
+    host = _host(exc) if kinds & {"ConnectError", "ClientConnectorError"} else None
+    return cls(f"no connection to {host} ({text})" if host else text)
 
 
 def _tls_explanation(text: str) -> str:

@@ -5,24 +5,22 @@ A transport sends each request once: only `retry` sends again. `response` reads 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import importlib
 import inspect
 import json
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from nbagent.core.browser import start_early
 from nbagent.core.model_request import Timing
-from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
+from nbagent.errors import ConfigurationError
 from nbagent.providers.http import client as http_client
-from nbagent.providers.http.address import Target, proxy_for
+from nbagent.providers.http.address import Target
 from nbagent.providers.http.capture import new_record
-from nbagent.providers.http.errors import proxy_error, status_error
+from nbagent.providers.http.errors import status_error
 from nbagent.providers.http.rate_headers import heed
 from nbagent.providers.http.response import read_error
 
@@ -30,12 +28,9 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic import SecretStr
 
-log = logging.getLogger("nbagent")
-#: A longer body is handed over in pieces of this size, so that sending images does not block the event loop.
+#: A longer body is handed over in pieces of this size: the time limit is for each of them, and images that are sent do
+#: not block the event loop.
 LONGEST_PIECE = 2**18
-#: A body longer than any question's, such as a batch, delays the answer: by what is beyond this many bytes, at so many
-#: bytes per second.
-LONGEST_QUESTION, SLOWEST_UPLOAD = 2**25, 100_000
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
@@ -63,53 +58,38 @@ class Transport(ABC):
     def __init__(self, client: Any, *packages: str) -> None:
         """`packages` are those that a client given by the user may come from."""
         self._given = client
-        if client is not None:
-            _check(client, self.sends_by, packages)
-            return
         self._clients = http_client.ClientPerLoop()
-        # imports take seconds: a thread starts on them as soon as the provider is made
-        start_early(import_packages, packages[0], name=f"import {packages[0]}")
+        if client is None:  # imports take seconds: a thread starts on them as soon as the provider is made
+            start_early(import_packages, packages[0], name=f"import {packages[0]}")
+            return
+        name = type(client).__name__
+        if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
+            raise ConfigurationError(f"client={name} does not fit: this provider takes a client of {packages[0]}.")
+        if not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
+            raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
 
     async def open(self, target: Target, body: bytes | None, timing: Timing) -> Any:
         """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         http_client.current_timing.set(timing)
-        sending_s = max(0, len(body or b"") - LONGEST_QUESTION) / SLOWEST_UPLOAD
-        limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout + sending_s
         recorded = new_record(target, body)
         try:
-            async with asyncio.timeout(limit) as head_timeout:  # a server can't put it off byte by byte
-                response = await self._send(client, target, body)
+            response = await self._send(client, target, body)
         except BaseException as exc:  # a cancelled request was sent, too
             heed(getattr(exc, "response", None))  # SDKs raise it
-            late = None
-            if isinstance(exc, TimeoutError) and head_timeout.expired():
-                late = ProviderTimeoutError(f"no answer began within {limit:g} s")
             if recorded:
-                recorded.unanswered(late or exc)
-            if late:
-                raise late from None
+                recorded.unanswered(exc)
             raise
         heed(response)
         if recorded:
             response = recorded.answered(response)
-        request = response.request
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
-        try:
-            if response.status_code == 407 and self._given is None and proxy_for(target.base_url):
-                raise proxy_error(target.base_url, "407 Proxy Authentication Required")
-            readable = self._can_be_decompressed(response.headers.get("content-encoding", ""))
-            if not 200 <= response.status_code < 300:
-                content = await read_error(response.aiter_bytes()) if readable else b""
-                raise status_error(response.status_code, response.headers, content, request)
-            if not readable:
-                encoding = response.headers["content-encoding"][:60]
-                raise InvalidResponseError(f"the answer is compressed as {encoding!r}, expected gzip or deflate")
-        except BaseException:
-            await response.aclose()
-            raise
+        if not 200 <= response.status_code < 300:
+            try:
+                content = await read_error(response.aiter_bytes())
+                raise status_error(response.status_code, response.headers, content, response.request)
+            finally:
+                await response.aclose()
         return response
 
     @abstractmethod
@@ -120,24 +100,9 @@ class Transport(ABC):
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         """The response to be read. May raise for a status that is not 2xx."""
 
-    def _can_be_decompressed(self, encoding: str) -> bool:
-        """Whether an answer is compressed as was asked for, and not twice: that would multiply its size twice."""
-        known = ("", "identity", *http_client.COMPRESSIONS)
-        return "," not in encoding if self._given is not None else encoding.lower() in known
-
     async def aclose(self) -> None:
         """Close the running event loop's client."""
-        if self._given is None:
-            await self._clients.aclose()
-
-
-def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
-    """Raise `ConfigurationError` for a client of another library, or one that can't be awaited."""
-    name = type(client).__name__
-    if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
-        raise ConfigurationError(f"client={name} does not fit: this provider takes a client of {packages[0]}.")
-    if not inspect.iscoroutinefunction(getattr(client, sends_by, None)):
-        raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
+        await self._clients.aclose()
 
 
 def import_packages(package: str) -> None:
@@ -163,8 +128,7 @@ class HttpxTransport(Transport):
         url = _parsed(address) if self._given is None else address
         method = "GET" if body is None else "POST"
         content, headers = _in_pieces(body), self._headers(target, body)
-        timed = {} if self._given is None else {"trace": http_client.connecting(http_client.current_timing.get())}
-        request = client.build_request(method, url, content=content, headers=headers, extensions=timed)
+        request = client.build_request(method, url, content=content, headers=headers)
         return await client.send(request, stream=True)
 
     def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:

@@ -14,7 +14,6 @@ from support.loopback import Answer, read_request, said, served_by, sse
 
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import InvalidResponseError, ProviderError
-from nbagent.providers.http import client as http_client
 from nbagent.providers.http import response as reading
 
 HI = [LLMMessage("user", "hi")]
@@ -30,12 +29,12 @@ def pairs(names):
 
 @pytest.fixture
 def ask(connect):
-    """The text that a server of raw connections answers. One that takes longer than five minutes hangs."""
+    """The text that a server of raw connections answers. One that takes longer than a minute hangs."""
 
     async def asked(serve, vendor="open_source", messages=HI, **options):
         async with served_by(serve) as address:
             provider = connect(vendor, base_url=f"http://{address}", **{"max_retries": 0, "timeout": 20, **options})
-            async with asyncio.timeout(300):
+            async with asyncio.timeout(60):
                 assert (await provider.chat(messages)).content == "Good."
             await provider.aclose()
 
@@ -93,20 +92,10 @@ async def test_what_is_not_http_is_an_error(ask, vendor, name):
 # ------------------------------------------------------------------ what does not end
 
 
-@pytest.fixture
-def _short_limits(monkeypatch):
-    monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 0.5)
-
-
-@pytest.mark.usefixtures("_short_limits")
 @pytest.mark.parametrize(
     ("head", "part"),
-    [
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16),
-        (b"HTTP/1.1 200 OK\r\n\r\ndata: ", b"x" * 2**16),
-    ],
-    ids=["notices", "a header", "a body"],
+    [(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16), (b"HTTP/1.1 200 OK\r\n\r\ndata: ", b"x" * 2**16)],
+    ids=["a header", "a body"],
 )
 async def test_an_answer_that_does_not_end(ask, head, part, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)

@@ -14,7 +14,7 @@ from support.secret_forms import PASSWORD, assert_clean, everything
 
 from nbagent import Agent, Trace
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import ConfigurationError, MissingDependencyError, NbagentError, ProviderConnectionError
+from nbagent.errors import ConfigurationError, NbagentError, ProviderConnectionError
 from nbagent.providers import create_provider
 
 HI = [LLMMessage("user", "hi")]
@@ -185,16 +185,16 @@ async def test_a_proxy_that_refuses(vendor, monkeypatch, scheme, how, says, retr
 
 
 @pytest.mark.parametrize(
-    ("address", "error", "says"),
+    ("address", "says"),
     [
-        ("gopher://ada:s3cret@proxy.test", ConfigurationError, "can't be used"),
-        ("socks5://ada:s3cret@proxy.test:1080", MissingDependencyError, "socks5://proxy.test:1080 .*pip install"),
+        ("gopher://ada:s3cret@proxy.test", "gopher://proxy.test"),
+        ("socks5://ada:s3cret@proxy.test:1080", "socks5://proxy.test:1080.*pip install socksio"),
     ],
 )
-async def test_a_proxy_that_cannot_be_used(vendor, monkeypatch, address, error, says):
+async def test_a_proxy_that_cannot_be_used(vendor, monkeypatch, address, says):
     monkeypatch.setitem(sys.modules, "socksio", None)
     monkeypatch.setenv("ALL_PROXY", address)
-    with pytest.raises(error, match=says) as caught:
+    with pytest.raises(ConfigurationError, match=says) as caught:
         await ask(vendor, "https://vendor.test:81")
     assert "s3cret" not in f"{caught.value!r} {caught.value}"
 

@@ -21,12 +21,6 @@ from nbagent.providers.http.address import proxy_for, without_password
 from nbagent.providers.http.redaction import redactor_of
 from nbagent.providers.http.retry import retry_headers
 
-#: Characters of a vendor's explanation that are read. Errors keep fewer, but a key that the vendor repeats has to be
-#: found before the text is cut.
-TEXT_LIMIT = 8192
-#: Bytes of an error's body that are read.
-LONGEST_ERROR = 2**20
-
 
 def request_id(headers: Mapping[str, str]) -> str | None:
     """The vendor's id of the request, for its support."""
@@ -38,7 +32,7 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
     if status == 407 and request is not None:
         return proxy_error(str(request.url), "407 Proxy Authentication Required")
     redactor = redactor_of(request)
-    text = redactor.text(content[:LONGEST_ERROR].decode("utf-8", "replace").strip())
+    text = redactor.text(content.decode("utf-8", "replace").strip())
     asked = retry_headers(headers)
     try:
         body = json.loads(text)
@@ -51,9 +45,9 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
         asked["should_retry"] = False
     parameter = _refused_parameter(body)
     if parameter and parameter not in message:
-        message = f"{message[: TEXT_LIMIT - 100].rstrip('.')} (parameter {parameter!r})"
+        message = f"{message.rstrip('.')} (parameter {parameter!r})"
     return cls(
-        message[:TEXT_LIMIT] or "no explanation was given",
+        message or "no explanation was given",
         status=status,
         code=error_code(body, status),
         request_id=request_id(headers) or _id_in(body),
@@ -65,13 +59,13 @@ def _refused_parameter(body: Any) -> str | None:
     """The parameter that OpenAI names as wrong outside its message, which may not name it."""
     error = body.get("error") if isinstance(body, dict) else None
     named = error.get("param") if isinstance(error, dict) else None
-    return named[:100] if isinstance(named, str) else None
+    return named if isinstance(named, str) else None
 
 
 def _id_in(body: Any) -> str | None:
     """The request's id if only the body has it (Claude, DashScope)."""
     named = body.get("request_id") if isinstance(body, dict) else None
-    return named[:100] if isinstance(named, str) else None
+    return named if isinstance(named, str) else None
 
 
 def _retry_info(body: Any) -> float | None:
@@ -98,11 +92,11 @@ def readable(text: str) -> str:
     if not text:
         return "an empty answer"
     if text.startswith("<"):
-        title = re.search(r"<title[^>]*>(.*?)</title>", text[:TEXT_LIMIT], re.IGNORECASE | re.DOTALL)
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
         return f"an HTML page{f' ({title[1].strip()})' if title else ''}"
     if "\0" in text or text.count("\N{REPLACEMENT CHARACTER}") > len(text) / 10:
         return "binary data"
-    return f"the text '{text[:TEXT_LIMIT]}'"
+    return f"the text '{text}'"
 
 
 def _without_explanation(text: str, status: int, headers: Mapping[str, str]) -> str:

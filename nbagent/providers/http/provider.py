@@ -73,7 +73,7 @@ class HTTPProvider(StreamingProvider):
     - `timeout`: seconds between two reads; connecting has 10 s of its own
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
-    - `base_url`: may hold a user and a password, which are then sent instead of a key; both are an error
+    - `base_url`: may hold a user and a password, which are then sent instead of a key
     - `region`: the vendor's site that the key is from, such as "international", where the vendor has several
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
@@ -144,7 +144,10 @@ class HTTPProvider(StreamingProvider):
         #: The user and password of `base_url` are sent in place of a key.
         self._has_login = bool(credentials)
         if self._has_login and (self._secret or any(name.lower() == "authorization" for name in headers or ())):
-            raise self._two_logins("you also passed api_key or an Authorization header")
+            raise ConfigurationError(
+                "base_url: it holds a user and a password, and you also passed api_key or an Authorization header. "
+                "Only one of them can be sent: leave one out."
+            )
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([], options=checked))  # wrong options raise here
@@ -171,18 +174,18 @@ class HTTPProvider(StreamingProvider):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle holds no key: where it is loaded, the key is looked up. Raises `ConfigurationError` for another."""
-        remedy = f"Set {self._key_variable} in the environment there, and make the provider without"
-        if self._client is not None:
-            raise ConfigurationError(f"a provider with a client of your own can't go to another process. {remedy} it.")
-        if self._has_login:
-            raise ConfigurationError(f"the user and password in base_url go to no other process. {remedy} them.")
-        if told := next((name for name in self._given_headers if is_telling(name)), None):
+        own = {
+            "a client of your own": self._client is not None,
+            "the user and password in base_url": self._has_login,
+            "the key that was passed as api_key": self._given_key,
+            **{f"the header {name!r}, a secret": is_telling(name) for name in self._given_headers},
+        }
+        if found := next((what for what, is_there in own.items() if is_there), None):
             raise ConfigurationError(
-                f"the header {told!r} holds a secret, which goes to no other process. {remedy} it."
+                f"{found} can't go to another process. Set {self._key_variable} in the environment there, and make the "
+                "provider without it."
             )
-        if self._given_key:
-            raise ConfigurationError(f"a key that was passed as api_key goes to no other process. {remedy} it.")
-        return _made_again, (type(self), self.settings())
+        return partial(type(self), **self.settings()), ()
 
     def _facts(self) -> Vendor:
         """The vendor's row of the catalog."""
@@ -301,14 +304,14 @@ class HTTPProvider(StreamingProvider):
             items = retrying(attempt, self.max_retries)
         else:
             items = retrying(attempt, self.max_retries, admissions(self.rate_key), estimated_input(request))
-        left_out = self.codec.left_out(request.messages, self.model_name)
-        if left_out:
-            items = _after(partial(self.codec.read_documents, request.messages, self.model_name), items)
-        for note, kind in ((options.left_out, Http), (left_out, Context)):
-            if note and note not in self._noted:
-                self._noted.add(note)
-                items = _with_first(kind(note), items)
-        return items
+        documents = self.codec.left_out(request.messages, self.model_name)
+        if not (documents or options.left_out):
+            return items
+        notes = [Http(options.left_out)] * bool(options.left_out) + [Context(documents)] * bool(documents)
+        new = [note for note in notes if note.content not in self._noted]
+        self._noted.update(note.content for note in new)
+        reading = partial(self.codec.read_documents, request.messages, self.model_name) if documents else None
+        return _noted(new, reading, items)
 
     def _prompted(self) -> PromptedProvider:
         from nbagent.providers.prompting.provider import PromptedProvider  # few need it
@@ -413,7 +416,7 @@ class HTTPProvider(StreamingProvider):
             timeout, base_url = (self.timeout, self.base_url) if self._client is None else (None, None)
             known = provider_error(exc, streaming=response is not None, timeout=timeout, base_url=base_url)
             if known is None:
-                raise exc from None
+                raise
             failure = known
         if changes is not None and (refused := {} if response else refused_field(failure, body, changes)):
             changes |= refused
@@ -473,12 +476,12 @@ class HTTPProvider(StreamingProvider):
             )
         if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
             raise AuthenticationError("the API key holds characters that no key may have", vendor=self.vendor)
-        if self._has_login:
-            raise self._two_logins(f"there is a key, in {' or '.join(self._vendor.key_vars)}")
         return secret
 
     def _known_key(self) -> SecretStr | None:
-        """The key, if there is one: that of the region, if one is chosen."""
+        """The key, if there is one: that of the region, if one is chosen. A login in the address replaces it."""
+        if self._has_login:
+            return None
         return self._secret or _secret(self._vendor.api_key(self._base_url))
 
     @property
@@ -487,13 +490,6 @@ class HTTPProvider(StreamingProvider):
         if not self._vendor.key_vars:
             return re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper()
         return self._vendor.key_variable(self._base_url)
-
-    def _two_logins(self, found: str) -> ConfigurationError:
-        """The error for a password in the address beside a key: a request has one Authorization, and one would go."""
-        return ConfigurationError(
-            f"base_url: it holds a user and a password, and {found}: only one of them can be sent. Leave one out; "
-            "headers={'Authorization': …} is sent instead of a key, too."
-        )
 
     @property
     def secrets(self) -> list[str]:
@@ -509,24 +505,18 @@ class HTTPProvider(StreamingProvider):
         return key if isinstance(key, str) else None
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
-        """The error with vendor, model and request id, and without secrets that the vendor repeated."""
-        if isinstance(error, ProviderError) and response is not None:
-            error.request_id = error.request_id or request_id(response.headers)
+        """The error with vendor, model and request id, short, and without secrets that the vendor repeated."""
         clean = redactor_of(getattr(response, "request", None), self.secrets, self._key_variable).text
         error.args = tuple(clean(str(arg)) for arg in error.args)
         if isinstance(error, ProviderError):
-            error.code, error.request_id = (clean(told or "") or None for told in (error.code, error.request_id))
-        if isinstance(error, ProviderError):
-            error.code = error.code and shortened(error.code, CODE_CHARS)
-            error.message = shortened(str(error.args[0]), SHOWN_CHARS)
+            name = error.request_id or (request_id(response.headers) if response is not None else None)
+            error.request_id = clean(name or "") or None
+            error.code = shortened(clean(error.code or ""), CODE_CHARS) or None
+            error.message = shortened(error.args[0], SHOWN_CHARS)
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         if isinstance(error, AuthenticationError) and self._client is None and (error.status or response is not None):
             error.remedy = f"{self._vendor.other_regions(self.base_url)} {error.remedy}".lstrip()
         return error
-
-
-def _made_again(cls: type[HTTPProvider], settings: Mapping[str, Any]) -> HTTPProvider:
-    return cls(**settings)
 
 
 def _secret(value: str | SecretStr | None) -> SecretStr | None:
@@ -540,16 +530,14 @@ def _undecodable(exc: Exception) -> IncompleteStreamError:
     return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
 
 
-async def _after(step: Callable[[], None], rest: AsyncGenerator[T]) -> AsyncGenerator[T]:
-    """The items, when a thread has done something first."""
-    await run_in_thread(step)
-    async with aclosing(rest) as items:
-        async for item in items:
-            yield item
-
-
-async def _with_first(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[Event | T]:
-    yield first
+async def _noted(
+    notes: Sequence[Event], read_documents: Callable[[], None] | None, rest: AsyncGenerator[T]
+) -> AsyncGenerator[Event | T]:
+    """The notes, then the items, once a thread has read the documents, if there are any."""
+    for note in notes:
+        yield note
+    if read_documents is not None:
+        await run_in_thread(read_documents)
     async with aclosing(rest) as items:
         async for item in items:
             yield item

@@ -10,12 +10,12 @@ import json
 import os
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from nbagent.providers.http.address import proxy_for, without_credentials
+from nbagent.providers.http.address import without_credentials
 
 _TELLING = re.compile(
     r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
@@ -47,8 +47,7 @@ class Redactor:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._variable = variable
-        proxy = (url and proxy_for(url)) or ""
-        sent = [*(headers or {}).items(), *_sent_to(url), *_sent_to(proxy, "Proxy-Authorization")]
+        sent = [*(headers or {}).items(), *without_credentials(url)[1].items(), *parse_qsl(urlsplit(url).query)]
         found = {secret: self._name_of(place) for place, value in sent for secret in secrets_in(place, value)}
         found |= dict.fromkeys(keys, variable) | _environment_secrets()
         named = {secret: name for secret, name in found.items() if not _WORDS.fullmatch(secret)}
@@ -156,13 +155,6 @@ def secrets_in(place: str, value: str) -> list[str]:
     else:
         parts = [value, rest]
     return [part for part in parts if not _WORDS.fullmatch(part)]
-
-
-def _sent_to(url: str, login: str = "Authorization") -> Iterator[tuple[str, str]]:
-    """What is sent to an address besides headers: its login, in the header of that name, and its query's parameters."""
-    for value in without_credentials(url)[1].values():
-        yield login, value
-    yield from parse_qsl(urlsplit(url).query)
 
 
 def _password_of(login: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.sse import DONE, SSESplitter
-from nbagent.providers.http.errors import LONGEST_ERROR, readable, request_id
+from nbagent.providers.http.errors import readable, request_id
 
 #: How long to wait for the few bytes after the logical end, so that the connection can be used again.
 DRAIN_TIMEOUT_S = 0.1
@@ -109,17 +109,6 @@ def _object(content: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise IncompleteStreamError("the answer is not a JSON object")
     return body
-
-
-async def read_error(chunks: AsyncIterator[bytes]) -> bytes:
-    """The body of an error, or as much of it as an explanation needs."""
-    parts, size = [], 0
-    async for chunk in chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > LONGEST_ERROR:
-            break
-    return b"".join(parts)
 
 
 def _event(payload: bytes | str) -> dict[str, Any]:

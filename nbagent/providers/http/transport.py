@@ -22,7 +22,7 @@ from nbagent.providers.http.address import Target
 from nbagent.providers.http.capture import new_record
 from nbagent.providers.http.errors import status_error
 from nbagent.providers.http.rate_headers import heed
-from nbagent.providers.http.response import read_error
+from nbagent.providers.http.response import read_up_to
 
 if TYPE_CHECKING:
     import httpx2
@@ -86,7 +86,7 @@ class Transport(ABC):
             response = recorded.answered(response)
         if not 200 <= response.status_code < 300:
             try:
-                content = await read_error(response.aiter_bytes())
+                content = await read_up_to(response.aiter_bytes())
                 raise status_error(response.status_code, response.headers, content, response.request)
             finally:
                 await response.aclose()

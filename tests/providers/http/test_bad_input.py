@@ -186,7 +186,10 @@ async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
 
 
 @pytest.mark.parametrize("vendor", ["open_source", "openai"])
-async def test_a_password_in_the_address_is_sent_and_never_logged(loopback, caplog, vendor):
+async def test_a_password_in_the_address_is_sent_instead_of_a_key_and_never_logged(
+    loopback, caplog, vendor, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     caplog.set_level(logging.DEBUG)
     address = loopback.url.replace("http://", "http://ada:hidden-word@")
     provider = create_provider(vendor, base_url=address, model="m1", max_retries=0)
@@ -198,16 +201,13 @@ async def test_a_password_in_the_address_is_sent_and_never_logged(loopback, capl
     assert "hidden-word" not in f"{caplog.text}{caught.value}{provider!r}"
 
 
-def test_a_password_in_the_address_and_a_key_are_an_error(monkeypatch):
+def test_a_password_in_the_address_and_a_key_are_an_error():
     """One of them would silently go."""
     address = "http://ada:hidden-word@127.0.0.1:1/v1"
     for more in ({"api_key": "k"}, {"headers": {"authorization": "Bearer k"}}):
-        with pytest.raises(ConfigurationError, match="user and a password.*Leave one out") as caught:
+        with pytest.raises(ConfigurationError, match="user and a password.*leave one out") as caught:
             create_provider("openai", base_url=address, **more)
         assert "hidden-word" not in str(caught.value)
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with pytest.raises(ConfigurationError, match="in .*OPENAI_API_KEY"):
-        create_provider("openai", base_url=address).check()
 
 
 #: What a user may pass by mistake where something else is meant.

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 import socket
 import ssl
 import sys
@@ -10,9 +9,7 @@ import sys
 import pytest
 import trustme
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, served_by, sse
-from support.secret_forms import PASSWORD, assert_clean, everything
 
-from nbagent import Agent, Trace
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, NbagentError, ProviderConnectionError
 from nbagent.providers import create_provider
@@ -248,21 +245,3 @@ async def test_a_variable_that_names_no_certificates(vendor, monkeypatch, tmp_pa
         monkeypatch.setenv(variable, str(tmp_path / name))
         with pytest.raises(ConfigurationError, match=f"{variable}=.*{name}"):
             await ask(vendor, "https://127.0.0.1:9")
-
-
-async def test_a_proxy_that_repeats_its_request(monkeypatch):
-    """Its password is in no error and no trace, also as the proxy received it: in Base64."""
-    login = base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
-    told = f"POST http://vendor.test/ Proxy-Authorization: Basic {login} ({PASSWORD})"
-    async with Loopback() as proxy:
-        proxy.answers = [Answer(json.dumps({"error": {"message": told}}).encode(), 403)]
-        monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", f"//ada:{PASSWORD}@"))
-        provider = create_provider("open_source", base_url="http://vendor.test/v1", model="m1", max_retries=0)
-        agent = Agent(provider, trace=Trace(record_http=True))
-        with pytest.raises(NbagentError) as caught:
-            await agent.chat("hi")
-        await provider.aclose()
-    assert proxy.requests[0].headers["proxy-authorization"] == f"Basic {login}"
-    told = f"{caught.value}{everything(agent.trace)}"
-    assert_clean(told, PASSWORD)
-    assert login not in told

@@ -43,7 +43,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     larger = ", ".join(f"{each.name} ({each.size})" for each in LARGER_MODELS.values())
     pull.add_argument("name", nargs="?", metavar="NAME", help=f"the embedded model by default; or {larger}")
-    pull.add_argument("--cache-dir", help="store it here instead of in $NBAGENT_CACHE or the user's cache directory")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
     doctor = commands.add_parser("doctor", help="say what is here to work with", description=_doctor.__doc__)
@@ -93,17 +92,14 @@ def _pull(arguments: argparse.Namespace) -> None:
     """Fetch the embedded model or a larger one, check it, and print where it is. `Agent("local:NAME")` asks a larger
     one, whose download goes on where it was interrupted.
     """
-    from nbagent.providers.local.download import SMOLLM2, pull, verified
+    from nbagent.providers.local.download import SMOLLM2, pull
 
     name = arguments.name or SMOLLM2.name
     model = SMOLLM2 if name == SMOLLM2.name else LARGER_MODELS.get(name)
     if model is None:
         hint = did_you_mean(name, LARGER_MODELS) or "."
         raise ConfigurationError(f"pull: {name!r} is not the name of a model{hint} Known: {', '.join(LARGER_MODELS)}.")
-    path = verified(model, arguments.cache_dir)
-    if path:
-        print(f"nbagent: {name} is already there", file=sys.stderr)
-    print(path or pull(model, arguments.cache_dir, progress=not arguments.quiet))
+    print(pull(model, progress=not arguments.quiet))
 
 
 def _doctor(arguments: argparse.Namespace) -> None:

@@ -6,8 +6,9 @@ gallery among them; what arrives is checked against it, whatever the host says.
 
 from __future__ import annotations
 
+import errno
 import os
-import threading
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,11 +43,6 @@ class LargerModel:
         return f"{host.rstrip('/')}/{self.repository}/resolve/{self.revision}/{self.file}"
 
     @property
-    def disk_bytes(self) -> int:
-        """The free space that a pull needs."""
-        return self.gguf_bytes
-
-    @property
     def size(self) -> str:
         """Its size on disk."""
         return f"{self.gguf_bytes / 1e9:.1f} GB"
@@ -57,6 +53,52 @@ class LargerModel:
             f"model: {self.name} is not on this machine. Run `nbagent pull {self.name}` ({self.size}; it takes "
             f"{self.memory_gb} GB of memory)."
         )
+
+    def fetch(self, part: Path, progress: bool) -> None:
+        """Download the model to `part`, or go on where an earlier download ended.
+
+        Raises `LocalModelError` or `OSError`; what has come stays.
+        """
+        import httpx2
+
+        from nbagent.providers.http.address import without_password
+        from nbagent.providers.http.client import tls_context
+
+        done = part.stat().st_size if part.exists() else 0
+        if done >= self.gguf_bytes:
+            return
+        if shutil.disk_usage(part.parent).free < self.gguf_bytes - done:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        again = f"Run `nbagent pull {self.name}` again: it goes on where it ended."
+        headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"}
+        try:
+            with (
+                httpx2.Client(verify=tls_context(), follow_redirects=True, timeout=TIMEOUT_S) as client,
+                client.stream("GET", self.url, headers=headers) as response,
+                part.open("ab") as file,
+            ):
+                response.raise_for_status()
+                if "html" in response.headers.get("Content-Type", ""):  # a login page must not replace the part
+                    page = f"{without_password(str(response.url))} sends a web page instead of {self.name}"
+                    raise LocalModelError(f"{page}: does this network want a login? {again}")
+                if response.status_code != 206:  # the whole file, from its beginning
+                    file.truncate(0)
+                done = file.tell() if response.status_code == 206 else 0
+                with progress_bar(self.gguf_bytes, f"Downloading {self.name}", "B", done=done, shown=progress) as bar:
+                    for chunk in response.iter_raw():
+                        done += file.write(chunk)
+                        bar.update(len(chunk))
+                        if done > self.gguf_bytes:  # not the file; its hash will be wrong
+                            return
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            reason = shortened(str(exc), 200) or type(exc).__name__
+            if isinstance(exc, httpx2.HTTPStatusError):
+                reason = f"status {exc.response.status_code}"
+            raise LocalModelError(
+                f"{self.name} could not be downloaded from {without_password(self.url)} ({reason}). {again} If this "
+                f"machine can't reach it, set {HOST_VARIABLE} to a mirror, or name a file of yours: "
+                'create_provider("local", model="x.gguf").'
+            ) from None
 
 
 LARGER_MODELS = {
@@ -109,55 +151,3 @@ LARGER_MODELS = {
         ),
     )
 }
-
-
-def fetch(model: LargerModel, part: Path, progress: bool, cancelled: threading.Event | None) -> None:
-    """Download the model to `part`, or go on where an earlier download ended. Setting `cancelled` ends it early.
-
-    Raises `LocalModelError`; what has come stays.
-    """
-    import httpx2
-
-    from nbagent.providers.http.address import without_password
-    from nbagent.providers.http.client import tls_context
-
-    done = part.stat().st_size if part.exists() else 0
-    if done >= model.gguf_bytes:
-        return
-    headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"}
-    try:
-        with (
-            httpx2.Client(verify=tls_context(), follow_redirects=True, timeout=TIMEOUT_S) as client,
-            client.stream("GET", model.url, headers=headers) as response,
-            part.open("ab") as file,
-        ):
-            response.raise_for_status()
-            if "html" in response.headers.get("Content-Type", ""):  # a network's login page must not replace the part
-                page = f"{without_password(str(response.url))} sends a web page instead of {model.name}"
-                raise LocalModelError(f"{page}: does this network want a login? {_again(model)}")
-            if response.status_code != 206:  # the whole file, from its beginning
-                file.truncate(0)
-            done = file.tell() if response.status_code == 206 else 0
-            with progress_bar(model.gguf_bytes, f"Downloading {model.name}", "B", done=done, shown=progress) as bar:
-                for chunk in response.iter_raw():
-                    done += file.write(chunk)
-                    bar.update(len(chunk))
-                    if cancelled is not None and cancelled.is_set():
-                        raise LocalModelError(f"The download of {model.name} was stopped. {_again(model)}")
-                    if done > model.gguf_bytes:  # not the file; its hash will be wrong
-                        return
-    except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-        reason = shortened(str(exc), 200) or type(exc).__name__
-        if isinstance(exc, httpx2.HTTPStatusError):
-            reason = f"status {exc.response.status_code}"
-        raise LocalModelError(
-            f"{model.name} could not be downloaded from {without_password(model.url)} ({reason}). {_again(model)} If "
-            f"this machine can't reach it, set {HOST_VARIABLE} to a mirror, or name a file of yours: "
-            'create_provider("local", model="x.gguf").'
-        ) from None
-    if done < model.gguf_bytes:
-        raise LocalModelError(f"The download of {model.name} broke off at {done:,} bytes. {_again(model)}")
-
-
-def _again(model: LargerModel) -> str:
-    return f"Run `nbagent pull {model.name}` again: it goes on where it ended."

@@ -42,14 +42,12 @@ def path(tmp_path):
 @pytest.fixture(scope="session")
 def embedded_server():
     """The embedded model's process, loaded once for the whole session."""
-    from nbagent.providers.local.download import cached, pull
+    from nbagent.providers.local.download import pull
     from nbagent.providers.local.provider import LocalProvider
-    from nbagent.providers.local.server import ServerSettings, available_processors, end_unused, shared_server
+    from nbagent.providers.local.server import end_unused, shared_server
 
     keeper = LocalProvider()
-    path = (cached() or pull(progress=False)).resolve()
-    server = shared_server(ServerSettings(str(path), keeper.model_name, keeper.n_ctx, available_processors()), keeper)
-    yield server
+    yield shared_server(str(pull(progress=False)), keeper.model_name, keeper.n_ctx, keeper)
     end_unused(all_of_them=True)
 
 

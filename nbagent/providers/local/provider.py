@@ -6,41 +6,38 @@ process and ended with it. The first request downloads and loads the model, in a
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import os
-import threading
+import struct
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
+from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nbagent.checks import check_number
 from nbagent.core.browser import check_possible
 from nbagent.core.events import Event, Http
-from nbagent.core.messages import LLMResponse, Usage
+from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest, Timing
-from nbagent.core.threads import DaemonThreads
-from nbagent.errors import ConfigurationError, IncompleteStreamError, ServerError
-from nbagent.providers.formats.errors import error_message
-from nbagent.providers.http.address import Target
-from nbagent.providers.http.errors import provider_error
+from nbagent.core.threads import DaemonThreads, run_in_thread
+from nbagent.errors import ConfigurationError, IncompleteStreamError
+from nbagent.providers.formats.errors import error_in_answer
+from nbagent.providers.formats.openai_chat import usage_of
 from nbagent.providers.http.response import read_events
-from nbagent.providers.http.transport import HttpxTransport
+from nbagent.providers.http.retry import retrying
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached, pull
-from nbagent.providers.local.gguf import chat_template
-from nbagent.providers.local.server import LlamaServer, ServerSettings, available_processors, end_unused, shared_server
+from nbagent.providers.local.server import LlamaServer, end_unused, shared_server
 from nbagent.providers.prompting.provider import Completion
 from nbagent.providers.vendors.open_source import OpenSourceProvider
 
 LOADING = "loading the model"
 PULLING = "downloading the model"
-#: A connection breaks shortly before the operating system reports that the process at its other end has ended.
-EXIT_DELAY_S = 0.2
 #: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
+#: Bytes at the beginning of a GGUF file that are searched for its chat template. A large vocabulary takes 10 MB.
+METADATA_BYTES = 2**25
 #: Loading blocks for seconds, and must not keep the process from ending.
 _threads = DaemonThreads("nbagent-local-model")
 
@@ -54,8 +51,6 @@ class LocalProvider(OpenSourceProvider):
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` fetched, such as "qwen3.5-4b", or
       the path of any GGUF file, whose own tool template is used
     - `n_ctx`: the size of the context window in tokens, prompt and answer together
-    - `threads`: None for the number of processors of this machine or container, less one
-    - `cache_dir`: where the models are kept, instead of $NBAGENT_CACHE or the user's cache directory
 
     >>> agent = Agent("local")                                              # doctest: +SKIP
     >>> agent = Agent("local:qwen3.5-4b")                                   # doctest: +SKIP
@@ -68,18 +63,16 @@ class LocalProvider(OpenSourceProvider):
         model: str | os.PathLike[str] | None = None,
         *,
         n_ctx: int = 4096,
-        threads: int | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
         timeout: float = 300.0,
         **options: Any,
     ) -> None:
         check_possible(
             "The embedded model", "another process", "Name a recording, 'replay:run.jsonl', or a vendor's model."
         )
-        path = Path(model).expanduser() if model and str(model) != SMOLLM2.name else None
+        path = Path(model).expanduser().resolve() if model and str(model) != SMOLLM2.name else None
         name = path.stem if path else SMOLLM2.name
         if larger := LARGER_MODELS.get(str(model)):
-            path, name = cached(larger, cache_dir), larger.name
+            path, name = cached(larger), larger.name
             if path is None:
                 raise larger.missing()
         if path is not None and not path.is_file():
@@ -89,53 +82,43 @@ class LocalProvider(OpenSourceProvider):
                 f"{', '.join(LARGER_MODELS)}."
             )
         # the default model's template has no place for tools
-        options.setdefault("function_calling", path is not None and "tools" in chat_template(path))
+        options.setdefault("function_calling", path is not None and _has_tool_template(path))
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
         super().__init__(model=name, timeout=timeout, **options)
+        self._headers["Connection"] = "close"  # the server keeps a thread for each; a local one costs little to open
         check_number("n_ctx", n_ctx, whole=True, above=0)
-        check_number("threads", threads, whole=True, above=0, optional=True)
         self.n_ctx = n_ctx
-        self.threads = threads or available_processors()
         self._path = path
-        self._cache_dir = cache_dir
         self._server: LlamaServer | None = None
 
     def settings(self) -> dict[str, Any]:
         """See `HTTPProvider.settings`. The path of the model must hold there, too; its server has an address there."""
         model = self.model_name if self.model_name in LARGER_MODELS else self._path
-        own = {"model": model, "n_ctx": self.n_ctx, "threads": self.threads, "cache_dir": self._cache_dir}
-        return {**{name: value for name, value in super().settings().items() if name != "base_url"}, **own}
+        inherited = super().settings()
+        del inherited["base_url"]
+        return {**inherited, "model": model, "n_ctx": self.n_ctx}
 
     def waiting(self) -> str | None:
         """What a request would wait for now (`LOADING` or `PULLING`), or None."""
         if self._server is not None and self._server.alive:
             return None
-        return LOADING if self._path or cached(cache_dir=self._cache_dir) else PULLING
+        return LOADING if self._path or cached() else PULLING
 
     async def prepare(self) -> None:
         """Download and load the model unless that is done, without blocking the event loop."""
-        if self._server is None or not self._server.alive:
-            if self._server is not None:
-                self._server.raise_if_broken()
-            cancelled = threading.Event()
-            try:
-                self._server = await _threads.run(self._load, cancelled)
-            finally:
-                cancelled.set()
-        self.base_url = f"{self._server.address}/v1"
-        self._secret = self._server.secret
-
-    def _load(self, cancelled: threading.Event) -> LlamaServer:
-        path = self._path or cached(cache_dir=self._cache_dir) or pull(cache_dir=self._cache_dir, cancelled=cancelled)
-        return shared_server(ServerSettings(str(path.resolve()), self.model_name, self.n_ctx, self.threads), self)
+        server = self._server
+        if server is None or not server.alive:
+            path = str(self._path or await run_in_thread(pull))
+            server = await _threads.run(shared_server, path, self.model_name, self.n_ctx, self)
+        self._server, self.base_url, self._secret = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """See `LLMProvider.stream`. If the model is not loaded yet, an `Http` event says so first."""
         is_prompted = isinstance(request.resolved, ModelRequest)  # then it may need no model, or asks here again
         if not is_prompted and (word := self.waiting()):
             yield Http(word)
-        async with contextlib.aclosing(super().stream(request)) as items:
+        async with aclosing(super().stream(request)) as items:
             async for item in items:
                 yield item
 
@@ -146,41 +129,14 @@ class LocalProvider(OpenSourceProvider):
 
         The request streams, because only then does the server notice that a cancelled task has gone.
         """
-        body: dict[str, Any] = {"prompt": prompt, "n_predict": max_tokens, "temperature": 0, "stop": list(stop)}
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stop": list(stop), "stream": True}
         if schema is not None:
             body["json_schema"] = schema
-        await self.prepare()
-        text = ""
-        end: dict[str, Any] = {}
-        async with contextlib.aclosing(self._completion_events({**body, "stream": True})) as events:
-            async for event in events:
-                if "error" in event:
-                    raise ServerError(error_message(event)[0], vendor=self.vendor, model=self.model_name)
-                text += event.get("content", "")
-                end = event if "stop_type" in event else end
-        if not end:
-            raise IncompleteStreamError(
-                "the stream ended without its final event", vendor=self.vendor, model=self.model_name
-            )
-        cache_hits = end.get("timings", {}).get("cache_n", 0)
-        usage = Usage(end.get("tokens_evaluated", 0), end.get("tokens_predicted", 0), cache_read_tokens=cache_hits)
-        return Completion(text, usage, cut_off=end["stop_type"] == "limit" or bool(end.get("truncated")))
-
-    async def _completion_events(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
-        assert self._server is not None
-        target = replace(self._target("/completion"), base_url=self._server.address)
-        try:
-            response = await self._transport.open(target, json.dumps(body).encode(), Timing())
-            async with contextlib.aclosing(response), contextlib.aclosing(read_events(response)) as events:
-                async for event in events:
-                    yield event
-        except Exception as exc:
-            error = provider_error(exc, streaming=False)
-            if error is None:
-                raise
-            await asyncio.sleep(EXIT_DELAY_S)
-            self._server.raise_if_broken()
-            raise error from None
+        encoded = json.dumps(body).encode()
+        attempt = partial(self._attempt, "/completions", lambda _: encoded, _completion, None, Timing())
+        async with aclosing(retrying(attempt, self.max_retries)) as items:
+            (completion,) = [item async for item in items if isinstance(item, Completion)]
+        return completion
 
     async def model_list(self) -> list[str]:
         """This model alone; it need not be loaded."""
@@ -194,12 +150,30 @@ class LocalProvider(OpenSourceProvider):
             server.users.discard(self)
             end_unused()
 
-    def _make_transport(self, client: Any) -> HttpxTransport:
-        return _LoopbackTransport(client)
+
+async def _completion(response: Any) -> AsyncGenerator[Completion]:
+    """The streamed text, in one piece."""
+    text = ""
+    async with aclosing(read_events(response)) as events:
+        async for event in events:
+            if "error" in event:
+                raise error_in_answer(event)
+            for choice in event.get("choices", ()):
+                text += choice["text"]
+                if reason := choice["finish_reason"]:
+                    yield Completion(text, usage_of(event["usage"]), cut_off=reason == "length")
+                    return
+    raise IncompleteStreamError("the stream ended without its finish reason")
 
 
-class _LoopbackTransport(HttpxTransport):
-    """Opens a connection for each request: the server keeps a thread per connection, and a local one costs little."""
+def _has_tool_template(path: Path) -> bool:
+    """Whether the chat template in a GGUF file has a place for tools.
 
-    def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
-        return {**super()._headers(target, body), "Connection": "close"}
+    It stands among the metadata, before the weights: length of the key, key, type (8: a string), length, text.
+    https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+    """
+    key = b"tokenizer.chat_template"
+    with path.open("rb") as file:
+        head = file.read(METADATA_BYTES)
+    _, _, rest = head.partition(struct.pack("<Q", len(key)) + key + struct.pack("<I", 8))
+    return b"tools" in rest[8 : 8 + int.from_bytes(rest[:8], "little")]

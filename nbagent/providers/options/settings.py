@@ -57,8 +57,6 @@ class ProviderOptions(RequestOptions, total=False):
     cache: str | bool
     # local
     n_ctx: int
-    threads: int | None
-    cache_dir: str | os.PathLike[str] | None
     # replay
     path: str | os.PathLike[str] | None
     speed: float | None

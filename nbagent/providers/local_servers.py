@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from time import monotonic
@@ -22,9 +23,9 @@ from urllib.parse import urlsplit
 from nbagent.core.browser import IN_BROWSER
 from nbagent.providers.catalog import CATALOG
 
-#: Seconds in which servers must begin to answer, for all of them together.
+#: Seconds in which a server must begin to answer.
 ANSWER_S = 0.05
-#: Seconds more for one that did, until it has said what its models can do.
+#: Seconds more for those that did, until they have said what their models can do.
 MODELS_S = 1.0
 #: Bytes of an answer.
 LONGEST_ANSWER = 10_000_000
@@ -77,7 +78,7 @@ def _of_llama_cpp(ask: Ask) -> str:
     return str(properties.get("model_alias") or "default") if "tools" in properties["chat_template"] else ""
 
 
-#: Title, provider, address (or "" for the provider's own, which a variable can set), and what finds the model there.
+#: Title, provider, address (or "": see `_ollama_address`), and what finds the model there.
 SERVERS: tuple[tuple[str, str, str, Callable[[Ask], str]], ...] = (
     ("Ollama", "ollama", "", _of_ollama),
     ("LM Studio", "open_source", "http://127.0.0.1:1234/v1", _of_lm_studio),
@@ -85,65 +86,62 @@ SERVERS: tuple[tuple[str, str, str, Callable[[Ask], str]], ...] = (
 )
 
 
+def _ollama_address() -> str:
+    """What OLLAMA_BASE_URL says, else OLLAMA_HOST, Ollama's own: a host, a port after a colon, or both."""
+    host = os.environ.get("OLLAMA_HOST", "").strip().rpartition("://")[2].partition("/")[0]
+    name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
+    name = "127.0.0.1" if name == "0.0.0.0" else name or "localhost"  # noqa: S104 - a server's way to say "anywhere"
+    return CATALOG["ollama"].chosen_address() or f"http://{name}:{port or 11434}/v1"
+
+
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
     """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`.
 
-    Raises `ConfigurationError` if a variable holds what is no address.
+    Blocks. Raises `ConfigurationError` if a variable holds what is no address.
     """
     if IN_BROWSER:
         return []
     from nbagent.providers.http.address import checked_address, is_loopback
 
-    vendors = [CATALOG[provider] for _, provider, _, _ in SERVERS]
-    addresses = [
-        checked_address(server[2] or each.chosen_address() or each.base_url)
-        for server, each in zip(SERVERS, vendors, strict=True)
+    servers = [
+        (LocalServer(title, provider, checked_address(address or _ollama_address())), model_of)
+        for title, provider, address, model_of in SERVERS
     ]
     looks = [
-        _Look(LocalServer(title, provider, address), model_of)
-        for (title, provider, _, model_of), address in zip(SERVERS, addresses, strict=True)
-        if is_loopback(urlsplit(address).hostname or "")
+        _Look(server, model_of, ANSWER_S + patience)
+        for server, model_of in servers
+        if is_loopback(urlsplit(server.base_url).hostname or "")
     ]
-    until = monotonic() + ANSWER_S + patience
+    until = monotonic() + ANSWER_S + patience + MODELS_S
     for look in looks:
-        look.answered.wait(max(0.0, until - monotonic()))
-    until += MODELS_S
-    for look in looks:
-        if look.answered.is_set():
-            look.join(max(0.0, until - monotonic()))
+        look.join(max(0.0, until - monotonic()))
     return [look.found for look in looks if look.found]
 
 
 class _Look(threading.Thread):
     """Asks one server."""
 
-    def __init__(self, server: LocalServer, model_of: Callable[[Ask], str]) -> None:
+    def __init__(self, server: LocalServer, model_of: Callable[[Ask], str], timeout: float) -> None:
         super().__init__(name="nbagent-local-server", daemon=True)
-        self._server, self._model_of = server, model_of
-        #: Set by its first answer, or when there is none.
-        self.answered = threading.Event()
+        self._server, self._model_of, self._timeout = server, model_of, timeout
         self.found: LocalServer | None = None
         self.start()
 
     def run(self) -> None:
-        server = self._server
-        problem = ""
         try:
             model = self._model_of(self._ask)
-            if not _is_trusted(urlsplit(server.base_url).port or 80):
-                model, problem = "", "another user runs it"
         except (OSError, HTTPException):  # nothing listens there, or it does not speak HTTP
             return
         except (ValueError, LookupError, TypeError, AttributeError):  # it answers something else
             return
-        finally:
-            self.answered.set()
-        problem = problem or ("" if model else "it has no model that can call tools")
-        self.found = LocalServer(server.title, server.provider, server.base_url, model, problem)
+        problem = "" if model else "it has no model that can call tools"
+        if not _is_trusted(urlsplit(self._server.base_url).port or 80):
+            model, problem = "", "another user runs it"
+        self.found = replace(self._server, model=model, problem=problem)
 
     def _ask(self, path: str, data: Any = None) -> Any:
         address = urlsplit(self._server.base_url)
-        with closing(HTTPConnection(address.hostname or "", address.port or 80, timeout=MODELS_S)) as connection:
+        with closing(HTTPConnection(address.hostname or "", address.port or 80, timeout=self._timeout)) as connection:
             body = None if data is None else json.dumps(data)
             path = f"{address.path.removesuffix('/v1')}{path}"
             connection.request("POST" if body else "GET", path, body, {"Content-Type": "application/json"})
@@ -151,7 +149,7 @@ class _Look(threading.Thread):
             if response.status != 200:
                 raise ValueError(response.status)
             answer = json.loads(response.read(LONGEST_ANSWER))
-        self.answered.set()
+        self._timeout = MODELS_S
         return answer
 
 

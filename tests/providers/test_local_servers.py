@@ -51,7 +51,11 @@ class Server(Loopback):
 @pytest.fixture
 def machine(monkeypatch):
     """Starts servers by their titles; no other one of this machine is looked for, and no key is there."""
-    for name in ("NBAGENT_MODEL", *(name for row in CATALOG.values() for name in (*row.key_vars, *row.base_url_vars))):
+    for name in (
+        "NBAGENT_MODEL",
+        "OLLAMA_HOST",
+        *(name for row in CATALOG.values() for name in (*row.key_vars, *row.base_url_vars)),
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(local_servers, "ANSWER_S", 5.0)  # the tests' own machine may be busy
     with ExitStack() as running:
@@ -104,6 +108,27 @@ def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsew
     monkeypatch.setattr("nbagent.providers.http.address.is_loopback", lambda host: False)  # OLLAMA_BASE_URL says where
     assert resolve(None).vendor == "local"
     assert server.requests == []
+
+
+def test_ollama_s_own_variable_says_where_it_is_if_that_is_this_machine(machine, monkeypatch):
+    rows = local_servers.SERVERS[:1]
+    [server] = machine(Ollama=OLLAMA)
+    monkeypatch.setattr(local_servers, "SERVERS", rows)
+    port = server.url.rpartition(":")[2]
+    for host in (f"0.0.0.0:{port}", f":{port}", f"http://127.0.0.1:{port}/"):
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        assert resolve(None).model_name == "qwen3:4b", host
+    monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
+    assert resolve(None).vendor == "local"
+
+
+async def test_the_event_loop_goes_on_while_servers_are_looked_for(machine, monkeypatch):
+    title, provider, _, model_of = local_servers.SERVERS[0]
+    machine()
+    async with Server() as server:  # it answers on this event loop
+        server.data = OLLAMA
+        monkeypatch.setattr(local_servers, "SERVERS", ((title, provider, f"{server.url}/v1", model_of),))
+        assert (await Agent().chat("Hi")).content == "Hi"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say who listens at a port")

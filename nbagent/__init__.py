@@ -70,14 +70,14 @@ if TYPE_CHECKING:
     from nbagent.providers.routing.candidates import Candidates as Candidates
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
     from nbagent.remote import connect as connect
-    from nbagent.skills.builtin.rss.tools import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
-    from nbagent.skills.builtin.rss.tools import fetch_rss_news as fetch_rss_news
-    from nbagent.skills.builtin.rss.tools import filter_rss_news as filter_rss_news
-    from nbagent.skills.builtin.rss.tools import search_rss_by_keywords as search_rss_by_keywords
+    from nbagent.skills.builtin.rss.news import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
+    from nbagent.skills.builtin.rss.news import fetch_rss_news as fetch_rss_news
+    from nbagent.skills.builtin.rss.news import filter_rss_news as filter_rss_news
+    from nbagent.skills.builtin.rss.news import search_rss_by_keywords as search_rss_by_keywords
+    from nbagent.skills.calls import SkillResult as SkillResult
     from nbagent.skills.host import SkillHost as SkillHost
     from nbagent.skills.manager import ToolManager as ToolManager
     from nbagent.skills.manifest import SkillManifest as SkillManifest
-    from nbagent.skills.result import SkillResult as SkillResult
     from nbagent.teams.team import Team as Team
     from nbagent.trace.trace import Trace as Trace
 
@@ -102,14 +102,14 @@ _WHERE = {
     "Limits": "core.limits",
     "MCPServer": "mcp.client.server",
     "Memory": "memory.memory",
-    "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
+    "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.news",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",
     "RunContext": "core.run_context",
     "ScriptedProvider": "providers.scripted",
     "SkillHost": "skills.host",
     "SkillManifest": "skills.manifest",
-    "SkillResult": "skills.result",
+    "SkillResult": "skills.calls",
     "StreamingHandler": "core.stream",
     "Team": "teams.team",
     "ToolExecutor": "functions.executor",
@@ -127,8 +127,8 @@ _WHERE = {
     "evaluate": "evaluation.evaluate",
     "evaluate_sync": "evaluation.evaluate",
     "exact": "evaluation.scorers",
-    "fetch_rss_news": "skills.builtin.rss.tools",
-    "filter_rss_news": "skills.builtin.rss.tools",
+    "fetch_rss_news": "skills.builtin.rss.news",
+    "filter_rss_news": "skills.builtin.rss.news",
     "from_langchain": "functions.foreign",
     "from_openai_agents": "functions.foreign",
     "from_pydantic_ai": "functions.foreign",
@@ -145,7 +145,7 @@ _WHERE = {
     "register_provider": "providers",
     "remote_mcp": "functions.vendor_tools",
     "replay": "providers.replay.session",
-    "search_rss_by_keywords": "skills.builtin.rss.tools",
+    "search_rss_by_keywords": "skills.builtin.rss.news",
     "tool": "functions.live",
     "tool_search": "functions.vendor_tools",
     "web_fetch": "functions.vendor_tools",

@@ -91,6 +91,14 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
     return _feedback(definition, [Problem("arguments", text, raw, "json")])
 
 
+def invalid_arguments(
+    definition: FunctionDefinition, details: list[Any], arguments: dict[str, Any]
+) -> ToolArgumentsError:
+    """The feedback for arguments that a pydantic model of the tool itself has refused, by its errors."""
+    known = (definition.parameters or {}).get("properties", {})
+    return _feedback(definition, _model_problems(details, arguments, known))
+
+
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
     """The feedback for a call of a tool that does not exist; it lists those that do."""
     known = sorted(names)

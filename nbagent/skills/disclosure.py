@@ -6,6 +6,7 @@ need approval each time, whatever the text or its `allowed-tools` say.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 import tempfile
@@ -19,14 +20,16 @@ from nbagent.core.current import current
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.skills.inside import RefusedFileError, checked_inside, files_inside, read_text_inside
+from nbagent.skills.inside import File, RefusedFileError, checked_inside, files_inside, read_text_inside
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, SkillManifest
-from nbagent.skills.processes import Finished, ProcessLimits, run_limited
+from nbagent.skills.processes import ProcessLimits, run_limited
+from nbagent.text import shortened
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
-#: Bytes of a file that can be read, characters of one answer, characters of instructions.
-MAX_RESOURCE, RESOURCE_CHARS, MAX_BODY = 2_000_000, 15_000, 200_000
-MAX_SCRIPT_ARGUMENTS = 200
+#: Characters of all names and descriptions in a system prompt, and of a description that was cut for it.
+MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
+#: Bytes of a file that can be read, characters of one answer, names of files that are listed.
+MAX_RESOURCE, RESOURCE_CHARS, MAX_LISTED = 2_000_000, 15_000, 200
 #: Seconds that stopping a script may take beyond its limit.
 _MORE_TIME_S = 15.0
 #: What runs a script, by the end of its name.
@@ -38,22 +41,40 @@ _INTRODUCTION = (
 )
 
 
-def catalogue(skills: Iterable[SkillManifest]) -> str:
+def offered(skills: Iterable[SkillManifest]) -> tuple[dict[str, str], str]:
+    """The descriptions of skills as a model reads them, by name, and what was left out to keep them short."""
+    texts = {each.name: " ".join(each.description.split()) for each in skills}
+    size = sum(len(name) + len(text) for name, text in texts.items())
+    if size <= MAX_CATALOGUE:
+        return texts, ""
+    most = max(MIN_DESCRIPTION, (MAX_CATALOGUE - sum(map(len, texts))) // len(texts))
+    kept: dict[str, str] = {}
+    room = MAX_CATALOGUE
+    for name, text in texts.items():
+        room -= len(name) + min(len(text), most)
+        if room >= 0:
+            kept[name] = shortened(text, most)
+    problem = f"the descriptions of {len(texts)} skills have {size:,} characters: they are cut to {most}"
+    left_out = f", and {len(texts) - len(kept)} skills are not offered to models" if len(kept) < len(texts) else ""
+    return kept, f"{problem}{left_out}. Use fewer folders of skills"
+
+
+def catalogue(descriptions: Mapping[str, str]) -> str:
     """What the system prompt says of the skills that can be activated; "" if there are none."""
-    lines = [f"- {each.name}: {' '.join(each.description.split())}" for each in skills]
+    lines = [f"- {name}: {text}" for name, text in descriptions.items()]
     return "\n".join([_INTRODUCTION, *lines]) if lines else ""
 
 
 def wrapped(skill: SkillManifest) -> str:
-    """A skill's instructions, between marks, with the names of its files."""
-    body, names = show_control_chars(skill.body), resources(skill)
-    if len(body) > MAX_BODY:
-        body = f"{body[:MAX_BODY]}\n… ({len(body) - MAX_BODY:,} more characters are in {SKILL_FILE})"
-    lines = [f'<skill_content name="{skill.name}">', without_marks(body, "skill_")]
+    """A skill's instructions, between marks, with its folder and the names of its files."""
+    names = resources(skill)
+    lines = [f'<skill_content name="{skill.name}">', _as_data(skill.body)]
     if names:
-        lines.append(f"\n<skill_files> (call {READ} to read one)")
-        lines += [without_marks(show_control_chars(name), "skill_") for name in names]
-        lines.append("</skill_files>")
+        lines += [
+            "",
+            f"<skill_files> (call {READ} to read a text; all are in the folder {_as_data(str(skill.folder))})",
+        ]
+        lines += [*map(_as_data, names), "</skill_files>"]
     return "\n".join([*lines, "</skill_content>"])
 
 
@@ -65,15 +86,18 @@ def is_active(skill: SkillManifest, messages: Iterable[Any]) -> bool:
 
 def resources(skill: SkillManifest) -> list[str]:
     """The names of a skill's files that can be read."""
-    names, is_whole = files_inside(skill.folder)
-    names = [name for name in names if name not in (SKILL_FILE, EXECUTABLE_FILE)]
-    return names if is_whole else [*names, "…"]
+    names = [each.name for each in skill.files if each.name not in (SKILL_FILE, EXECUTABLE_FILE)]
+    return names if len(names) <= MAX_LISTED else [*names[:MAX_LISTED], "…"]
 
 
-def scripts(skill: SkillManifest) -> list[str]:
-    """The names of a skill's files that can be run."""
-    entry = (skill.entry or "").rpartition(":")[0]
-    return [name for name in resources(skill) if Path(name).suffix in _INTERPRETERS and name != entry]
+def scripts(skill: SkillManifest) -> list[File]:
+    """A skill's files that can be run."""
+    return [each for each in skill.files if Path(each.name).suffix in _INTERPRETERS]
+
+
+def _as_data(text: str) -> str:
+    """Text that can't end, or begin, what a skill says."""
+    return without_marks(show_control_chars(text), "skill_")
 
 
 class Disclosure:
@@ -83,55 +107,31 @@ class Disclosure:
         self._find = find
         self._limits = limits
         self._folder = folder
-        #: The turn that the names belong to, which were activated in it.
-        self._given: tuple[str | None, set[str]] = (None, set())
-        # the same functions each time, so that what a person allowed is found again
-        self._functions: dict[str, Callable[..., Any]] = {ACTIVATE: self.activate, READ: self.read, RUN: self.run}
-        #: The scripts that `_functions[RUN]` stands for. Of others, nothing is allowed yet.
-        self._scripts: list[tuple[str, int, int]] = []
+        #: The tool that runs scripts, and those that it stands for. Of others, nothing is allowed yet.
+        self._run: tuple[list[tuple[str, File]], Callable[..., Any]] = ([], self.run)
 
-    def definitions(self, skills: Mapping[str, SkillManifest]) -> list[FunctionDefinition]:
+    def definitions(self, skills: Sequence[SkillManifest]) -> list[FunctionDefinition]:
         """The tools for these skills; none that would have nothing to do."""
-        with_files = [name for name, each in skills.items() if resources(each)]
-        with_scripts = [name for name, each in skills.items() if scripts(each)]
-        found = []
-        if skills:
-            text = "Read the instructions of a skill. Follow them for the task at hand."
-            found.append(self._definition(ACTIVATE, text, list(skills), {}, pinned=True, parallel=False))
-        if with_files:
-            more: dict[str, Any] = {
-                "path": {"type": "string", "description": "As it is listed in the skill's instructions"},
-                "offset": {"type": "integer", "description": "The first character to read", "minimum": 0, "default": 0},
-            }
-            found.append(self._definition(READ, "Read a text file of a skill.", with_files, more))
-        known = sorted(_state(each.folder / script) for each in skills.values() for script in scripts(each))
-        if known != self._scripts:
-            self._scripts, self._functions[RUN] = known, self._new_run()
-        if with_scripts:
-            more = {
-                "script": {"type": "string", "description": "As it is listed in the skill's instructions"},
-                "arguments": {"type": "array", "items": {"type": "string"}, "description": "Command-line arguments"},
-                "stdin": {"type": "string", "description": "What the script reads from its standard input"},
-            }
-            text = "Run a script of a skill. The user is asked first. It can write in its working folder only."
-            timeout = self._limits.seconds + _MORE_TIME_S
-            found.append(self._definition(RUN, text, with_scripts, more, approve=True, timeout=timeout))
-        return found
-
-    def _definition(
-        self, name: str, description: str, skills: list[str], more: dict[str, Any], **options: Any
-    ) -> FunctionDefinition:
-        properties = {"name": {"type": "string", "enum": skills, "description": "The skill"}, **more}
-        required = [each for each in ("name", "path", "script") if each in properties]
-        parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        function = self._functions[name]
-        return FunctionDefinition(name, description, parameters, function, source=_source, **options)
-
-    def _new_run(self) -> Callable[..., Any]:
-        def run(name: str, script: str, arguments: Sequence[str] = (), stdin: str = "") -> dict[str, Any]:
-            return self.run(name, script, arguments, stdin)
-
-        return run
+        script: dict[str, Any] = {
+            "script": {"type": "string", "description": "As it is listed in the skill's instructions"},
+            "arguments": {"type": "array", "items": {"type": "string"}, "description": "Command-line arguments"},
+            "stdin": {"type": "string", "description": "What the script reads from its standard input"},
+        }
+        path: dict[str, Any] = {
+            "path": {"type": "string", "description": "As it is listed in the skill's instructions"},
+            "offset": {"type": "integer", "description": "The first character to read", "minimum": 0, "default": 0},
+        }
+        known = [(str(each.folder), file) for each in skills for file in scripts(each)]
+        if known != self._run[0]:
+            self._run = (known, functools.partial(self.run))
+        runs = "Run a script of a skill, with the user's rights. The user is asked first."
+        timeout = self._limits.seconds + _MORE_TIME_S
+        found = [
+            _tool(ACTIVATE, _ACTIVATES, self.activate, skills, {}, pinned=True),
+            _tool(READ, "Read a text file of a skill.", self.read, filter(resources, skills), path),
+            _tool(RUN, runs, self._run[1], filter(scripts, skills), script, approve=True, timeout=timeout),
+        ]
+        return [each for each in found if each is not None]
 
     def _skill(self, name: str) -> SkillManifest:
         if (skill := self._find(name)) is None:
@@ -140,12 +140,9 @@ class Disclosure:
 
     def activate(self, name: str) -> str:
         """The instructions of a skill, unless the conversation has them."""
-        skill, turn = self._skill(name), current.get().call.call_id
-        if self._given[0] != turn or turn is None:
-            self._given = (turn, set())
-        if name in self._given[1] or is_active(skill, current.get().history):
+        skill = self._skill(name)
+        if is_active(skill, current.get().history):
             return f"The instructions of {name!r} are in this conversation already: follow them."
-        self._given[1].add(name)
         return wrapped(skill)
 
     def read(self, name: str, path: str, offset: int = 0) -> str:
@@ -161,23 +158,21 @@ class Disclosure:
     def run(self, name: str, script: str, arguments: Sequence[str] = (), stdin: str = "") -> dict[str, Any]:
         """Run a script in the working folder, and say what it printed and which files are new."""
         skill, folder = self._skill(name), self.folder
+        if skill.scope == "project" and skill.has_changed():
+            raise ToolError(f"The files of {name!r} have changed since they were trusted.")
         try:
             path = checked_inside(skill.folder, script)
         except RefusedFileError as error:
             raise ToolError(str(error)) from None
-        if len(arguments) > MAX_SCRIPT_ARGUMENTS or any("\0" in each for each in arguments):
-            raise ToolError(f"A script takes at most {MAX_SCRIPT_ARGUMENTS} arguments, without zero bytes.")
-        command = [*_interpreter(path), str(path), *arguments]
-        before = set(files_inside(folder)[0])
+        before = {each.name for each in files_inside(folder)}
+        command = [*_interpreter(path), str(path), *(each.replace("\0", "") for each in arguments)]
         done = run_limited(command, cwd=folder, stdin=stdin.encode(), limits=self._limits)
-        printed = {"stdout": done.stdout, "stderr": done.stderr}
-        new = sorted(set(files_inside(folder)[0]) - before)
         if done.refused is not None:
-            raise ToolError(_refused(script, done))
-        result: dict[str, Any] = {"exit_code": done.exit_code, **printed, "folder": str(folder), "new_files": new}
-        if not done.confined:
-            result["note"] = "This system does not keep scripts from writing elsewhere."
-        return result
+            ends = f"stdout: {done.stdout[-1_000:]}\nstderr: {done.stderr[-1_000:]}"
+            raise ToolError(f"{script} was stopped: {done.refused}.\n{ends}")
+        new = sorted({each.name for each in files_inside(folder)} - before)
+        printed = {"stdout": done.stdout, "stderr": done.stderr}
+        return {"exit_code": done.exit_code, **printed, "folder": str(folder), "new_files": new}
 
     @property
     def folder(self) -> Path:
@@ -189,13 +184,24 @@ class Disclosure:
         return self._folder
 
 
-def _state(path: Path) -> tuple[str, int, int]:
-    """Changes when the file changes."""
-    try:
-        found = path.stat()
-    except OSError:
-        return str(path), 0, -1
-    return str(path), found.st_mtime_ns, found.st_size
+_ACTIVATES = "Read the instructions of a skill. Follow them for the task at hand."
+
+
+def _tool(
+    name: str,
+    description: str,
+    function: Callable[..., Any],
+    skills: Iterable[SkillManifest],
+    more: dict[str, Any],
+    **options: Any,
+) -> FunctionDefinition | None:
+    """A tool whose first argument is the name of one of these skills; None if there are none."""
+    names = [each.name for each in skills]
+    properties = {"name": {"type": "string", "enum": names, "description": "The skill"}, **more}
+    required = [each for each in ("name", "path", "script") if each in properties]
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    definition = FunctionDefinition(name, description, parameters, function, source=_source, **options)
+    return definition if names else None
 
 
 def _source(name: str, **others: Any) -> str:
@@ -210,8 +216,3 @@ def _interpreter(path: Path) -> list[str]:
     if (found := shutil.which(command[0])) is None:
         raise ToolError(f"{path.name} can't be run: {command[0]} is not installed here.")
     return [found]
-
-
-def _refused(script: str, done: Finished) -> str:
-    printed = [f"{name}: {text[-1_000:]}" for name, text in (("stdout", done.stdout), ("stderr", done.stderr)) if text]
-    return "\n".join([f"{script} was stopped: {done.refused}.", *printed])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from nbagent.functions.formatting import error_summary
-from nbagent.skills.inside import MAX_FOLDERS, SKIPPED
+from nbagent.skills.inside import SKIPPED
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, Problem
 
 logger = logging.getLogger("nbagent")
@@ -20,7 +21,8 @@ logger = logging.getLogger("nbagent")
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 #: The group of entry points. Each is a folder's path, a package, or a function that returns one of them.
 ENTRY_POINTS = "nbagent.skills"
-MAX_DEPTH = 5
+#: How far a place is searched: levels below it, and folders.
+MAX_DEPTH, MAX_FOLDERS = 5, 5_000
 BUILTIN = Path(__file__).with_name("builtin")
 
 
@@ -40,7 +42,7 @@ def places(
     found: list[Place] = []
     problems: list[Problem] = []
     for folder in given:
-        if os.path.isdir(folder):
+        if folder.is_dir():
             found.append(Place(folder, "given"))
         else:
             problems.append(Problem("error", "", "there is no such folder", str(folder)))
@@ -48,33 +50,33 @@ def places(
         users = [_home() / each for each in SKILL_FOLDERS]
         for project in _projects():
             folders = [project / each for each in SKILL_FOLDERS]
-            found += [Place(each, "project", project) for each in folders if os.path.isdir(each) and each not in users]
-        found += [Place(each, "user") for each in users if os.path.isdir(each)]
+            found += [Place(each, "project", project) for each in folders if each.is_dir() and each not in users]
+        found += [Place(each, "user") for each in users if each.is_dir()]
         found += [Place(each, "package") for each in packages if isinstance(each, Path)]
         problems += [each for each in packages if isinstance(each, Problem)]
     return found + ([Place(BUILTIN, "builtin")] if builtin else []), problems
 
 
-def skill_folders(place: Place) -> Iterator[Path]:
-    """The folders below this one that hold a skill, sorted; or itself. In a project, links are not followed."""
-    waiting = [(place.folder, 0)]
+def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
+    """The folders at and below this one that hold a skill, sorted. In a project, links are not followed."""
+    found: list[Path] = []
+    waiting = deque([(place.folder, 0)])
     for _ in range(MAX_FOLDERS):
         if not waiting:
-            return
-        folder, depth = waiting.pop()
-        if any(os.path.lexists(folder / name) for name in (SKILL_FILE, EXECUTABLE_FILE)):
-            yield folder
-        elif depth < MAX_DEPTH:
-            waiting += [(each, depth + 1) for each in reversed(_subfolders(folder, place.project is None))]
-
-
-def _subfolders(folder: Path, follows_links: bool) -> list[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            found = [each for each in entries if each.is_dir(follow_symlinks=follows_links)]
-    except OSError:
-        return []
-    return sorted(Path(each.path) for each in found if each.name not in SKIPPED)
+            return sorted(found), []
+        folder, depth = waiting.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                inside = {each.name: each for each in entries}
+        except OSError:
+            continue
+        if SKILL_FILE in inside or EXECUTABLE_FILE in inside:
+            found.append(folder)
+        for name, each in inside.items():
+            if depth < MAX_DEPTH and name not in SKIPPED and each.is_dir(follow_symlinks=place.project is None):
+                waiting.append((folder / name, depth + 1))
+    text = f"it has more than {MAX_FOLDERS:,} folders: the rest was not searched. Name the folders with skills."
+    return sorted(found), [Problem("warning", "", text, str(place.folder))]
 
 
 def _projects() -> list[Path]:

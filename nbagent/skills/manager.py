@@ -1,4 +1,8 @@
-"""`ToolManager`: the tools of a `SkillHost`, or of one behind an address, for programs and for other agents.
+"""`ToolManager`: the executable skills of a `SkillHost`, or of a server, for programs and for agents.
+
+A server answers `GET /skills` with a list of skills, or with one under the key `skills`. Each has an `id`, a
+`description` and `parameters`, the JSON Schema of its input. `POST /skills/{id}/invoke` with `{"arguments": {…}}` calls
+one; its answer has the fields of `SkillResult`.
 
 >>> manager = ToolManager(SkillHost(builtin=True))                          # doctest: +SKIP
 >>> manager.invoke_tool("calculator", {"numbers": [1, 2, 3, 4, 5]}).data    # doctest: +SKIP
@@ -8,27 +12,28 @@
 from __future__ import annotations
 
 import json
-import re
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
-from nbagent.checks import check_number, check_type
-from nbagent.core.current import current
+from nbagent.checks import check_number, check_type, invalid
+from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
+from nbagent.skills.calls import SkillResult
 from nbagent.skills.host import SkillHost
-from nbagent.skills.manifest import SkillManifest
-from nbagent.skills.remote import RemoteSkills
-from nbagent.skills.result import SkillResult
-from nbagent.text import did_you_mean
+from nbagent.skills.manifest import SkillManifest, tool_name
+from nbagent.text import did_you_mean, shortened
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
 #: Seconds for which the tools of a server are not asked for again.
 LISTED_S = 60.0
-MAX_CACHED = 256
+#: Bytes of an answer, characters of one that an error repeats.
+MAX_ANSWER, ERROR_CHARS = 16 * 2**20, 300
 
 FunctionSchema = dict[str, Any]
 
@@ -36,9 +41,8 @@ FunctionSchema = dict[str, Any]
 class ToolManager(Toolset):
     """The executable skills of a host, or of a server at a URL, as functions that a model can call.
 
-    The server speaks the HTTP API of skills (`GET /skills`, `POST /skills/{id}/invoke`, `GET /healthz`); `token` is
-    sent as a bearer token, `timeout` is for each request. With `cache_ttl`, the result of a successful call is given
-    again for so many seconds if the same tool is called with the same arguments.
+    For a server, `token` is sent as a bearer token, `timeout` is for each request, and a run asks before each call, as
+    it does for the tools of an `MCPServer`; with `approve=False` before none.
 
     `agent.use(ToolManager("http://127.0.0.1:8000"))` offers a server's skills to an agent.
     """
@@ -49,53 +53,43 @@ class ToolManager(Toolset):
         *,
         token: str | SecretStr | None = None,
         timeout: float = 30.0,
-        cache_ttl: float | None = None,
+        approve: bool = True,
     ) -> None:
         check_type("host_or_url", host_or_url, SkillHost, str, fix="Pass a SkillHost or the URL of a server.")
-        check_number("cache_ttl", cache_ttl, above=0, optional=True, fix="Pass seconds.")
-        self.cache_ttl = cache_ttl
+        check_number("timeout", timeout, above=0, fix="Pass seconds.")
+        check_type("approve", approve, bool)
         self._host = host_or_url if isinstance(host_or_url, SkillHost) else None
-        self._remote = None
+        self._url, self._token, self._timeout, self._approve = "", token, timeout, approve
+        self.tools = FunctionRegistry() if self._host is None else self._host.tools
         if isinstance(host_or_url, str):
             from pydantic import SecretStr
 
-            secret = SecretStr(token) if isinstance(token, str) else token
-            self._remote = RemoteSkills(host_or_url, secret, timeout)
-        self.tools = FunctionRegistry() if self._host is None else self._host.tools
-        #: The ids of a server's skills by the names of their tools, and when they were listed.
-        self._ids: dict[str, str] = {}
+            parts = urlsplit(host_or_url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+                expected = "an http or https address without a password"
+                raise invalid("url", host_or_url, expected, "Pass a key as token=...")
+            self._url = host_or_url.rstrip("/")
+            self._token = SecretStr(token) if isinstance(token, str) else token
+        #: What a server said of its skills, by the names of their tools, and when.
+        self._skills: dict[str, dict[str, Any]] = {}
         self._listed = float("-inf")
-        self._results: dict[str, tuple[float, SkillResult]] = {}
-
-    # -- what there is ------------------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
         """See `Toolset`."""
-        from nbagent.core.threads import run_in_thread
-
-        await run_in_thread(self._look)
-
-    def refresh(self) -> None:
-        """Look for new and changed skills now, and forget cached results."""
-        self._listed = float("-inf")
-        self._results.clear()
-        if self._host is not None:
-            self._host.reload()
-        self._look()
+        await run_in_thread(self._look if self._host is None else self._host.reload)
 
     def get_available_tools(self) -> list[FunctionSchema]:
         """`{name, description, parameters}` of each tool. Raises `ToolError` if the server does not answer."""
         self._look()
-        return [definition.to_dict() for definition in self._definitions()]
+        found = map(self.tools.get_function, self.tools.names())
+        # a host has others, which disclose its instructions: theirs depends on the arguments
+        return [each.to_dict() for each in found if each is not None and isinstance(each.source, str)]
 
     def skill_to_function_schema(self, manifest: SkillManifest) -> FunctionSchema:
-        """`{name, description, parameters}` of one executable skill of the host.
-
-        The description is the manifest's, else the docstring's, else the document's.
-        """
+        """`{name, description, parameters}` of one executable skill of the host."""
         definition = self.tools.get_function(manifest.tool_name)
         if definition is None:
-            raise ToolError(f"{manifest.name!r} is not a tool of this manager{_hint(manifest.name, self._names())}")
+            raise ToolError(f"{manifest.name!r} is not a tool of this manager{self._hint(manifest.name)}")
         return definition.to_dict()
 
     def get_all_tools_for_openai(self) -> list[dict[str, Any]]:
@@ -106,96 +100,86 @@ class ToolManager(Toolset):
         """A document of all tools, in Markdown."""
         return "\n\n".join(["# Tools", *map(_described, self.get_available_tools())]) + "\n"
 
-    def health(self) -> dict[str, Any]:
-        """`{"status": "ok", "tools": …}`; of a server, what it says. Never raises."""
-        try:
-            answer = self._remote.health() if self._remote is not None else {"status": "ok"}
-            return {**answer, "tools": len(self.get_available_tools())}
-        except ToolError as error:
-            return {"status": "unavailable", "error": str(error)}
-
-    # -- calls --------------------------------------------------------------------------------------------------------
-
     def invoke_tool(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
         """Call a tool. Whatever happens, the answer is a `SkillResult`. Blocks."""
-        arguments = arguments or {}
-        key = json.dumps([name, arguments], sort_keys=True, default=repr)
-        kept = self._results.get(key)
-        if kept is not None and time.monotonic() < kept[0]:
-            return kept[1]
+        if self._host is not None:
+            return self._host.invoke_sync(name, arguments)
         began = time.perf_counter()
         try:
-            result = self._invoke(name, arguments)
+            self._look()
+            skill = next((each for key, each in self._skills.items() if name in (key, each["id"])), None)
+            if skill is None:
+                raise ToolError(f"There is no tool {name!r}{self._hint(name)}")
+            body = {"arguments": arguments or {}}
+            answer = self._request("POST", f"/skills/{quote(skill['id'], safe='')}/invoke", body)
+            if not isinstance(answer, dict) or not isinstance(answer.get("success"), bool):
+                raise ToolError(f"{self._url}: expected a result with success, got {_short(answer)}.")
+            fields: dict[str, Any] = {key: answer.get(key) for key in SkillResult.__dataclass_fields__}
+            return SkillResult(**fields)
         except ToolError as error:
             milliseconds = (time.perf_counter() - began) * 1_000
             return SkillResult(False, None, str(error), current.get().call.run_id or "", milliseconds)
-        if result.success and self.cache_ttl is not None:
-            self._results[key] = (time.monotonic() + self.cache_ttl, result)
-            while len(self._results) > MAX_CACHED:
-                del self._results[next(iter(self._results))]
-        return result
 
-    def execute_tool(self, name: str, arguments: dict[str, Any] | None = None) -> Any:
-        """Call a tool and return its data. Raises `ToolError` if it fails. Blocks."""
-        result = self.invoke_tool(name, arguments)
-        if not result.success:
-            raise ToolError(result.error or f"{name} failed.", tool=name)
-        return result.data
-
-    def _invoke(self, name: str, arguments: dict[str, Any]) -> SkillResult:
-        if self._host is not None:
-            return self._host.invoke_sync(name, arguments)
-        assert self._remote is not None
-        self._look()
-        skill_id = self._ids.get(name, name)
-        if skill_id not in self._ids.values():
-            raise ToolError(f"There is no tool {name!r}{_hint(name, self._names())}")
-        return self._remote.invoke(skill_id, arguments)
-
-    def _names(self) -> list[str]:
-        return [definition.name for definition in self._definitions()]
-
-    def _definitions(self) -> list[FunctionDefinition]:
-        """The tools that are skills; a host has others, which disclose its instructions."""
-        found = [self.tools.get_function(name) for name in self.tools.names()]
-        return [each for each in found if each is not None and isinstance(each.source, str)]
+    def _hint(self, name: str) -> str:
+        known = [each["name"] for each in self.get_available_tools()]
+        return did_you_mean(name, known) or f". There are: {', '.join(known) or 'none'}."
 
     def _look(self) -> None:
-        """List a server's skills, if that was not done lately."""
-        if self._remote is None or time.monotonic() < self._listed + LISTED_S:
+        """List a server's skills, if that was not done lately. One that has changed is another tool."""
+        if self._host is not None or time.monotonic() < self._listed + LISTED_S:
             return
-        skills = self._remote.list()
-        self._ids = {}
-        for skill in skills:
-            name = re.sub(r"[^a-zA-Z0-9_]", "_", skill["id"])[:64]
-            if self._ids.setdefault(name, skill["id"]) == skill["id"]:
-                self.tools.add(
-                    FunctionDefinition(
-                        name,
-                        skill["description"] or skill["id"],
-                        skill["parameters"],
-                        self._tool(name),
-                        source=f"skill:{skill['id']}",
-                    )
+        answer = self._request("GET", "/skills")
+        listed = answer.get("skills") if isinstance(answer, dict) else answer
+        if not isinstance(listed, list) or not all(isinstance(each, dict) and each.get("id") for each in listed):
+            raise ToolError(f"{self._url}/skills: expected a list of skills with ids, got {_short(answer)}.")
+        skills = {tool_name(str(each["id"])): each for each in listed}
+        for name in set(self.tools.names()) - set(skills):
+            self.tools.unregister(name)
+        for name, skill in skills.items():
+            if skill != self._skills.get(name):
+                description, source = str(skill.get("description") or skill["id"]), f"skills:{self._url}"
+                function, parameters = self._tool(name), skill.get("parameters") or {}
+                self.tools.adopt(
+                    FunctionDefinition(name, description, parameters, function, approve=self._approve, source=source)
                 )
-        for name in self.tools.names():
-            if name not in self._ids:
-                self.tools.unregister(name)
-        self._listed = time.monotonic()
+        self._skills, self._listed = skills, time.monotonic()
 
-    def _tool(self, name: str) -> Any:
-        known = self.tools.get_function(name)
-        if known is not None:  # the same function, so that what a person allowed is found again
-            return known.func
-
+    def _tool(self, name: str) -> Callable[..., Any]:
         def call_skill(**arguments: Any) -> dict[str, Any]:
-            return {"success": True, "data": self.execute_tool(name, arguments)}
+            result = self.invoke_tool(name, arguments)
+            if not result.success:
+                raise ToolError(result.error or f"{name} failed.", tool=name)
+            return {"success": True, "data": result.data}
 
         return call_skill
 
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
+        """The server's answer as JSON data. Raises `ToolError` if there is none."""
+        import httpx2
+        from pydantic import SecretStr
 
-def _hint(name: str, known: list[str]) -> str:
-    return did_you_mean(name, known) or f". There are: {', '.join(known) or 'none'}."
+        headers = {}
+        if isinstance(self._token, SecretStr):
+            headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"}
+        url, data = self._url + path, bytearray()
+        try:
+            with httpx2.stream(method, url, headers=headers, json=body, timeout=self._timeout) as response:
+                for piece in response.iter_bytes():
+                    data += piece
+                    if len(data) > MAX_ANSWER:
+                        raise ToolError(f"{url} answered with more than {MAX_ANSWER:,} bytes.")
+            if not response.is_success:
+                text = _short(data.decode("utf-8", "replace"))
+                raise ToolError(f"{method} {url}: status {response.status_code}: {text}")
+            return json.loads(data)
+        except httpx2.HTTPError as error:
+            raise ToolError(f"{self._url} did not answer: {type(error).__name__}: {error}") from None
+        except (ValueError, RecursionError):
+            raise ToolError(f"{method} {url}: expected JSON, got {_short(bytes(data))}.") from None
+
+
+def _short(value: Any) -> str:
+    return shortened(repr(value), ERROR_CHARS)
 
 
 def _described(schema: FunctionSchema) -> str:
@@ -203,11 +187,7 @@ def _described(schema: FunctionSchema) -> str:
     required = parameters.get("required", ())
     lines = []
     for name, each in parameters.get("properties", {}).items():
-        about = _type(each) + ("" if name in required else ", optional")
+        kinds = each.get("type") or " or ".join(str(one.get("type", "any")) for one in each.get("anyOf", ())) or "any"
+        about = kinds if name in required else f"{kinds}, optional"
         lines.append(f"- `{name}` ({about}): {each.get('description', '')}".rstrip(": "))
     return "\n\n".join(filter(None, [f"## {schema['name']}", schema["description"], "\n".join(lines)]))
-
-
-def _type(schema: dict[str, Any]) -> str:
-    kinds = schema.get("type") or [each.get("type", "any") for each in schema.get("anyOf", ())] or "any"
-    return kinds if isinstance(kinds, str) else " or ".join(map(str, kinds))

@@ -1,33 +1,34 @@
-"""`SkillManifest`: what is known of a skill before it is used, read from its `SKILL.md` and `skill.yaml`.
+"""`SkillManifest`: what is known of a skill before it is used. Reading it runs none of its code.
 
-The format of `SKILL.md` is the Agent Skills specification's (https://agentskills.io/specification). Loading is lenient,
-since skills are written for many programs: what can be used is used, and each departure is a `Problem`.
+A skill is a folder with a `SKILL.md` in the format of https://agentskills.io/specification. One with a Python entry, by
+default the function `run` of `skill.py`, is executable; a `skill.yaml` can say more of it. Loading is lenient, since
+skills are written for many programs: what can be used is used, and each departure is a `Problem`.
 """
 
 from __future__ import annotations
 
-import math
-import os
+import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.skills.front_matter import Fields, read_yaml, split_front_matter
-from nbagent.skills.inside import RefusedFileError, checked_inside, read_text_inside
+from nbagent.errors import ConfigurationError
+from nbagent.skills.front_matter import NotYAMLError, read_mapping, split_front_matter
+from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
+from nbagent.skills.signature import read_signature
 
-SKILL_FILE, EXECUTABLE_FILE = "SKILL.md", "skill.yaml"
-#: Bytes of a `SKILL.md` or `skill.yaml`; characters of a name, a description and a compatibility note.
-MAX_FILE, MAX_NAME, MAX_DESCRIPTION, MAX_COMPATIBILITY = 1_000_000, 64, 1_024, 500
-#: Seconds that a call of an executable skill may take, unless its manifest says otherwise.
+SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
+#: Bytes of a file; characters of a name and a description, as the specification has them.
+MAX_FILE, MAX_NAME, MAX_DESCRIPTION = 1_000_000, 64, 1_024
+#: Seconds that a call of an executable skill may take, unless its `skill.yaml` says otherwise.
 TIMEOUT_S, MAX_TIMEOUT_S = 30.0, 3_600.0
 
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_ENTRY = re.compile(r"([^:]+\.py):([A-Za-z_]\w*)")
-_KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-_KNOWN_EXECUTABLE = {"id", "description", "entry", "timeout", "document", "parameters"}
+_KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools", "disable-model-invocation"}
+_KNOWN_EXECUTABLE = {"id", "description", "entry", "timeout", "parameters"}
 
 
 class Problem(NamedTuple):
@@ -42,12 +43,13 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class SkillManifest:
-    """A skill: its name, what it is for, and where it is. `body` holds its instructions.
+    """A skill: its name, what it is for, and where it is. `body` holds its instructions, `files` what is in its folder.
 
-    Of an executable skill, `entry` names the function to call (`skill.py:run`), `timeout` the seconds of a call,
-    `parameters` the JSON Schema of its input if the manifest gives one, and `document` the file that describes it.
-    `allowed_tools` is what the skill's author asks for; it allows nothing. `scope` is where the skill was found:
-    "given", "project", "user", "package" or "builtin".
+    Of an executable skill, `entry` names the function to call (`skill.py:run`), `parameters` is the JSON Schema of its
+    input, `timeout` the seconds of a call, and `tool_description` what a model reads of it: the description of
+    `skill.yaml`, else the function's docstring, else that of `SKILL.md`. `allowed_tools` is what the skill's author
+    asks for; it allows nothing. A skill `for_people_only` is not offered to models (`disable-model-invocation`).
+    `scope` is where the skill was found: "given", "project", "user", "package" or "builtin".
 
     >>> manifest = SkillManifest.load("skills/pdf-processing")              # doctest: +SKIP
     >>> manifest.name, manifest.is_executable                               # doctest: +SKIP
@@ -63,13 +65,13 @@ class SkillManifest:
     compatibility: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     allowed_tools: str | None = None
+    for_people_only: bool = False
     id: str = ""
     entry: str | None = None
     timeout: float = TIMEOUT_S
     parameters: dict[str, Any] | None = None
-    document: str | None = None
-    #: What `skill.yaml` says, "" if nothing. It comes before the function's docstring, and this before `description`.
-    own_description: str = ""
+    tool_description: str = ""
+    files: tuple[File, ...] = field(default=(), repr=False)
 
     @property
     def is_executable(self) -> bool:
@@ -79,182 +81,179 @@ class SkillManifest:
     @property
     def tool_name(self) -> str:
         """The name of an executable skill's tool."""
-        return re.sub(r"[^a-zA-Z0-9_]", "_", self.id or self.name)[:MAX_NAME]
+        return tool_name(self.id or self.name)
 
     @property
     def source(self) -> str:
         """What `trace.tool_calls.source` says of its calls."""
         return f"skill:{self.name}"
 
+    def has_changed(self) -> bool:
+        """Whether its files are others than those that were read."""
+        return files_inside(self.folder) != self.files
+
     @classmethod
     def load(cls, folder: str | Path) -> SkillManifest:
         """The skill in a folder. Raises `ConfigurationError` with the first error if it can't be used."""
-        from nbagent.errors import ConfigurationError
-
-        manifest, problems = load_manifest(Path(folder).expanduser().resolve(), "given")
+        path = Path(folder).expanduser().resolve()
+        manifest, problems = load_manifest(path, "given")
         if manifest is None:
-            problem = next(each for each in problems if each.level == "error")
-            place = f"{problem.file}:{problem.line}" if problem.line else problem.file
-            raise ConfigurationError(f"{place}: {problem.message}.")
+            _, _, message, file, line = problems[-1]
+            raise ConfigurationError(f"{file}:{line}: {message}." if line else f"{file}: {message}.")
         return manifest
 
 
+def tool_name(skill_id: str) -> str:
+    """The name of a skill's tool. Providers take ASCII only, so that a hash stands for other letters.
+
+    >>> tool_name("file-search"), tool_name("数据分析")
+    ('file_search', 'skill_f38da2')
+    """
+    plain = re.sub(r"[^a-zA-Z0-9_]+", "_", skill_id)
+    if not skill_id.isascii():
+        plain = f"{plain.strip('_')[:50] or 'skill'}_{hashlib.sha256(skill_id.encode()).hexdigest()[:6]}"
+    return plain[:MAX_NAME]
+
+
 def load_manifest(folder: Path, scope: str) -> tuple[SkillManifest | None, list[Problem]]:
-    """A folder's skill, or None if it can't be used, and what is wrong with it."""
-    reader = _Reader(folder)
-    fields = reader.skill_file() if os.path.lexists(folder / SKILL_FILE) else {}
-    executable = reader.executable() if os.path.lexists(folder / EXECUTABLE_FILE) else {}
-    if not fields and not reader.is_broken:
-        reader.warn(f"there is no {SKILL_FILE}: other programs can't use the skill", EXECUTABLE_FILE)
-        fields = {"name": folder.name, "description": executable.get("own_description", ""), "body": ""}
-    if not reader.is_broken and not fields["description"] and not executable:
-        reader.fail("the description is missing or empty: it is how a model finds the skill", SKILL_FILE)
-    if reader.is_broken:
+    """A folder's skill, or None if it can't be used, and what is wrong with it: the error that stopped it is last."""
+    files = files_inside(folder)
+    reader = _Reader(folder, {each.name for each in files})
+    try:
+        fields = reader.fields()
+    except _BrokenError as error:
+        reader.add("error", *error.args)
         return None, reader.problems
-    return SkillManifest(folder=folder, scope=scope, **{**fields, **executable}), reader.problems
+    return SkillManifest(folder=folder, scope=scope, files=files, **fields), reader.problems
+
+
+class _BrokenError(Exception):
+    """The skill can't be used: message, file and perhaps line."""
 
 
 class _Reader:
-    """Reads the two files of a skill, and collects what is wrong."""
+    """Reads the files of a skill, and collects what is wrong. Raises `_BrokenError` for what makes it unusable."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, names: set[str]) -> None:
+        self.folder, self.names = folder, names
         self.problems: list[Problem] = []
-        self._fields = Fields()
 
-    @property
-    def is_broken(self) -> bool:
-        return any(problem.level == "error" for problem in self.problems)
+    def add(self, level: Literal["error", "warning"], message: str, file: str, line: int | None = None) -> None:
+        name, message, path = map(show_control_chars, (self.folder.name, message, str(self.folder / file)))
+        self.problems.append(Problem(level, name, message, path, line))
 
-    def warn(self, message: str, file: str, key: str = "", line: int | None = None) -> None:
-        self._add("warning", message, file, line or self._fields.lines.get(key))
+    def fields(self) -> dict[str, Any]:
+        """The fields of the manifest."""
+        if len(self.names) > MAX_FILES:
+            raise _BrokenError(f"the skill has more than {MAX_FILES:,} files", SKILL_FILE)
+        executable = self._executable()
+        if SKILL_FILE not in self.names and executable:
+            self.add("warning", f"there is no {SKILL_FILE}: other programs can't use the skill", EXECUTABLE_FILE)
+            about = {"name": self._name(None, None), "description": executable["tool_description"]}
+        else:
+            about = self._skill_file()
+        if not executable and not about["description"]:
+            raise _BrokenError("the description is missing or empty: it is how a model finds the skill", SKILL_FILE)
+        if executable:
+            executable["tool_description"] = executable["tool_description"] or about["description"]
+        return about | executable
 
-    def fail(self, message: str, file: str, key: str = "", line: int | None = None) -> None:
-        self._add("error", message, file, line or self._fields.lines.get(key))
-
-    def _add(self, level: Literal["error", "warning"], message: str, file: str, line: int | None) -> None:
-        name, path = show_control_chars(self.folder.name), str(self.folder / file)
-        self.problems.append(Problem(level, name, show_control_chars(message), show_control_chars(path), line))
-
-    def _read(self, file: str) -> str | None:
+    def _text(self, file: str) -> str:
         try:
             return read_text_inside(self.folder, file, MAX_FILE)
         except RefusedFileError as error:
-            self.fail(str(error).rstrip("."), file)
-            return None
+            raise _BrokenError(str(error).rstrip("."), file) from None
 
-    def _read_fields(self, file: str, text: str, first_line: int, known: set[str], *, plain: bool) -> bool:
-        """Whether the YAML could be read."""
-        self._fields = read_yaml(text, first_line, plain=plain)
-        for line, message in self._fields.problems:
-            (self.fail if self._fields.is_broken else self.warn)(message, file, line=line)
-        for key in self._fields.values.keys() - known:
-            self.warn(f"unknown field {key!r}; known are {', '.join(sorted(known))}", file, key)
-        return not self._fields.is_broken
+    def _mapping(
+        self, file: str, text: str, first_line: int, known: set[str], *, plain: bool
+    ) -> tuple[dict[str, Any], dict[str, int]]:
+        """The values of a YAML text and their lines in the file, by key."""
+        try:
+            values, lines = read_mapping(text, plain=plain)
+        except NotYAMLError as problem:
+            raise _BrokenError(str(problem), file, first_line + problem.line) from None
+        for key in sorted(values.keys() - known):
+            text = f"unknown field {key!r}; known are {', '.join(sorted(known))}"
+            self.add("warning", text, file, first_line + lines.get(key, 0))
+        return values, {key: first_line + line for key, line in lines.items()}
 
-    # -- SKILL.md -----------------------------------------------------------------------------------------------------
-
-    def skill_file(self) -> dict[str, Any]:
-        if (text := self._read(SKILL_FILE)) is None:
-            return {}
-        front_matter, body, first_line = split_front_matter(text)
-        if front_matter is None:
-            self.fail(
-                "the front matter is missing: begin the file with a line ---, and end it with another", SKILL_FILE
-            )
-            return {}
-        if not self._read_fields(SKILL_FILE, front_matter, first_line, _KNOWN, plain=True):
-            return {}
-        name = self._name()
-        description = self._text("description", MAX_DESCRIPTION) or ""
-        metadata = self._fields.values.get("metadata") or {}
-        if not isinstance(metadata, dict):
-            self.warn("metadata must be a mapping of texts", SKILL_FILE, "metadata")
-            metadata = {}
+    def _skill_file(self) -> dict[str, Any]:
+        """What `SKILL.md` says."""
+        found = split_front_matter(self._text(SKILL_FILE))
+        if found is None:
+            text = "the front matter is missing: begin the file with a line ---, and end it with another"
+            raise _BrokenError(text, SKILL_FILE)
+        front_matter, body, first_line = found
+        values, lines = self._mapping(SKILL_FILE, front_matter, first_line, _KNOWN, plain=True)
+        metadata = values.get("metadata")
+        texts = {key: show_control_chars(value.strip()) for key, value in values.items() if isinstance(value, str)}
+        for key in sorted(values.keys() - texts.keys() - {"metadata"}):
+            self.add("warning", f"{key} must be a text", SKILL_FILE, lines.get(key))
+        description = texts.get("description", "")
+        if len(description) > MAX_DESCRIPTION:
+            text = f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}"
+            self.add("warning", text, SKILL_FILE, lines.get("description"))
         return {
-            "name": name,
-            "description": description,
+            "name": self._name(texts.get("name"), lines.get("name")),
+            "description": description[:MAX_DESCRIPTION],
             "body": body,
-            "license": self._text("license"),
-            "compatibility": self._text("compatibility", MAX_COMPATIBILITY),
-            "metadata": {str(key): str(value) for key, value in metadata.items()},
-            "allowed_tools": self._text("allowed-tools"),
+            "license": texts.get("license"),
+            "compatibility": texts.get("compatibility"),
+            "metadata": {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {},
+            "allowed_tools": texts.get("allowed-tools"),
+            "for_people_only": texts.get("disable-model-invocation", "").lower() == "true",
         }
 
-    def _name(self) -> str:
-        """The name as it can be used; without a usable one, the folder's."""
-        name = self._text("name") or ""
-        if not name:
-            self.warn("the name is missing: the folder's name is used", SKILL_FILE, "name", None)
-        elif not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-            text = f"the name {name[:80]!r} must be 1 to {MAX_NAME} lowercase letters, digits and single hyphens"
-            self.warn(text, SKILL_FILE, "name")
-        elif name != self.folder.name:
-            self.warn(f"the name {name!r} must be the folder's, {self.folder.name!r}", SKILL_FILE, "name")
-        usable = re.sub(r"[^a-z0-9]+", "-", (name or self.folder.name).lower()).strip("-")[:MAX_NAME].strip("-")
+    def _name(self, given: str | None, line: int | None) -> str:
+        """The name as it can be used; without one, the folder's."""
+        folder = unicodedata.normalize("NFKC", self.folder.name)
+        name = unicodedata.normalize("NFKC", given or folder)
+        # letters, digits, and the marks that Hindi and other scripts need
+        chars = (char if char.isalnum() or unicodedata.category(char).startswith("M") else " " for char in name.lower())
+        usable = "-".join("".join(chars).split())[:MAX_NAME].strip("-")
         if not usable:
-            self.fail("the skill has no usable name", SKILL_FILE, "name")
+            raise _BrokenError("the skill has no usable name", SKILL_FILE, line)
+        if not given:
+            self.add("warning", "the name is missing: the folder's name is used", SKILL_FILE)
+        elif name != usable:
+            text = f"the name {name[:80]!r} must be 1 to {MAX_NAME} lowercase letters, digits and single hyphens"
+            self.add("warning", text, SKILL_FILE, line)
+        elif name != folder:
+            self.add("warning", f"the name {name!r} must be the folder's, {folder!r}", SKILL_FILE, line)
         return usable
 
-    def _text(self, key: str, limit: int | None = None) -> str | None:
-        """A field that is a text, cut to `limit` characters."""
-        value = self._fields.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            self.warn(f"{key} must be a text", SKILL_FILE, key)
-            return None
-        value = show_control_chars(value.strip())
-        if limit is not None and len(value) > limit:
-            self.warn(f"{key} has {len(value):,} characters: it is cut to {limit:,}", SKILL_FILE, key)
-        return value[:limit]
-
-    # -- skill.yaml ---------------------------------------------------------------------------------------------------
-
-    def executable(self) -> dict[str, Any]:
-        text = self._read(EXECUTABLE_FILE)
-        if text is None or not self._read_fields(EXECUTABLE_FILE, text, 1, _KNOWN_EXECUTABLE, plain=False):
+    def _executable(self) -> dict[str, Any]:
+        """What `skill.yaml` and the entry say; nothing if there is no entry."""
+        values: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        if EXECUTABLE_FILE in self.names:
+            text = self._text(EXECUTABLE_FILE)
+            values, lines = self._mapping(EXECUTABLE_FILE, text, 1, _KNOWN_EXECUTABLE, plain=False)
+        elif ENTRY_FILE not in self.names:
             return {}
-        values = self._fields.values
-        found: dict[str, Any] = {
-            "id": str(values.get("id") or self.folder.name),
-            "own_description": show_control_chars(str(values.get("description") or "").strip()),
-            "entry": self._entry(values.get("entry")),
-            "timeout": self._timeout(values.get("timeout", TIMEOUT_S)),
-            "document": self._document(values.get("document")),
+
+        def broken(key: str, text: str) -> _BrokenError:
+            return _BrokenError(text, EXECUTABLE_FILE, lines.get(key))
+
+        entry, timeout = values.get("entry", f"{ENTRY_FILE}:run"), values.get("timeout", TIMEOUT_S)
+        file, _, function = str(entry).rpartition(":")
+        try:
+            read = read_signature(read_text_inside(self.folder, file, MAX_FILE), function)
+        except RefusedFileError as error:
+            raise broken("entry", f"entry must be like 'skill.py:run', got {entry!r}: {error}".rstrip(".")) from None
+        if read is None and not values:
+            return {}  # a script that is called skill.py
+        if read is None:
+            raise broken("entry", f"entry: {file} is not Python, or has no function {function!r}")
+        if not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT_S:
+            raise broken("timeout", f"timeout must be seconds, up to {MAX_TIMEOUT_S:g}, got {timeout!r}")
+        parameters = values.get("parameters") or read[0]
+        if not isinstance(parameters, dict) or parameters.get("type") != "object":
+            raise broken("parameters", "parameters must be a JSON Schema of type object")
+        return {
+            "id": show_control_chars(str(values.get("id") or self.folder.name)),
+            "entry": entry,
+            "timeout": float(timeout),
+            "parameters": parameters,
+            "tool_description": show_control_chars(str(values.get("description") or read[1]).strip()),
         }
-        parameters = values.get("parameters")
-        if parameters is not None and not (isinstance(parameters, dict) and parameters.get("type") == "object"):
-            self.fail("parameters must be a JSON Schema of type object", EXECUTABLE_FILE, "parameters")
-        return {**found, "parameters": parameters}
-
-    def _entry(self, value: Any) -> str:
-        match = _ENTRY.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            self.fail(f"entry must be like 'skill.py:run', got {value!r}", EXECUTABLE_FILE, "entry")
-            return ""
-        try:
-            checked_inside(self.folder, match[1])
-        except RefusedFileError as error:
-            self.fail(f"entry: {str(error).rstrip('.')}", EXECUTABLE_FILE, "entry")
-            return ""
-        return match[0]
-
-    def _timeout(self, value: Any) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not is_number or not 0 < value <= MAX_TIMEOUT_S:
-            text = f"timeout must be seconds, up to {MAX_TIMEOUT_S:g}, got {value!r}: {TIMEOUT_S:g} is used"
-            self.warn(text, EXECUTABLE_FILE, "timeout")
-            return TIMEOUT_S
-        return float(value)
-
-    def _document(self, value: Any) -> str | None:
-        """The file's name, if it can be read; its text is read when it is needed."""
-        if value is None:
-            return None
-        try:
-            read_text_inside(self.folder, str(value), MAX_FILE)
-        except RefusedFileError as error:
-            self.warn(str(error).rstrip("."), EXECUTABLE_FILE, "document")
-            return None
-        return str(value)

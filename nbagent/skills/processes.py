@@ -1,26 +1,23 @@
 """Runs commands of skills in processes of their own, under limits, without the secrets of this one.
 
-The limits are kept by `launcher.py`, a small process between this one and the command, so that a busy kernel does not
-delay them, and so that nothing is left if this process dies.
+The limits do not make a sandbox: a command can read and write what its user can, and use the network.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from nbagent.core.browser import check_possible
 
-_LAUNCHER = Path(__file__).with_name("launcher.py")
-#: Seconds that the launcher may take to begin and to clean up.
-_GRACE_S = 10.0
+_POLL_S = 0.1
 #: Environment variables that a command gets. Others may hold keys.
 _PASSED = {
     *str.split("PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH"),
@@ -30,85 +27,98 @@ _PASSED = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What a command of a skill may use: seconds, memory and processes of all its processes together, and output.
+    """What a command of a skill may use: seconds, memory of all its processes together, and output.
 
     `output_bytes` holds for each of its two streams.
     """
 
     seconds: float = 30.0
     memory_mb: int = 1_024
-    processes: int = 32
     output_bytes: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What became of a command. `refused` says which limit stopped it, `confined` if it could write inside only."""
+    """What became of a command. `refused` says which limit stopped it."""
 
     exit_code: int | None
     stdout: str
     stderr: str
     refused: str | None
-    confined: bool
 
 
-def run_limited(
-    command: Sequence[str], *, cwd: Path, writable: Sequence[Path] = (), stdin: bytes = b"", limits: ProcessLimits
-) -> Finished:
-    """Run a command to its end, or to its limits. It can write in `cwd` and below `writable`. Blocks.
+def run_limited(command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits: ProcessLimits) -> Finished:
+    """Run a command to its end, or to its limits. Blocks.
 
-    Whatever ends this call, such as a KeyboardInterrupt, ends the command and all that it started.
+    Whatever ends this call, such as a KeyboardInterrupt, ends the command and what it started.
     """
     check_possible("A skill's program", "another process", "SkillHost(…, in_process=True) runs Python skills here.")
-    with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as private:
-        files = {name: str(Path(private, name)) for name in ("stdin", "stdout", "stderr", "status")}
-        Path(files["stdin"]).write_bytes(stdin)
-        options = {
-            **asdict(limits),
-            **files,
-            "command": list(command),
-            "cwd": str(cwd),
-            "writable": [str(cwd), *map(str, writable)],
-        }
-        _launch([sys.executable, "-P", str(_LAUNCHER), json.dumps(options)], cwd, limits)
-        return _finished(files, limits)
-
-
-def _launch(command: list[str], cwd: Path, limits: ProcessLimits) -> None:
-    launcher = subprocess.Popen(  # noqa: S603  our own launcher
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=_environment(cwd),
-        start_new_session=True,
-    )
-    try:
-        with suppress(subprocess.TimeoutExpired):
-            launcher.wait(limits.seconds + _GRACE_S)
-    finally:
-        assert launcher.stdin is not None
-        launcher.stdin.close()  # which tells it to end
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
         try:
-            launcher.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            launcher.kill()
-            launcher.wait()
+            process = subprocess.Popen(  # noqa: S603  what a person approved
+                list(command),
+                stdin=given,
+                stdout=out,
+                stderr=err,
+                cwd=cwd,
+                env=_environment(cwd),
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Finished(None, "", "", f"it could not be started: {error}")
+        try:
+            refused = _watch(process, (out, err), limits)
+        finally:
+            _kill(process)
+        stdout, stderr = (_beginning(each, limits.output_bytes) for each in (out, err))
+        return Finished(process.wait(), stdout, stderr, refused)
 
 
-def _finished(files: dict[str, str], limits: ProcessLimits) -> Finished:
-    try:
-        status = json.loads(Path(files["status"]).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        status = {"exit_code": None, "refused": "the process that watches over it has ended", "confined": False}
-    stdout, stderr = (_beginning(files[name], limits.output_bytes) for name in ("stdout", "stderr"))
-    return Finished(stdout=stdout, stderr=stderr, **status)
+def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limits: ProcessLimits) -> str | None:
+    """Wait for the end of the command. Returns why it must be stopped, or None."""
+    import psutil
+
+    end = time.monotonic() + limits.seconds
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_S)
+        if any(os.fstat(each.fileno()).st_size > limits.output_bytes for each in printed):
+            return f"it printed more than {limits.output_bytes:,} bytes"
+        if process.returncode is not None:
+            return None
+        if time.monotonic() > end:
+            return f"it took more than {limits.seconds:g} s"
+        memory = 0
+        with suppress(psutil.Error):
+            command = psutil.Process(process.pid)
+            for each in (command, *command.children(recursive=True)):
+                memory += each.memory_info().rss
+        if memory > limits.memory_mb * 2**20:
+            return f"it took more than {limits.memory_mb} MB of memory"
 
 
-def _beginning(path: str, limit: int) -> str:
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(limit).decode("utf-8", "replace")
-    return ""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the command, its process group, and its children that left the group."""
+    import psutil
+
+    children: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        children = psutil.Process(process.pid).children(recursive=True)
+    if os.name == "posix":
+        with suppress(OSError):
+            os.killpg(process.pid, 9)
+    process.kill()
+    for each in children:
+        with suppress(psutil.Error):
+            each.kill()
+    process.wait()
+
+
+def _beginning(file: IO[bytes], limit: int) -> str:
+    file.seek(0)
+    return file.read(limit).decode("utf-8", "replace")
 
 
 def _environment(cwd: Path) -> dict[str, str]:

@@ -1,21 +1,23 @@
-"""Which projects' skills the user trusts. Each project is asked about once, and the answer is kept in a file.
+"""Which projects' skills the user trusts. The answer is kept in a file, for the files that the skills have now.
 
-A project comes from a repository that anybody may have written, and its skills would tell the model what to do.
+A project comes from a repository that anybody may have written, and its skills would tell the model what to do. When
+one of their files changes, the question is asked again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from nbagent.core.atomic_files import atomic_write
-from nbagent.core.file_lock import locked
 from nbagent.core.render.control_chars import show_all_chars
+from nbagent.skills.manifest import SkillManifest
 
 logger = logging.getLogger("nbagent")
 
@@ -45,30 +47,40 @@ def set_asker(asker: Asker | None) -> None:
     _asker[:] = [asker or ask_in_terminal]
 
 
-def trusted(project: Path) -> bool | None:
-    """The user's answer for this project; None if there is none yet."""
-    return _read().get(_key(project))
+def digest_of(skills: Iterable[SkillManifest]) -> str:
+    """A digest of all files of these skills. Raises OSError for one that can't be read."""
+    digest = hashlib.sha256()
+    for skill in skills:
+        for file in skill.files:
+            with (skill.folder / file.name).open("rb") as opened:
+                content = hashlib.file_digest(opened, "sha256").hexdigest()
+            digest.update(f"{skill.name!r} {file.name!r} {content}\n".encode())
+    return digest.hexdigest()
 
 
-def ask(project: Path, names: Sequence[str]) -> bool | None:
-    """The user's answer; asks if there is none yet. None if nobody can be asked, as in a thread beside the main one."""
-    known, can_ask = trusted(project), threading.current_thread() is threading.main_thread()
-    if known is None and can_ask and (answer := _asker[0](project, names)) is not None:
-        set_trust(project, answer)
-        return answer
-    return known
+def ask(project: Path, names: Sequence[str], digest: str) -> bool | None:
+    """Whether the user trusts a project whose skills have this digest; asks if that is not known yet.
+
+    None if nobody can be asked, as in a thread beside the main one.
+    """
+    known = _read().get(_key(project))
+    if known in (digest, False):
+        return known == digest
+    can_ask = threading.current_thread() is threading.main_thread()
+    answer = _asker[0](project, names) if can_ask else None
+    if answer is not None:
+        set_trust(project, digest if answer else False)
+    return answer
 
 
-def set_trust(project: Path, answer: bool) -> None:
-    """Remember the answer for this project, for this process at least."""
+def set_trust(project: Path, answer: str | bool) -> None:
+    """Remember the digest that is trusted for this project, or False; for this process at least."""
     _here[_key(project)] = answer
     path = trust_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_suffix(".lock").open("ab") as lock, locked(lock):
-            answers = {**_read(), _key(project): answer}
-            with atomic_write(path) as temporary:
-                temporary.write_text(json.dumps({"projects": answers}, indent=1), encoding="utf-8")
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps({"projects": _read()}, indent=1), encoding="utf-8")
     except OSError as error:
         logger.warning("the trust in %s is remembered for this process only: %s", project, error)
 
@@ -81,13 +93,12 @@ def trust_file() -> Path:
 
 
 #: The answers that were given in this process.
-_here: dict[str, bool] = {}
+_here: dict[str, str | bool] = {}
 
 
-def _read() -> dict[str, bool]:
-    with suppress(OSError, ValueError, AttributeError):
-        found = json.loads(trust_file().read_text(encoding="utf-8")).get("projects")
-        return {**{key: value is True for key, value in found.items()}, **_here}
+def _read() -> dict[str, str | bool]:
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        return {**json.loads(trust_file().read_text(encoding="utf-8"))["projects"], **_here}
     return dict(_here)
 
 

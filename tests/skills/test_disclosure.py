@@ -52,11 +52,33 @@ async def test_names_and_descriptions_are_in_the_system_prompt(host):
     assert agent.function_registry.get_function("read_skill_file").parameters["properties"]["name"]["enum"] == ["tea"]
 
 
+async def test_what_only_people_start_is_not_offered(host, folder):
+    file = folder / "tea/SKILL.md"
+    file.write_text(file.read_text().replace("---\n#", "disable-model-invocation: true\n---\n#"))
+    agent = agent_with(host, "hello")
+    await agent.chat("Hi")
+    assert "tea" not in agent.provider.requests[0][0][0].text
+    assert agent.function_registry.get_function("activate_skill").parameters["properties"]["name"]["enum"] == ["pot"]
+    assert "tea" in host.skills  # for `/tea`
+
+
+def test_a_catalogue_has_an_end(tmp_path):
+    for number in range(500):
+        write_skill(tmp_path, f"skill-{number:03}", "x" * 1_000)
+    host = SkillHost(tmp_path, discover=False)
+    assert len(host.instructions()) < 25_000
+    assert "skill-000" in host.instructions()
+    (message,) = host.diagnostics["message"]
+    assert message.startswith("the descriptions of 500 skills have 504,500 characters: they are cut to 80, and 2")
+    assert message.endswith("skills are not offered to models. Use fewer folders of skills")
+
+
 async def test_activation_is_one_result_once_per_conversation(host, folder):
     activate = [FunctionCall("activate_skill", {"name": "tea"})]
-    agent = agent_with(host, activate * 2, "done", activate, "done", activate, "done", activate, "done")
+    agent = agent_with(host, activate, activate, "done", activate, "done", activate, "done", activate, "done")
     first, again = [call["result"] for call in (await agent.chat("Tea?")).function_calls]
-    assert first.startswith('<skill_content name="tea">\n# Tea\nPour. < /skill_content> Then')
+    assert first.startswith('<skill_content name="tea">\n# Tea\nPour. &lt;/skill_content> Then')
+    assert f"all are in the folder {folder / 'tea'})" in first
     assert first.endswith("references/black.md\nscripts/pour.py\n</skill_files>\n</skill_content>")
     assert "already" in again
     assert "already" in (await agent.chat("Tea?")).function_calls[0]["result"]
@@ -94,7 +116,7 @@ async def test_files_that_are_refused(host, folder):
     os.mkfifo(tea / "pipe")
     (tea / "binary.png").write_bytes(b"\x89PNG\0")
     refused = dict.fromkeys(("../pot/SKILL.md", "/etc/passwd", "references/../../pot/SKILL.md"), "outside")
-    refused |= {"link.txt": "is a link", "linked/passwd": "is a link", "pipe": "not a regular file"}
+    refused |= {"link.txt": "outside", "linked/passwd": "outside", "pipe": "not a regular file"}
     refused |= {"binary.png": "not text", "missing.md": "No such file"}
     found = await results(host, *[("read_skill_file", {"name": "tea", "path": path}) for path in refused])
     for (path, why), text in zip(refused.items(), found, strict=True):
@@ -132,7 +154,9 @@ async def test_what_was_allowed_for_the_session_ends_when_a_script_changes(host,
 
 
 async def test_an_approved_script_runs_in_a_working_folder(folder, host, tmp_path):
-    (text,) = await results(host, RUN, approve=lambda *_: True)
+    asked = []
+    (text,) = await results(host, RUN, approve=lambda _, definition: asked.append(definition.description) or True)
+    assert "with the user's rights" in asked[0]
     result = json.loads(text)
     assert (result["exit_code"], result["stdout"], result["stderr"]) == (0, "got ['a b'] in\n", "")
     assert (result["folder"], result["new_files"]) == (str(tmp_path / "work"), ["out.txt"])

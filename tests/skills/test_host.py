@@ -8,7 +8,7 @@ import pytest
 from support.skill_folders import ENTRY, write_executable, write_skill
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost, SkillResult
-from nbagent.skills import trust
+from nbagent.skills import discovery, trust
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,8 @@ async def test_each_call_is_a_result(tmp_path, in_process):
     assert done == SkillResult(True, {"mean": 1.5}, None, done.trace_id, done.duration_ms)
     refused = await host.invoke("average", {"numbers": ["x"]})
     assert (refused.success, refused.data) == (False, None)
-    assert refused.error.startswith("The input is invalid: numbers.0: ")
+    assert "\n  - numbers[0]: must be a number" in refused.error
+    assert refused.error.endswith('Expected shape:\n{"numbers": ["<number>"]}')
     assert (await host.invoke("average", {"numbers": [7]})).error == "SystemExit: seven"
     assert "did you mean average?" in (await host.invoke("avrage")).error
 
@@ -57,16 +58,14 @@ async def test_each_call_is_a_result(tmp_path, in_process):
 def test_one_broken_skill_disturbs_no_other(tmp_path):
     folder = tmp_path / "skills"
     write_executable(folder, "good")
-    write_executable(folder, "raises", entry="1 / 0")
-    write_executable(folder, "untyped", entry="def run(input): ...")
+    write_executable(folder, "raises", entry="1 / 0", more="timeout: 1")
     write_skill(folder, "empty", description="")
     host = SkillHost(folder, tmp_path / "missing")
     assert host.tools.names() == ["good"]
-    assert states(host) == dict.fromkeys(("empty", "raises", "untyped"), "off: it is broken") | {"good": "on"}
+    assert states(host) == dict.fromkeys(("empty", "raises"), "off: it is broken") | {"good": "on"}
     problems = host.diagnostics
     messages = dict(zip(problems["skill"], problems["message"], strict=True))
-    assert messages["raises"] == "ZeroDivisionError: division by zero"
-    assert "two pydantic models" in messages["untyped"]
+    assert "has no function 'run'" in messages["raises"]
     assert messages[""] == "there is no such folder"
 
 
@@ -113,6 +112,41 @@ def test_a_project_is_asked_about_once(tmp_path):
     assert SkillHost().skills == {}
 
 
+def test_trust_is_for_the_files_that_were_there(tmp_path):
+    folder = write_executable(tmp_path / "project/.agents/skills")
+    asked = []
+    trust.set_asker(lambda project, names: asked.append(names) or True)
+    SkillHost().reload()
+    assert asked == [["average"]]
+    (folder / "helper.py").write_text("")
+    SkillHost()
+    assert asked == [["average"]] * 2
+    trust.set_asker(lambda *_: None)
+    (folder / "helper.py").write_text("1")
+    host = SkillHost()
+    assert "nobody can answer" in states(host)["average"]
+    host.trust()
+    assert states(host)["average"] == "on"
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path, in_process):
+    marks = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n{ENTRY}"
+    folder = write_executable(tmp_path / "project/.agents/skills", entry=marks)
+    host = SkillHost(in_process=in_process)
+    host.trust()
+    call = [FunctionCall("average", {"numbers": [1]})]
+    agent = Agent(ScriptedProvider(["Hello.", call, "no", call, "yes"])).use(host)
+    await agent.chat("Hello")
+    await agent.chat("Average?")
+    assert not (tmp_path / "ran").exists()
+    agent.tool_executor.approver = lambda *_: True
+    assert '"mean": 1.0' in (await agent.chat("Average?")).function_calls[0]["result"]
+    assert (tmp_path / "ran").exists()
+    (folder / "skill.py").write_text("raise SystemExit('not trusted')\n" + ENTRY)
+    assert "have changed since they were trusted" in (await host.invoke("average", {"numbers": [1]})).error
+
+
 async def test_executable_skills_of_the_user_need_approval(home):
     write_executable(home / ".agents/skills")
     agent = Agent(ScriptedProvider([[FunctionCall("average", {"numbers": [1]})], "no"])).use(SkillHost(in_process=True))
@@ -128,6 +162,23 @@ def test_entry_points(tmp_path, monkeypatch):
     host = SkillHost()
     assert host.skills["tea"].scope == "package"
     assert "ZeroDivisionError" in host.diagnostics["message"].iloc[0]
+
+
+def test_an_index_hides_no_skills_below_it(tmp_path):
+    index = write_skill(tmp_path / "skills", "index")
+    write_skill(index / "more", "tea")
+    (tmp_path / "skills/SKILL.md").write_text("# All our skills")
+    host = SkillHost(tmp_path / "skills", discover=False)
+    assert states(host) == {"skills": "off: it is broken", "index": "on", "tea": "on"}
+
+
+def test_a_search_that_ends_early_says_so(tmp_path, monkeypatch):
+    for number in range(10):
+        write_skill(tmp_path / "skills", f"skill-{number}")
+    monkeypatch.setattr(discovery, "MAX_FOLDERS", 8)
+    host = SkillHost(tmp_path / "skills", discover=False)
+    assert len(host.skills) == 7
+    assert host.diagnostics["message"][0].startswith("it has more than 8 folders")
 
 
 def test_links_in_a_project_are_not_followed(tmp_path):
@@ -146,7 +197,7 @@ async def test_an_entry_that_hangs_ends(tmp_path, in_process):
     host = SkillHost(tmp_path / "skills", in_process=in_process)
     result = await host.invoke("average", {"numbers": [1]})
     assert not result.success
-    assert "it took more than 1 s" in result.error or "average took more than 1 s" in result.error
+    assert "it took more than 1 s" in result.error
 
 
 def test_an_entry_sees_no_secrets_and_leaves_stdout_alone(tmp_path, monkeypatch):

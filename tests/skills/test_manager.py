@@ -26,7 +26,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def manager(host):
-    return ToolManager(host, cache_ttl=60)
+    return ToolManager(host)
 
 
 def as_json(data):
@@ -37,23 +37,17 @@ def test_its_methods(manager, host):
     assert manager.get_available_tools() == [SCHEMA]
     assert manager.get_all_tools_for_openai() == [{"type": "function", "function": SCHEMA}]
     assert manager.skill_to_function_schema(host.skills["average"]) == SCHEMA
-    assert manager.health() == {"status": "ok", "tools": 1}
     assert manager.describe() == ("# Tools\n\n## average\n\nThe mean of numbers.\n\n- `numbers` (array): The numbers\n")
     result = manager.invoke_tool("average", {"numbers": [1, 2, 3, 4, 5]})
     assert (result.success, result.data, result.error) == (True, {"mean": 3.0}, None)
     assert result.trace_id.startswith("run_")
-    assert manager.invoke_tool("average", {"numbers": [1, 2, 3, 4, 5]}) is result  # kept
-    assert manager.execute_tool("average", {"numbers": [2]}) == {"mean": 2.0}
 
 
 def test_what_fails_is_a_result(manager):
     result = manager.invoke_tool("average", {"numbers": []})
     assert (result.success, result.data) == (False, None)
     assert "at least 1 item" in result.error
-    assert manager.invoke_tool("average", {"numbers": []}) is not result
     assert "did you mean average?" in manager.invoke_tool("avrage").error
-    with pytest.raises(ToolError, match="at least 1 item"):
-        manager.execute_tool("average", {"numbers": []})
     with pytest.raises(ToolError, match="'tea' is not a tool"):
         manager.skill_to_function_schema(SkillManifest("tea", "Tea.", None))
 
@@ -63,11 +57,14 @@ async def test_an_agent_uses_the_skills_of_a_server():
     result = {"success": True, "data": {"mean": 2.0}, "error": None, "trace_id": "run_1", "duration_ms": 1.0}
     async with Loopback() as server:
         server.answers = [as_json([listed]), as_json(result)]
-        turns = [[FunctionCall("average", {"numbers": [1, 3]})], "It is 2."]
+        turns = [[FunctionCall("average", {"numbers": [1, 3]})], "It is 2."] * 2
         agent = Agent(ScriptedProvider(turns)).use(ToolManager(server.url, token="t0ken-0123456789"))
+        asked = await agent.chat("?")
+        agent.tool_executor.approver = lambda *_: True
         result = await agent.chat("?")
+    assert "needs approval" in asked.function_calls[0]["result"]
     assert result.function_calls[0]["result"] == '{"success": true, "data": {"mean": 2.0}}'
-    assert list(agent.trace.tool_calls["source"]) == ["skill:average"]
+    assert list(agent.trace.tool_calls["source"]) == [f"skills:{server.url}"] * 2
     assert [request.path for request in server.requests] == ["/skills", "/skills/average/invoke"]
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer t0ken-0123456789"}
 
@@ -91,7 +88,8 @@ def test_a_server_that_answers_badly(answer, why):
 
 def test_addresses_where_nobody_answers_and_that_are_none():
     manager = ToolManager("http://127.0.0.1:9", timeout=5)
-    assert manager.health()["status"] == "unavailable"
+    with pytest.raises(ToolError, match="did not answer"):
+        manager.get_available_tools()
     assert "did not answer" in manager.invoke_tool("average").error
     for url in ("ftp://x", "skills", "http://user:pw@x"):
         with pytest.raises(ConfigurationError):

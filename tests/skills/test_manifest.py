@@ -7,6 +7,7 @@ from support.skill_folders import write_executable, write_skill
 from nbagent import SkillManifest
 from nbagent.errors import ConfigurationError
 from nbagent.skills.manifest import load_manifest
+from nbagent.skills.signature import read_signature
 
 
 def loaded(tmp_path, front_matter, body="# Body"):
@@ -47,17 +48,31 @@ def test_what_is_wrong_has_a_line(tmp_path):
         ("description: x", "warning", None, "name is missing"),
         ("name: tea", "error", None, "description is missing"),
         ("name: tea\ndescription: " + "x" * 1025, "warning", 3, "1,025 characters"),
-        ("name: tea\ndescription: Use when: thirsty", "warning", 3, "as if the value were in quotes"),
         ("name: tea\ndescription: [x", "error", 3, "not YAML"),
-        ("name: tea\nname: pot\ndescription: x", "warning", 3, "twice"),
         ("name: tea\ndescription: x\ncolour: red", "warning", 4, "unknown field 'colour'"),
         ("name: tea\ndescription: {a: b}", "warning", 3, "must be a text"),
         ("- tea", "error", 2, "key: value"),
-        ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 3, "anchors and aliases"),
+        ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 4, "aliases are not read"),
     ]:
         manifest, problems = loaded(tmp_path, front_matter)
         assert (manifest is None) == any(found[0] == "error" for found in problems)
         assert [found for found in problems if found[:2] == (level, line) and word in found[2]], front_matter[:99]
+
+
+def test_a_colon_needs_no_quotes(tmp_path):
+    manifest, problems = loaded(tmp_path, "name: tea\ndescription: Use when: thirsty")
+    assert (manifest.description, problems) == ("Use when: thirsty", [])
+
+
+@pytest.mark.parametrize("name", ["数据分析", "café", "报表-v2", "мой-навык", "मौसम"])
+def test_names_in_any_script(tmp_path, name):
+    folder = write_executable(tmp_path, name)
+    manifest, problems = load_manifest(folder, "given")
+    assert (manifest.name, problems) == (name, [])
+    assert manifest.tool_name.isascii()
+    assert manifest.tool_name.isidentifier()
+    if name != "मौसम":  # the reference takes no vowel signs
+        assert validate(folder) == []
 
 
 def test_without_front_matter(tmp_path):
@@ -76,7 +91,7 @@ def test_files_that_are_not_read(tmp_path):
         assert told in load_manifest(file.parent, "given")[1][0].message
     file.unlink()
     file.symlink_to("/etc/passwd")
-    assert "is a link" in load_manifest(file.parent, "given")[1][0].message
+    assert "is outside" in load_manifest(file.parent, "given")[1][0].message
 
 
 def test_an_executable_skill(tmp_path):
@@ -84,15 +99,70 @@ def test_an_executable_skill(tmp_path):
     assert validate(folder) == []
     manifest = SkillManifest.load(folder)
     assert (manifest.is_executable, manifest.entry, manifest.timeout) == (True, "skill.py:run", 5.0)
-    assert (manifest.own_description, manifest.tool_name, manifest.source) == ("Averages.", "average", "skill:average")
+    about = (manifest.tool_description, manifest.tool_name, manifest.source)
+    assert about == ("Averages.", "average", "skill:average")
+
+
+TYPED = """
+MOST = 5
+Unit = Literal["m", "km"]
+
+class Part(BaseModel):
+    inner: "Part | None" = None
+
+class Input(BaseModel):
+    count: int | float = Field(ge=1, lt=MOST, description="How many")
+    names: list[str] = Field(default_factory=list, max_length=3)
+    unit: Unit = "m"
+    day: dt.date | None = None
+    part: Annotated[Part, Field(description="A part")]
+    odd: numpy.ndarray = make()
+
+    @field_validator("unit")
+    def _checked(cls, value): ...
+
+def run(request: Input): ...
+async def plain(day: str, *, count: int = 2, sizes: dict[str, float] = None): ...
+def elsewhere(request: others.Input): ...
+"""
+
+
+def test_what_a_function_takes_is_read_without_running_it(tmp_path):
+    def parameters(function):
+        return read_signature(f"1 / 0\n{TYPED}", function)[0]
+
+    part = {"type": "object", "properties": {"inner": {"anyOf": [{}, {"type": "null"}], "default": None}}}
+    assert parameters("run") == {
+        "type": "object",
+        "properties": {
+            "count": {"type": "number", "minimum": 1, "exclusiveMaximum": 5, "description": "How many"},
+            "names": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+            "unit": {"enum": ["m", "km"], "default": "m"},
+            "day": {"anyOf": [{}, {"type": "null"}], "default": None},
+            "part": {**part, "required": [], "description": "A part"},
+            "odd": {},
+        },
+        "required": ["count", "part"],
+    }
+    sizes = {"type": "object", "additionalProperties": {"type": "number"}, "default": None}
+    properties = {"day": {"type": "string"}, "count": {"type": "integer", "default": 2}, "sizes": sizes}
+    assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day"]}
+    assert parameters("elsewhere") == {"type": "object", "properties": {}}
+    for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
+        assert read_signature(source, "run") is None
+
+
+def test_a_script_that_is_called_skill_is_no_entry(tmp_path):
+    manifest, problems = load_manifest(write_executable(tmp_path, entry="1 / 0"), "given")
+    assert (manifest.is_executable, problems) == (False, [])
 
 
 def test_what_is_wrong_with_skill_yaml(tmp_path):
     for number, (more, level, line, word) in enumerate(
         [
-            ("timeout: soon", "warning", 3, "timeout must be seconds"),
+            ("timeout: soon", "error", 3, "timeout must be seconds"),
             ("parameters: {type: array}", "error", 3, "type object"),
-            ("document: ../x.md", "warning", 3, "outside"),
+            ("colour: red", "warning", 3, "unknown field"),
         ]
     ):
         _, problems = load_manifest(write_executable(tmp_path / str(number), more=more), "given")

@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from nbagent.core.threads import run_in_thread
-from nbagent.skills import launcher
 from nbagent.skills.processes import ProcessLimits, run_limited
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
@@ -27,8 +26,9 @@ def run(tmp_path, code, stdin=b"", **limits):
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
-    left = [each for each in psutil.process_iter() if MARK in _words(each)]
-    assert left == []
+    end = time.monotonic() + 10  # the last ones are on their way
+    while left := [each for each in psutil.process_iter() if MARK in _words(each)]:
+        assert time.monotonic() < end, left
 
 
 def _words(process):
@@ -53,49 +53,18 @@ def test_one_that_hangs(tmp_path):
 
 def test_one_that_eats_memory(tmp_path):
     code = "data = []\nwhile True: data.append(bytearray(b'x' * 10_000_000))"
-    done = run(tmp_path, code, memory_mb=100)
-    assert done.refused == "it took more than 100 MB of memory" or "MemoryError" in done.stderr
+    assert run(tmp_path, code, memory_mb=100).refused == "it took more than 100 MB of memory"
 
 
-def test_one_that_forks(tmp_path):
-    code = "import os, time\nfor _ in range(30):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(60)"
-    assert run(tmp_path, code, processes=5).refused == "it started more than 5 processes"
-
-
-def test_one_that_leaves_a_daemon(tmp_path):
-    code = (
-        "import os, time\n"
-        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
-        "os.wait(); print('left')"
-    )
-    done = run(tmp_path, code)
-    assert (done.exit_code, done.stdout, done.refused) == (0, "left\n", None)
+def test_what_it_started_ends_with_it(tmp_path):
+    code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', {MARK!r}])"
+    assert run(tmp_path, code).exit_code == 0
 
 
 def test_one_that_prints_without_end(tmp_path):
     done = run(tmp_path, "while True: print('x' * 1000)", output_bytes=10_000)
     assert done.refused == "it printed more than 10,000 bytes"
     assert len(done.stdout) == 10_000
-
-
-def test_one_that_writes_a_huge_file(tmp_path):
-    done = run(tmp_path, "file = open('big', 'wb')\nwhile True: file.write(b'x' * 2**24)")
-    assert "File too large" in done.stderr
-    assert (tmp_path / "work/big").stat().st_size <= launcher.MAX_FILE_BYTES
-
-
-@pytest.mark.skipif(
-    launcher.landlock_version() == 0,
-    reason="only Landlock, of Linux 5.13 and newer, keeps a skill from writing elsewhere",
-)
-def test_one_that_writes_outside(tmp_path):
-    outside = tmp_path / "precious.txt"
-    outside.write_text("precious")
-    done = run(tmp_path, f"open('inside.txt', 'w').write('fine'); open({str(outside)!r}, 'w').write('spoilt')")
-    assert done.confined
-    assert "PermissionError" in done.stderr
-    assert outside.read_text() == "precious"
-    assert (tmp_path / "work/inside.txt").read_text() == "fine"
 
 
 def test_the_environment_has_no_secrets(tmp_path, monkeypatch):

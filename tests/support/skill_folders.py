@@ -30,4 +30,6 @@ def write_skill(folder: Path, name: str, description: str = "Does it.", body: st
 
 
 def write_executable(folder: Path, name: str = "average", entry: str = ENTRY, more: str = "") -> Path:
-    return write_skill(folder, name, skill_dot_yaml=f'id: {name}\nentry: "skill.py:run"\n{more}\n', skill_dot_py=entry)
+    """A skill with a `skill.py`, and with a `skill.yaml` if there is `more` to say."""
+    files = {"skill_dot_yaml": f'id: {name}\nentry: "skill.py:run"\n{more}\n'} if more else {}
+    return write_skill(folder, name, skill_dot_py=entry, **files)

@@ -75,13 +75,13 @@ def try_explore() -> None:
 
 
 def try_rss() -> None:
-    from nbagent.skills.builtin.rss import tools
+    from nbagent.skills.builtin.rss import news
 
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder, "sources.txt")
         sources.write_text(f"{NOBODY}/feed\n", "utf-8")
         os.environ["NBAGENT_RSS_SOURCES"] = str(sources)
-        assert "error" in tools.fetch_rss_news()
+        assert "error" in news.fetch_rss_news()
 
 
 def try_server() -> None:

@@ -341,11 +341,16 @@ def _beginning(text: str) -> tuple[str, int]:
 
 
 def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any]) -> str:
-    """Where a call would run, as the form says it: here, or on the MCP server or as the skill that the tool is of."""
+    """Where a call would run, as the form says it: here, on the server or as the skill that the tool is of."""
     source = definition.source
     kind, _, name = (source if isinstance(source, str) else source(**arguments)).partition(":")
-    place = {"mcp": "on the MCP server", "skill": "as the skill"}.get(kind)
-    return f"{place} {render.readable_name(name)}" if place else HERE
+    name = render.readable_name(name)
+    places = {
+        "mcp": f"on the MCP server {name}",
+        "skills": f"on the server {name}",
+        "skill": f"as the skill {name}, with your rights",
+    }
+    return places.get(kind, HERE)
 
 
 def _for_whom() -> str:

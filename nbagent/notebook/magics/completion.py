@@ -28,7 +28,7 @@ from nbagent.providers.catalog import with_keys
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
 #: A question that has nothing but names of skills yet.
-_SKILL = re.compile(r"^\s*%%agent\b(?P<line>.*)\n\s*(?:/[a-z0-9-]+\s+)*(?P<name>/[a-z0-9-]*)$", re.MULTILINE)
+_SKILL = re.compile(r"^\s*%%agent\b(?P<line>.*)\n\s*(?:/[^\s/]+\s+)*(?P<name>/[^\s/]*)$", re.MULTILINE)
 MAX_FILES = 100
 
 #: What can stand at the cursor, the part of it that is typed already, and its kind.

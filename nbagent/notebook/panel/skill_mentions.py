@@ -20,7 +20,7 @@ from nbagent.skills.host import SkillHost
 from nbagent.skills.manifest import SkillManifest
 from nbagent.text import shortened
 
-_NAMES = re.compile(r"\s*((?:/[a-z0-9-]+(?:\s+|$))+)")
+_NAMES = re.compile(r"\s*((?:/[^\s/]+(?:\s+|$))+)")
 _ABOUT = "skill"
 
 

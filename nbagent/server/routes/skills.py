@@ -22,7 +22,7 @@ from nbagent.server.security import Caller, caller_of
 router = APIRouter(prefix="/skills", tags=["skills"])
 
 From = Annotated[Caller, Depends(caller_of)]
-SkillId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+SkillId = Annotated[str, Path(pattern=r"^[^/]{1,128}$")]
 _SOURCE = "skill:"
 
 

@@ -87,8 +87,9 @@ def test_a_long_text_has_to_be_seen_before_it_is_approved(code):
     [
         ("", "in your kernel"),
         ("mcp:play", "on the MCP server play"),
-        ("skill:rss", "as the skill rss"),
-        (lambda n: f"skill:s{n}", "as the skill s2"),
+        ("skill:rss", "as the skill rss, with your rights"),
+        ("skills:http://x.example", 'on the server "http://x.example"'),
+        (lambda n: f"skill:s{n}", "as the skill s2, with your rights"),
         ("mcp:<b>\u202e play\n", 'on the MCP server "<b>\\u202e play\\n"'),
     ],
 )

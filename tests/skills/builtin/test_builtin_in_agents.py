@@ -52,13 +52,16 @@ async def test_wrong_arguments_and_refusals_come_back_to_the_model(host, project
     turns = [
         FunctionCall("calculator", {"numbers": "many"}),
         FunctionCall("file_search", {"query": "x", "root_dir": "/etc"}),
+        FunctionCall("log_transform", {}),
         FunctionCall("log_transform", {"path": "app.log"}),
         "Three errors.",
     ]
     result = await Agent(ScriptedProvider(turns)).use(host).chat("Mean, and what is wrong?")
-    wrong, refused, right = result.function_calls
+    wrong, refused, empty, right = result.function_calls
     assert "numbers: must be an array" in wrong["result"]
     assert (refused["is_error"], "expected a path inside" in refused["result"]) == (True, True)
+    assert "\n  - arguments: expected either path or text" in empty["result"]
+    assert 'Expected shape:\n{"path":' in empty["result"]
     found = json.loads(right["result"])["data"]
     assert found["counts_by_level"] == {"ERROR": 3}
     assert found["top_messages"] == [{"message": "app: disk full", "count": 3, "level": "ERROR"}]

@@ -32,10 +32,8 @@ def test_floats_do_not_lose_digits_and_integers_stay_integers():
 def test_what_is_no_number_or_operation_is_named():
     for numbers, said in [
         ([], "at least 1 item"),
-        ([1, math.nan], "numbers.1\n.*expected a finite number, got nan"),
-        ([True], "got a boolean"),
-        (["many"], "expected a number, got 'many'"),
-        ([10**400], "about 39\\d digits"),
+        ([1, math.nan], "should be a finite number"),
+        (["many"], "should be a valid number"),
         ([0] * 100_001, "at most 100000 items"),
     ]:
         with pytest.raises(ValidationError, match=said):
@@ -46,7 +44,9 @@ def test_what_is_no_number_or_operation_is_named():
 
 def test_a_result_that_does_not_exist_is_a_clear_error():
     for numbers, operation, said in [
-        ([1], "std", "std: expected at least two numbers, got 1"),
+        ([1], "std", "std: stdev requires at least two data points"),
+        ([10**400, 2], "product", "too large"),
+        ([1e300] * 100_000, "product", "too large"),
         ([1e308] * 10, "sum", "sum: the result of these 10 numbers is too large"),
     ]:
         with pytest.raises(ValueError, match=said):

@@ -1,58 +1,70 @@
-"""Fetches feeds, ten at a time, within bounds of time and size, and reads their articles.
+"""The user's list of feeds, a text file, and how they are fetched: ten at a time, within bounds of time and size.
 
-A feed that did not change since the last time is not sent again (ETag, Last-Modified).
+Only the list says where to fetch from: no model chooses an address. A feed that redirects is not trusted that far:
+every address on the way must be public, unless the list allows a private one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import calendar
 import html
-import logging
+import os
 import re
-import time
-import zlib
+import socket
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from io import BytesIO
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import feedparser
 import httpx2
 import nh3
 
+from nbagent.errors import ConfigurationError
 from nbagent.providers.http.address import without_password
-from nbagent.skills.builtin.rss.addresses import PRIVATE, PublicOnly, RefusedAddressError
-from nbagent.skills.builtin.rss.sources import Source
 from nbagent.text import shortened
 
-logger = logging.getLogger("nbagent")
-
-AT_ONCE = 10
+#: Names another file.
+VARIABLE = "NBAGENT_RSS_SOURCES"
+MAX_SOURCES, AT_ONCE, MAX_REDIRECTS = 200, 10, 5
 #: Seconds for one attempt; for all sources together, which stays below the 15 s that a tool has by default.
 TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
-MAX_REDIRECTS = 5
 #: Bytes of a feed when it is unpacked, its articles that are read, and characters of a title and a summary.
 MAX_BYTES, MAX_ARTICLES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 500, 300, 600
-#: Tags, and bytes of one and of what comes before the first: feedparser takes 0.1 ms for a tag, and longer by the
-#: square for the number of its attributes and for blank lines at the beginning.
-MAX_TAGS, MAX_TAG = 50_000, 5_000
-_HEADERS = {
-    "User-Agent": "nbagent (feed reader)",
-    "Accept": "application/rss+xml, application/atom+xml, application/xml;q=0.9, */*;q=0.5",
-    "Accept-Encoding": "gzip",
-}
+#: The extension of a request, and of the redirections that follow, that allows private addresses.
+_PRIVATE = "nbagent_private"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
+DEFAULT = """\
+# The feeds that nbagent reads: one a line, its address and then its name.
+# Delete and add lines as you like. Lines that begin with # are left out.
+# A feed in your own network needs the word `private` in front of its address; all others can't be there.
+
+https://feeds.bbci.co.uk/news/world/rss.xml BBC World
+https://www.theguardian.com/world/rss The Guardian
+https://feeds.npr.org/1001/rss.xml NPR
+https://rss.dw.com/rdf/rss-en-all Deutsche Welle
+https://www.chinanews.com.cn/rss/scroll-news.xml 中国新闻网
+https://hnrss.org/frontpage Hacker News
+https://feeds.arstechnica.com/arstechnica/index Ars Technica
+https://rss.arxiv.org/rss/cs.AI arXiv cs.AI
+https://www.nature.com/nature.rss Nature
+https://www.nasa.gov/feed/ NASA
+https://blog.jupyter.org/feed Jupyter Blog
+"""
 
 Article = dict[str, Any]
 
 
-class FeedError(Exception):
-    """Why there are no articles from a source."""
+class Source(NamedTuple):
+    """A feed. Only one that is `private` may be, or lead to, an address of this machine or its network."""
 
-
-class TemporaryFeedError(FeedError):
-    """Another attempt may do better."""
+    url: str
+    name: str
+    private: bool = False
 
 
 class Fetched(NamedTuple):
@@ -63,120 +75,145 @@ class Fetched(NamedTuple):
     error: str = ""
 
 
-class _Kept(NamedTuple):
-    """The articles of the last time, and what the server calls that state."""
-
-    headers: dict[str, str]
-    articles: list[Article]
+class FeedError(Exception):
+    """Why there are no articles from a source. Another attempt would do no better."""
 
 
-#: By source, for as long as the process lives.
-_kept: dict[Source, _Kept] = {}
+# -- the list ---------------------------------------------------------------------------------------------------------
+
+
+def sources_file() -> Path:
+    """The file with the list. It is made at first use. Raises OSError if it can't be.
+
+    >>> sources_file()                                                      # doctest: +SKIP
+    PosixPath('/home/ada/.config/nbagent/rss_sources.txt')
+    """
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    path = Path(platformdirs.user_config_dir("nbagent", appauthor=False)) / "rss_sources.txt"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(DEFAULT, encoding="utf-8")
+    return path
+
+
+def read_sources() -> list[Source]:
+    """The feeds of the list, in its order. Raises `ConfigurationError` that names the file and the line."""
+    try:
+        path = sources_file()
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"The list of feeds can't be read: {error}. Correct it, or set {VARIABLE} to a file of yours."
+        ) from None
+    sources: dict[str, Source] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        private = words[0] == "private"
+        url, *name = words[private:] or [""]
+        if not re.match(r"https?://[^/]", url, re.IGNORECASE):
+            shown = without_password(line)[:80]
+            raise ConfigurationError(
+                f"{path}, line {number}: expected an http or https address and a name, got {shown!r}."
+            )
+        sources.setdefault(url, Source(url, " ".join(name) or without_password(url), private))
+    if not 1 <= len(sources) <= MAX_SOURCES:
+        raise ConfigurationError(f"{path}: expected 1 to {MAX_SOURCES} feeds, got {len(sources)}. Edit the file.")
+    return list(sources.values())
+
+
+# -- fetching ---------------------------------------------------------------------------------------------------------
 
 
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
     """The articles of all sources, in their order. What takes longer than `TOTAL_S` is given up."""
-    free = asyncio.Semaphore(AT_ONCE)
-    async with httpx2.AsyncClient(transport=PublicOnly(), headers=_HEADERS, timeout=TIMEOUT_S) as client:
-        tasks = {asyncio.create_task(_fetch_one(client, source, free)): source for source in sources}
-        done, late = await asyncio.wait(tasks, timeout=TOTAL_S) if tasks else (set(), set())
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-    too_late = f"no answer within {TOTAL_S:g} s"
-    found = [task.result() if task in done else Fetched(source, [], too_late) for task, source in tasks.items()]
-    for each in found:
-        if each.error:
-            logger.info("feed %s: %s", each.source.name, each.error)
-    return found
+    free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
+    async with httpx2.AsyncClient(
+        event_hooks={"request": [_check_address]},
+        headers={"User-Agent": "nbagent (feed reader)"},
+        timeout=TIMEOUT_S,
+        follow_redirects=True,
+        max_redirects=MAX_REDIRECTS,
+    ) as client:
+        return await asyncio.gather(*(_fetch_one(client, source, free, end) for source in sources))
 
 
-async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.Semaphore) -> Fetched:
+async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.Semaphore, end: float) -> Fetched:
     error = ""
-    async with free:
-        for attempt in range(RETRIES + 1):
-            if attempt:
-                await asyncio.sleep(RETRY_DELAY_S * 2 ** (attempt - 1))
-            try:
-                async with asyncio.timeout(TIMEOUT_S):
-                    return Fetched(source, await _articles(client, source))
-            except (TimeoutError, httpx2.TimeoutException):
-                error = f"no answer within {TIMEOUT_S:g} s"
-            except (TemporaryFeedError, httpx2.TransportError) as failed:
-                error = str(failed) or type(failed).__name__
-            except (FeedError, RefusedAddressError, httpx2.HTTPError, httpx2.InvalidURL) as failed:
-                return Fetched(source, [], str(failed) or type(failed).__name__)
+    try:
+        async with asyncio.timeout_at(end), free:
+            for attempt in range(RETRIES + 1):
+                await asyncio.sleep(RETRY_DELAY_S * 2**attempt if attempt else 0)
+                try:
+                    async with asyncio.timeout(TIMEOUT_S):
+                        return Fetched(source, await _articles(client, source))
+                except (TimeoutError, httpx2.TimeoutException):
+                    error = f"no answer within {TIMEOUT_S:g} s"
+                except httpx2.TransportError as failed:
+                    error = str(failed) or type(failed).__name__
+    except TimeoutError:
+        error = f"no answer within {TOTAL_S:g} s"
+    except (FeedError, httpx2.HTTPError, httpx2.InvalidURL) as failed:
+        error = str(failed) or type(failed).__name__
     return Fetched(source, [], error)
 
 
 async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]:
-    known = _kept.get(source)
-    request = client.build_request(
-        "GET", source.url, headers=known.headers if known else None, extensions={PRIVATE: source.private}
-    )
-    # not by the client, which would read the whole body of a redirection
-    for _ in range(MAX_REDIRECTS + 1):
-        response = await client.send(request, stream=True)
-        try:
-            if response.next_request is None:
-                return await _read(response, source, known)
-            request = response.next_request
-        finally:
-            await response.aclose()
-    raise FeedError(f"more than {MAX_REDIRECTS} redirections")
-
-
-async def _read(response: httpx2.Response, source: Source, known: _Kept | None) -> list[Article]:
-    status = response.status_code
-    if status == 304 and known is not None:
-        return known.articles
-    if status in _TEMPORARY:
-        raise TemporaryFeedError(f"HTTP {status}")
-    if status != 200:
-        raise FeedError(f"HTTP {status}")
-    body = await _body(response)
-    address = without_password(str(response.url))
-    content_type = response.headers.get("content-type", "")
-    articles = await asyncio.to_thread(read_feed, body, source.name, address, content_type)
-    names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
-    states = {asked: response.headers[given] for given, asked in names.items() if given in response.headers}
-    if states:
-        _kept[source] = _Kept(states, articles)
-    return articles
-
-
-async def _body(response: httpx2.Response) -> bytes:
-    """The body, unpacked here so that a small one can't become a large one before its size is known."""
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("identity", "gzip", "x-gzip", ""):
-        raise FeedError(f"it is compressed as {packed[:40]!r}, which was not asked for")
-    unpacker = zlib.decompressobj(31) if "gzip" in packed else None
-    body = bytearray()
-    try:
-        async for chunk in response.aiter_raw():
-            body += unpacker.decompress(chunk, MAX_BYTES + 1 - len(body)) if unpacker else chunk
+    async with client.stream("GET", source.url, extensions={_PRIVATE: source.private}) as response:
+        if response.status_code in _TEMPORARY:
+            raise httpx2.TransportError(f"HTTP {response.status_code}")
+        if response.status_code != 200:
+            raise FeedError(f"HTTP {response.status_code}")
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece
             if len(body) > MAX_BYTES:
                 raise FeedError(f"it is larger than {MAX_BYTES / 2**20:g} MB")
-    except zlib.error:
-        raise FeedError("its gzip data is broken") from None
-    if unpacker and not unpacker.eof:
-        raise TemporaryFeedError("its gzip data is cut off")
-    return bytes(body)
+    headers = {"content-location": str(response.url), "content-type": response.headers.get("content-type", "")}
+    return await asyncio.to_thread(read_feed, bytes(body), source.name, headers)
+
+
+async def _check_address(request: httpx2.Request) -> None:
+    """Refuse a request to this machine or its network."""
+    host = request.url.host
+    if request.extensions.get(_PRIVATE):
+        return
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpx2.ConnectError(f"{host}: {getattr(error, 'strerror', None) or error}") from None
+    for address in (str(each[4][0]) for each in found):
+        if not is_public(address):
+            raise FeedError(f"{host} is {address}, an address of this machine or a private network")
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the internet, also if it holds an IPv4 address.
+
+    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "64:ff9b::a00:1")]
+    [True, False, False, False, False]
+    """
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv6Address):
+        last = ip_address(int(found) & 0xFFFFFFFF) if found in IPv6Network("64:ff9b::/96") else None
+        found = last or found.ipv4_mapped or found.sixtofour or found
+    return found.is_global and not found.is_multicast
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_feed(body: bytes, name: str, address: str, content_type: str = "") -> list[Article]:
+def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
     """The articles of an RSS or Atom feed. Broken XML is read as far as it goes.
 
-    Raises `FeedError` for what is not a feed, for XML entities, which can grow without bound, and for too many tags.
+    Raises `FeedError` for what is not a feed, and for XML entities, which can grow without bound.
     """
-    plain = body.replace(b"\0", b"")  # as UTF-16 has them
-    if b"<!entity" in plain.lower():
+    if b"<!entity" in body.replace(b"\0", b"").lower():  # zero bytes, as UTF-16 has them
         raise FeedError("it declares XML entities, which feeds don't need")
-    _check_tags(plain)
-    headers = {"content-location": address, "content-type": content_type}
     try:  # what is HTML becomes plain text below, so feedparser need not clean it
         parsed = feedparser.parse(
             BytesIO(body), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
@@ -188,27 +225,19 @@ def read_feed(body: bytes, name: str, address: str, content_type: str = "") -> l
     return [_article(entry, name) for entry in parsed.entries[:MAX_ARTICLES]]
 
 
-def _check_tags(body: bytes) -> None:
-    """Refuse what would take feedparser too long. Sections of CDATA are text."""
-    begin = re.search(rb"<\w", body)
-    if begin and begin.start() > MAX_TAG:
-        raise FeedError(f"it begins with more than {MAX_TAG:,} bytes that are not part of a tag")
-    first, *others = body.split(b"<![CDATA[")
-    tags = b"".join([first, *(each.partition(b"]]>")[2] for each in others)]).split(b"<")[1:]
-    if len(tags) > MAX_TAGS:
-        raise FeedError(f"it has more than {MAX_TAGS:,} tags")
-    if any(len(tag) > MAX_TAG and tag.find(b">", 0, MAX_TAG) < 0 for tag in tags):
-        raise FeedError(f"it has a tag of more than {MAX_TAG:,} bytes")
-
-
 def _article(entry: Any, source: str) -> Article:
     content = entry.get("summary") or next((part.get("value") for part in entry.get("content", ())), "")
     link = entry.get("link") or ""
+    moment = entry.get("published_parsed") or entry.get("updated_parsed")
+    try:
+        published = datetime.fromtimestamp(calendar.timegm(moment), UTC).isoformat() if moment else None
+    except (ValueError, OverflowError):
+        published = None
     return {
         "title": plain_text(entry.get("title") or "", MAX_TITLE),
         "link": link if re.match(r"https?://", link, re.IGNORECASE) else "",
         "summary": plain_text(content, MAX_SUMMARY),
-        "published": _moment(entry.get("published_parsed") or entry.get("updated_parsed")),
+        "published": published,
         "source": source,
     }
 
@@ -221,11 +250,3 @@ def plain_text(text: str, limit: int) -> str:
     """
     spaced = re.sub(r"<(?=/?(?:p|br|div|li|h\d)\b)", " <", text[: 50 * limit])
     return shortened(" ".join(html.unescape(nh3.clean(spaced, tags=set())).split()), limit)
-
-
-def _moment(parsed: time.struct_time | None) -> str | None:
-    """A time of feedparser's, which is UTC, in ISO 8601."""
-    try:
-        return datetime(*parsed[:6], tzinfo=UTC).isoformat() if parsed else None
-    except ValueError:  # such as a 60th second
-        return None

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from nbagent.skills.builtin.rss.tools import fetch_rss_news, filter_rss_news, search_rss_by_keywords
+from nbagent.skills.builtin.rss.news import fetch_rss_news, filter_rss_news, search_rss_by_keywords
 
 
 class Input(BaseModel):
@@ -30,10 +30,7 @@ class Output(BaseModel):
 
 
 def run(request: Input) -> Output:
-    """Get news from the user's RSS feeds: the newest, those about a topic (query), or those with keywords.
-
-    Raises RuntimeError if none of the feeds answered.
-    """
+    """Get news from the user's RSS feeds: the newest, those about a topic (query), or those with keywords."""
     if request.keywords:
         answer = search_rss_by_keywords(request.keywords, request.max_articles)
     elif request.query:

@@ -8,9 +8,8 @@ from support.loopback import Answer
 
 from nbagent import fetch_rss_news, filter_rss_news, search_rss_by_keywords
 from nbagent.errors import ConfigurationError
-from nbagent.skills.builtin.rss import feeds
-from nbagent.skills.builtin.rss.relevance import matching
-from nbagent.skills.builtin.rss.sources import DEFAULT, Source, read_sources, sources_file
+from nbagent.skills.builtin.rss import feeds, news
+from nbagent.skills.builtin.rss.feeds import DEFAULT, Source, read_sources, sources_file
 
 
 @pytest.fixture
@@ -18,7 +17,6 @@ def sources(tmp_path, monkeypatch):
     """Writes the list of sources."""
     path = tmp_path / "sources.txt"
     monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(path))
-    monkeypatch.setattr(feeds, "_kept", {})
     monkeypatch.setattr(feeds, "RETRY_DELAY_S", 0.001)
     return lambda *lines: path.write_text("\n".join(lines), "utf-8")
 
@@ -107,13 +105,14 @@ def test_a_wrong_an_empty_and_a_missing_list_are_named(sources):
         read_sources()
 
 
-def article(title, summary=""):
-    return {"title": title, "summary": summary}
+def test_keywords_are_whole_words_but_in_chinese(monkeypatch):
+    titles = ["He said it", "AI-based", "企业AI应用", "machine  learning C++"]
+    articles = [{"title": title, "summary": ""} for title in titles]
+    monkeypatch.setattr(news, "_newest", lambda: (articles, 0, 1, {}))
 
+    def matched(*keywords):
+        return [each["title"] for each in search_rss_by_keywords(list(keywords))["matched_articles"]]
 
-def test_keywords_are_whole_words_but_in_chinese():
-    articles = [article("He said it"), article("AI-based"), article("企业AI应用"), article("machine  learning", "C++")]
-    assert [each["title"] for each in matching(articles, ["AI"])] == ["AI-based", "企业AI应用"]
-    assert [each["title"] for each in matching(articles, ["应用"])] == ["企业AI应用"]
-    found = matching(articles, ["Machine Learning", "c++", "(a+)+$"])
-    assert found[0]["matched_keywords"] == ["Machine Learning", "c++"]
+    assert matched("AI") == ["AI-based", "企业AI应用"]
+    assert matched("应用") == ["企业AI应用"]
+    assert matched("Machine Learning", "c++", "(a+)+$", "it")[0] == "machine  learning C++"

@@ -18,5 +18,5 @@ class Output(BaseModel):
 
 
 def run(request: Input) -> Output:
-    """Return the text unchanged."""
+    """Return a text unchanged, to check that tools can be called."""
     return Output(text=request.text)

@@ -4,13 +4,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from nbagent.skills.builtin.folders import allowed_path, is_binary, read_regular
+from nbagent.skills.builtin.folders import allowed_path, read_text
 
 MAX_BYTES = 50 * 2**20
 #: Characters of a line that are looked at, and of a message that is returned.
@@ -82,19 +81,16 @@ class Output(BaseModel):
     table: list[Row]
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     time: datetime | None
     level: Level
     message: str
 
 
 def run(request: Input) -> Output:
-    """Summarise a log: counts by level, top messages, time range, and its last entries as a table.
-
-    Raises PermissionError for a file outside the allowed folders, and ValueError for one that is not text or too large.
-    """
-    entries = list(_entries(_text_of(request).splitlines()))
+    """Summarise a log file or text as counts by level, top messages, time range and a table of its last entries."""
+    text = request.text or _text_of(request.path)
+    entries = list(_entries(text.splitlines()))
     chosen = [entry for entry in entries if request.level in (None, entry.level)]
     levels = Counter(entry.level for entry in entries)
     return Output(
@@ -102,23 +98,20 @@ def run(request: Input) -> Output:
         counts_by_level=dict(levels.most_common()),
         top_messages=_top(chosen, request.top),
         time_range=_time_range(entries),
-        table=[_row(entry) for entry in chosen[-request.rows :]] if request.rows else [],
+        table=[
+            Row(time=time.isoformat() if time else None, level=level, message=message[:_MESSAGE])
+            for time, level, message in chosen[max(len(chosen) - request.rows, 0) :]
+        ],
     )
 
 
-def _text_of(request: Input) -> str:
-    if request.text:
-        return request.text
-    path = allowed_path("path", request.path)
+def _text_of(path: str) -> str:
     try:
-        data = read_regular(path, MAX_BYTES)
+        return read_text(allowed_path("path", path), MAX_BYTES)
     except FileNotFoundError:
-        raise FileNotFoundError(f"path: there is no file {request.path!r}.") from None
+        raise FileNotFoundError(f"path: there is no file {path!r}.") from None
     except ValueError as refused:
-        raise ValueError(f"path: {request.path!r} can't be read: {refused}.") from None
-    if is_binary(data):
-        raise ValueError(f"path: expected a text file, {request.path!r} is a binary one.")
-    return data.decode("utf-8", "replace")
+        raise ValueError(f"path: {path!r} can't be read: {refused}.") from None
 
 
 def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
@@ -148,12 +141,12 @@ def _entry(line: str) -> _Entry:
     return _Entry(_moment(time[0]) if time else None, _LEVELS.get(name, "OTHER"), message)
 
 
-def _entry_of_json(fields: dict[str, object]) -> _Entry:
-    def first(keys: Iterable[str]) -> str:
-        return next((str(fields[key]) for key in keys if fields.get(key) is not None), "")
-
-    level = _LEVELS.get(first(_LEVEL_KEYS).upper(), "OTHER")
-    return _Entry(_moment(first(_TIME_KEYS)), level, first(_MESSAGE_KEYS) or json.dumps(fields, ensure_ascii=False))
+def _entry_of_json(fields: dict[str, Any]) -> _Entry:
+    time, level, message = (
+        next((str(fields[key]) for key in keys if fields.get(key) is not None), "")
+        for keys in (_TIME_KEYS, _LEVEL_KEYS, _MESSAGE_KEYS)
+    )
+    return _Entry(_moment(time), _LEVELS.get(level.upper(), "OTHER"), message or json.dumps(fields, ensure_ascii=False))
 
 
 def _moment(text: str) -> datetime | None:
@@ -181,8 +174,3 @@ def _time_range(entries: list[_Entry]) -> TimeRange | None:
         return None
     start, end = min(times), max(times)
     return TimeRange(start=start.isoformat(), end=end.isoformat(), seconds=(end - start).total_seconds())
-
-
-def _row(entry: _Entry) -> Row:
-    time = entry.time.isoformat() if entry.time else None
-    return Row(time=time, level=entry.level, message=entry.message[:_MESSAGE])

@@ -1,0 +1,61 @@
+"""Statistics of a list of numbers, exact where floats allow it."""
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, FiniteFloat
+
+Operation = Literal["mean", "sum", "min", "max", "median", "std", "variance", "range", "count", "product"]
+
+#: `std` and `variance` are those of a sample, which divide by n - 1.
+_FUNCTIONS: dict[Operation, Callable[[list[Any]], float]] = {
+    "mean": statistics.mean,
+    "sum": lambda numbers: sum(numbers) if all(isinstance(each, int) for each in numbers) else math.fsum(numbers),
+    "min": min,
+    "max": max,
+    "median": statistics.median,
+    "std": statistics.stdev,
+    "variance": statistics.variance,
+    "range": lambda numbers: max(numbers) - min(numbers),
+    "count": len,
+    "product": math.prod,
+}
+
+
+class Input(BaseModel):
+    """The numbers, and what to compute of them."""
+
+    numbers: list[int | FiniteFloat] = Field(description="The numbers, at least one", min_length=1, max_length=100_000)
+    operations: list[Operation] = Field(default=["mean"], description="What to compute, one or more", min_length=1)
+
+
+class Output(BaseModel):
+    """The value of each operation."""
+
+    results: dict[str, int | float]
+    count: int = Field(description="How many numbers there were")
+
+
+def run(request: Input) -> Output:
+    """Compute mean, sum, min, max, median, std, variance, range, count or product of a list of numbers.
+
+    >>> run(Input(numbers=[1, 2, 3, 4, 5], operations=["mean", "max"])).results
+    {'mean': 3, 'max': 5}
+    """
+    results: dict[str, int | float] = {each: _computed(each, request.numbers) for each in request.operations}
+    return Output(results=results, count=len(request.numbers))
+
+
+def _computed(operation: Operation, numbers: list[int | float]) -> int | float:
+    try:
+        # about the bits of a product, which could take hours
+        is_large = operation == "product" and sum(math.frexp(each)[1] for each in numbers) > 1000
+        if not is_large and math.isfinite(value := _FUNCTIONS[operation](numbers)):
+            return value
+    except statistics.StatisticsError as error:
+        raise ValueError(f"{operation}: {error}. Ask for another operation.") from None
+    except OverflowError:
+        pass
+    raise ValueError(f"{operation}: the result of these {len(numbers)} numbers is too large. Scale them down.")

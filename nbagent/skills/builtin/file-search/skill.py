@@ -1,0 +1,97 @@
+"""Finds the lines of files that contain a text.
+
+The text is searched for as it is. It is not a regular expression, so that no query can take longer than another.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+from pydantic import BaseModel, Field, field_validator
+
+from nbagent.skills.builtin.folders import allowed_path, read_text
+
+MAX_FILE_BYTES = 2 * 2**20
+MAX_FILES, MAX_SECONDS = 20_000, 10.0
+#: Characters of a line before and after what was found.
+_AROUND = 80
+#: Folders of tools, not of the user.
+_SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
+
+
+class Input(BaseModel):
+    """What to search for, and where."""
+
+    query: str = Field(description="The text to search for, in any case; not a regular expression", max_length=200)
+    root_dir: str = Field(default=".", description="The folder to search, inside the current one", max_length=4096)
+    limit: int = Field(default=20, description="Return so many lines at most", ge=1, le=200)
+
+    @field_validator("query")
+    @classmethod
+    def _one_line(cls, query: str) -> str:
+        if not query.strip() or len(query.splitlines()) != 1:
+            raise ValueError("expected some text of one line")
+        return query
+
+
+class Match(BaseModel):
+    """One line that contains the text."""
+
+    path: str = Field(description="Relative to root_dir")
+    line: int = Field(description="Counted from 1")
+    text: str
+
+
+class Output(BaseModel):
+    """The lines found, and what was left out."""
+
+    matches: list[Match] = []
+    files_with_matches: list[str] = []
+    files_searched: int = 0
+    skipped: dict[str, int] = Field(default={}, description="How many files were not searched, by reason")
+    complete: bool = Field(default=True, description="False if the search ended early, at a limit")
+
+
+def run(request: Input) -> Output:
+    """Search the files below a folder for a text, and return the lines that contain it."""
+    root = allowed_path("root_dir", request.root_dir)
+    if not root.is_dir():
+        raise NotADirectoryError(f"root_dir: there is no folder {request.root_dir!r}.")
+    needle, deadline = request.query.lower(), monotonic() + MAX_SECONDS
+    found, skipped = Output(), Counter[str]()
+    for path in _files(root):
+        try:
+            text = read_text(path, MAX_FILE_BYTES)
+        except (OSError, ValueError) as error:
+            skipped["it can't be read" if isinstance(error, OSError) else str(error)] += 1
+            continue
+        found.matches += _matches(os.path.relpath(path, root), text, needle)
+        found.files_searched += 1
+        if len(found.matches) > request.limit or found.files_searched >= MAX_FILES or monotonic() > deadline:
+            found.complete = False
+            break
+    found.matches = found.matches[: request.limit]
+    found.files_with_matches = list(dict.fromkeys(match.path for match in found.matches))
+    found.skipped = dict(skipped)
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """The files below a folder, in alphabetical order, without hidden ones and those of tools."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS)
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _matches(path: str, text: str, needle: str) -> list[Match]:
+    if needle not in text.lower():
+        return []
+    matches = []
+    for number, line in enumerate(text.splitlines(), 1):
+        at = line.lower().find(needle)
+        if at >= 0:
+            shown = line[max(at - _AROUND, 0) : at + len(needle) + _AROUND].strip()
+            matches.append(Match(path=path, line=number, text=shown))
+    return matches

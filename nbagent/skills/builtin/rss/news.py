@@ -1,0 +1,175 @@
+"""News for agents: `fetch_rss_news`, `filter_rss_news`, `search_rss_by_keywords`, and their tool definitions.
+
+>>> from nbagent import RSS_TOOLS_DEFINITIONS
+>>> for definition in RSS_TOOLS_DEFINITIONS:                                # doctest: +SKIP
+...     agent.register_tool(**definition)
+
+The feeds are those of a file that you edit; `nbagent.skills.builtin.rss.feeds.sources_file()` says where it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from nbagent.checks import check_number, check_type, invalid
+from nbagent.core.background import run_sync
+from nbagent.errors import missing_extra
+from nbagent.functions.schema.function_schema import schema_of
+
+if TYPE_CHECKING:
+    from nbagent.skills.builtin.rss.feeds import Article
+
+MAX_QUERY, MAX_KEYWORDS = 500, 20
+#: How much more a word counts in a title than in a summary.
+_TITLE_WEIGHT = 3
+#: Words of Chinese and Japanese are not separated by spaces.
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
+
+
+def fetch_rss_news(max_articles: int | None = None, sources_limit: int | None = None) -> dict[str, Any]:
+    """Fetch the latest news from the user's RSS feeds, newest first.
+
+    Args:
+        max_articles: How many articles to return; all without it
+        sources_limit: Read only so many of the feeds
+
+    Returns:
+        `{"success", "summary": {"total_sources", "successful_sources", "failed_sources", "total_articles",
+        "fetch_time"}, "articles": [{"title", "link", "summary", "published", "source"}]}`. `total_articles` counts them
+        before `max_articles` cuts. If no source answered, `success` is False, and `error` says why.
+
+    >>> fetch_rss_news(max_articles=20)["summary"]                          # doctest: +SKIP
+    """
+    check_number("max_articles", max_articles, whole=True, minimum=1, optional=True)
+    articles, failed, total, outcome = _newest(sources_limit)
+    summary = {
+        "total_sources": total,
+        "successful_sources": total - failed,
+        "failed_sources": failed,
+        "total_articles": len(articles),
+        # local time without an offset, as people read it
+        "fetch_time": datetime.now().astimezone().replace(tzinfo=None).isoformat(timespec="milliseconds"),
+    }
+    return {"success": not outcome, "summary": summary, "articles": articles[:max_articles], **outcome}
+
+
+def filter_rss_news(query: str, max_articles: int = 50, top_k: int = 10) -> dict[str, Any]:
+    """Find the news that fit a question or topic best.
+
+    Args:
+        query: The topic or question
+        max_articles: How many of the newest articles to look at
+        top_k: How many articles to return
+
+    Returns:
+        `{"success", "query", "total_articles", "filtered_count", "filtered_articles"}`; `total_articles` is how many
+        were compared, and each article has a `score`.
+    """
+    check_type("query", query, str)
+    if not query.strip() or len(query) > MAX_QUERY:
+        raise invalid("query", query, f"a text of 1 to {MAX_QUERY} characters")
+    check_number("max_articles", max_articles, whole=True, minimum=1)
+    check_number("top_k", top_k, whole=True, minimum=1)
+    found, *_, outcome = _newest()
+    articles = found[:max_articles]
+    chosen = _most_relevant(articles, query)[:top_k]
+    counts = {"total_articles": len(articles), "filtered_count": len(chosen)}
+    return {"success": not outcome, "query": query, **counts, "filtered_articles": chosen, **outcome}
+
+
+def search_rss_by_keywords(keywords: list[str], max_articles: int = 50) -> dict[str, Any]:
+    """Find the news that contain at least one of some keywords, in any case.
+
+    Args:
+        keywords: The keywords
+        max_articles: How many of the newest articles to look at
+
+    Returns:
+        `{"success", "keywords", "total_articles", "matched_count", "matched_articles"}`; `total_articles` is how many
+        were searched, and each article has its `matched_keywords`.
+    """
+    check_type("keywords", keywords, list, fix="Pass a list of words, such as ['AI'].")
+    if not 1 <= len(keywords) <= MAX_KEYWORDS or not all(isinstance(each, str) and each.strip() for each in keywords):
+        raise invalid("keywords", keywords, f"1 to {MAX_KEYWORDS} texts")
+    check_number("max_articles", max_articles, whole=True, minimum=1)
+    found, *_, outcome = _newest()
+    articles = found[:max_articles]
+    patterns = {keyword: _pattern(keyword) for keyword in keywords}
+    matched = []
+    for article in articles:
+        text = f"{article['title']}\n{article['summary']}"
+        if words := [keyword for keyword, pattern in patterns.items() if pattern.search(text)]:
+            matched.append({**article, "matched_keywords": words})
+    matched.sort(key=lambda article: -len(article["matched_keywords"]))
+    counts = {"total_articles": len(articles), "matched_count": len(matched)}
+    return {"success": not outcome, "keywords": keywords, **counts, "matched_articles": matched, **outcome}
+
+
+def _newest(limit: int | None = None) -> tuple[list[Article], int, int, dict[str, str]]:
+    """All articles, each once, the newest first; how many sources failed, of how many; the error if all did."""
+    check_number("sources_limit", limit, whole=True, minimum=1, optional=True)
+    try:
+        from nbagent.skills.builtin.rss.feeds import fetch, read_sources
+    except ImportError:
+        raise missing_extra("A feed", "rss") from None
+    found = run_sync(fetch(read_sources()[:limit]))
+    every = {article["link"] or article["title"]: article for each in found for article in each.articles}
+    articles = sorted(every.values(), key=lambda article: article["published"] or "", reverse=True)
+    failed = [each for each in found if each.error]
+    reasons = "; ".join(f"{each.source.name}: {each.error}" for each in failed[:5])
+    error = {"error": f"none of {len(found)} sources answered. {reasons}"} if len(failed) == len(found) else {}
+    return articles, len(failed), len(found), error
+
+
+def _most_relevant(articles: list[Article], query: str) -> list[Article]:
+    """The articles that share words with a query, best first: rare words count more than common ones."""
+    wanted = _terms(query)
+    found = [(_terms(article["title"]) & wanted, _terms(article["summary"]) & wanted) for article in articles]
+    counts = Counter(term for title, summary in found for term in title | summary)
+    weight = {term: math.log(1 + len(articles) / count) for term, count in counts.items()}
+
+    def total(terms: set[str]) -> float:
+        return sum(weight[term] for term in terms)
+
+    scored = [
+        {**article, "score": round(_TITLE_WEIGHT * total(title) + total(summary), 3)}
+        for article, (title, summary) in zip(articles, found, strict=True)
+        if title or summary
+    ]
+    return sorted(scored, key=lambda article: -article["score"])
+
+
+def _terms(text: str) -> set[str]:
+    """The words of a text, and of Chinese and Japanese each pair of characters."""
+    terms: set[str] = set()
+    for word in _WORD.findall(text.casefold()):
+        pairs = {word[at : at + 2] for at in range(len(word) - 1)} if re.match(f"[{_CJK}]", word) else set()
+        terms |= pairs or {word}
+    return terms
+
+
+def _pattern(keyword: str) -> re.Pattern[str]:
+    """Finds a whole word or phrase: `AI` is not in `said`. A Latin word ends where Chinese text begins."""
+    text = keyword.strip()
+    letter = rf"[^\W{_CJK}]"
+    before, after = (
+        f"(?{look}{letter})" if re.match(letter, end) else "" for look, end in (("<!", text), ("!", text[-1]))
+    )
+    return re.compile(before + r"\s+".join(map(re.escape, text.split())) + after, re.IGNORECASE)
+
+
+#: The three functions, as `agent.register_tool` takes them.
+RSS_TOOLS_DEFINITIONS: list[dict[str, Any]] = [
+    {
+        "name": each.__name__,
+        "description": (each.__doc__ or "").partition("\n")[0],
+        "parameters": schema_of(each).parameters,
+        "function": each,
+    }
+    for each in (fetch_rss_news, filter_rss_news, search_rss_by_keywords)
+]

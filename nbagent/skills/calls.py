@@ -1,0 +1,89 @@
+"""Calls executable skills: in this process, or in one of their own, under limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core.threads import run_in_thread
+from nbagent.errors import ToolError
+from nbagent.skills.entry import answer
+from nbagent.skills.processes import ProcessLimits, run_limited
+
+if TYPE_CHECKING:
+    from nbagent.functions.registry import FunctionDefinition
+    from nbagent.skills.manifest import SkillManifest
+
+_ENTRY = Path(__file__).with_name("entry.py")
+#: Bytes of an output as JSON.
+MAX_OUTPUT = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SkillResult:
+    """The result of one call: the validated output as JSON data, or an error.
+
+    `trace_id` is the `run_id` of the run that called, as in the tables of `agent.trace`.
+
+    >>> SkillResult(True, {"mean": 3.0}, trace_id="run_1", duration_ms=12.5).to_dict()
+    {'success': True, 'data': {'mean': 3.0}, 'error': None, 'trace_id': 'run_1', 'duration_ms': 12.5}
+    """
+
+    success: bool
+    data: Any = None
+    error: str | None = None
+    trace_id: str = ""
+    duration_ms: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+async def call_entry(
+    skill: SkillManifest, tool: FunctionDefinition, arguments: dict[str, Any], limits: ProcessLimits | None
+) -> Any:
+    """The output of a skill's function; without limits it runs in this process. Raises `ToolError` if it fails."""
+    from nbagent.functions.validation import invalid_arguments
+
+    assert skill.entry is not None
+    file, _, function = skill.entry.rpartition(":")
+    call = (str(skill.folder / file), function, arguments)
+    if limits is None:
+        try:
+            async with asyncio.timeout(skill.timeout):
+                found = await run_in_thread(answer, *call)
+        except TimeoutError:
+            raise ToolError(f"{skill.name} was stopped: it took more than {skill.timeout:g} s.") from None
+    else:
+        found = await run_in_thread(_answer_of_process, skill.name, replace(limits, seconds=skill.timeout), *call)
+    if "invalid" in found:
+        raise invalid_arguments(tool, found["invalid"], arguments)
+    if "error" in found:
+        raise ToolError(found["error"], tool=tool.name)
+    return found["value"]
+
+
+def _answer_of_process(
+    name: str, limits: ProcessLimits, file: str, function: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    stdin = json.dumps({"file": file, "function": function, "arguments": arguments}).encode()
+    with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, ".nbagent-answer.json")
+        command = [sys.executable, "-P", "-B", str(_ENTRY), str(path)]
+        done = run_limited(command, cwd=Path(folder), stdin=stdin, limits=limits)
+        if done.refused is not None:
+            raise ToolError(f"{name} was stopped: {done.refused}.")
+        try:
+            if path.stat().st_size > MAX_OUTPUT:
+                raise ValueError(f"it has more than {MAX_OUTPUT:,} bytes")
+            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            last = (done.stderr.strip().splitlines() or [str(error)])[-1]
+            raise ToolError(f"{name} ended with exit code {done.exit_code} and no usable answer: {last}") from None
+        return found

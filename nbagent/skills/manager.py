@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from nbagent.checks import check_number, check_type, invalid
+from nbagent.core.current import current
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -139,7 +140,7 @@ class ToolManager(Toolset):
             if skill != self._skills.get(name):
                 description, source = str(skill.get("description") or skill["id"]), f"skills:{self._url}"
                 function, parameters = self._tool(name), skill.get("parameters") or {}
-                self.tools.adopt(
+                self.tools.add(
                     FunctionDefinition(name, description, parameters, function, approve=self._approve, source=source)
                 )
         self._skills, self._listed = skills, time.monotonic()

@@ -14,7 +14,7 @@ class Answer:
     - `key`: of the row (see `rows.Row`); equal rows have one answer
     - `status`: that of the run, "error" if it failed, or "left" if it was not asked
     - `text`: what the model wrote
-    - `seconds`: from the first request to the last answer, without waiting for a place
+    - `seconds`: from the first request to the last answer, without waiting for a slot
     - `values`: with `output`, the value by column (see `fields`). It is not kept: the text is, and is read again.
     """
 

@@ -8,7 +8,6 @@ from typing import Any, Protocol, Unpack
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.rows import Row
-from nbagent.core.admission import Admissions
 from nbagent.core.budget import Budget
 from nbagent.core.request_options import RunOptions
 from nbagent.core.results import AgentResult
@@ -68,8 +67,6 @@ class Batch:
     #: Requests and tokens per minute, if the user knows the vendor's limits.
     rpm: float | None = None
     tpm: float | None = None
-    #: Who admits requests, by `LLMProvider.rate_key`. None: this process, which all its maps share.
-    admissions: Admissions | None = None
     #: Says in the progress bar what the map waits for.
     note: Callable[[str], None] = lambda text: None
 

@@ -14,7 +14,7 @@ from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.fields import row_of
 from nbagent.batch.rows import Row
-from nbagent.core.admission import Waited, admission_of, current_admissions, current_waited
+from nbagent.core.admission import Waited, admission_of, current_waited
 from nbagent.core.current import current, set_current
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.results import AgentResult
@@ -42,14 +42,13 @@ class LiveEngine:
 
         async def work() -> None:
             set_current(account=account)
-            current_admissions.set(batch.admissions or admission_of)
             agent = batch.new_agent()
             for row in waiting:  # which all of these share
                 if batch.budget.is_spent:
                     break
                 keep(await self._ask(agent, batch, row))
 
-        with _rates(batch):
+        with rates(batch):
             await side_by_side(work() for _ in range(min(batch.concurrency, len(rows))))
 
 
@@ -65,11 +64,12 @@ async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 @contextmanager
-def _rates(batch: Batch) -> Iterator[None]:
-    """The block in which the batch's `rpm` and `tpm` hold. Admissions of others know them already."""
+def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
+    """The block in which the batch's `rpm` and `tpm` hold, or this process's share of them."""
+    rpm, tpm = (rate and rate / shares for rate in (batch.rpm, batch.tpm))
     with ExitStack() as stack:
-        for key in {each.rate_key for each in batch.provider.members} if batch.admissions is None else ():
-            stack.enter_context(admission_of(key).limited(batch.rpm, batch.tpm))
+        for key in {each.rate_key for each in batch.provider.members}:
+            stack.enter_context(admission_of(key).limited(rpm, tpm))
         yield
 
 

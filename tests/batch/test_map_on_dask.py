@@ -13,6 +13,7 @@ from support.dask_clusters import WORKER_KEY, EchoServer, cluster_of, worker_pid
 from support.loopback import Answer, Loopback, said, served, sse
 
 from nbagent import Agent, Budget, create_provider
+from nbagent.core.admission import LATE_S
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,12 @@ async def test_the_budget_holds_across_workers(client, server):
     assert server.asked.total() == (answers["status"] == "ok").sum()
     assert (answers["status"] == "left").sum() == 100 - server.asked.total()
     assert budget.spent == pytest.approx(server.asked.total())
+
+
+async def test_the_workers_share_the_rate(client, server):
+    begun = asyncio.get_running_loop().time()
+    await agent_for(server).map(questions(6), engine=client, rpm=600)
+    assert asyncio.get_running_loop().time() - begun >= 2 * 60 / 300 - LATE_S, "each asks three rows, at half of it"
 
 
 async def test_tools_travel_and_no_key_does(client, monkeypatch):

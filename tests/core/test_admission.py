@@ -1,4 +1,4 @@
-"""Who may send the next request: windows, waits, quotas and paces, in virtual time."""
+"""Who may send the next request: windows, waits and paces, in virtual time."""
 
 import asyncio
 import math
@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.virtual_time import run_virtually
 
-from nbagent.core.admission import (
-    LATE_S,
-    PATIENCE_S,
-    Answered,
-    Quota,
-    RateAdmission,
-    Refused,
-)
+from nbagent.core.admission import LATE_S, PATIENCE_S, RateAdmission
 from nbagent.errors import RateLimitError
 
 
@@ -35,22 +28,26 @@ def virtually(test):
     return run
 
 
+def refused(seconds=None):
+    return RateLimitError("Slow down.", status=429, retry_after=seconds)
+
+
 def now():
     return asyncio.get_running_loop().time()
 
 
 async def taken(admission, count):
-    return [await admission.take() for _ in range(count)]
+    return [await admission.acquire() for _ in range(count)]
 
 
-async def times_of(admission, count, tokens=0, seconds=0.0, end=Answered()):  # noqa: B008  frozen
-    """When so many rows at once get their places, which they keep for some seconds."""
+async def times_of(admission, count, tokens=0, seconds=0.0, end=0):
+    """When so many rows at once get their slots, which they keep for some seconds."""
 
     async def row():
-        place = await admission.take(tokens)
+        slot = await admission.acquire(tokens)
         at = now()
         await asyncio.sleep(seconds)
-        admission.give_back(place, end)
+        admission.release(slot, end)
         return at
 
     return sorted(await asyncio.gather(*(row() for _ in range(count))))
@@ -68,17 +65,17 @@ async def test_tokens_per_minute_count_what_was_used(new):
     admission = new(tpm=6000)
     assert await times_of(admission, 3, tokens=100) == pytest.approx([0, 1, 2], abs=LATE_S + 1e-6)
     begun = now()
-    await times_of(admission, 1, tokens=100, end=Answered(tokens=1000))
+    await times_of(admission, 1, tokens=100, end=1000)
     assert await times_of(admission, 1) == pytest.approx([begun + 11], abs=LATE_S + 1e-6)
 
 
 @virtually
 async def test_after_a_refusal_all_wait_together_and_then_half_as_many_go(new):
     admission = new()
-    places = await taken(admission, 8)
-    for place in places:
-        admission.give_back(place, Refused(20))
-    assert (admission.window, admission.places) == (4, 0), "eight refusals of one wave are one"
+    slots = await taken(admission, 8)
+    for slot in slots:
+        admission.release(slot, refused(20))
+    assert (admission.window, admission.slots) == (4, 0), "eight refusals of one wave are one"
     times = await times_of(admission, 8, seconds=5)
     assert times == [20] * 4 + [25] * 4
 
@@ -88,47 +85,9 @@ async def test_without_a_word_of_the_vendor_the_waits_double(new):
     admission, waits = new(), []
     for _ in range(9):
         begun = now()
-        admission.give_back(await admission.take(), Refused())
+        admission.release(await admission.acquire(), refused())
         waits.append(now() - begun)
     assert waits == [0, 1, 2, 4, 8, 16, 32, 60, 60]
-
-
-@virtually
-async def test_what_is_left_is_spread_until_the_reset(new):
-    """A vendor with 10 requests a minute is never asked an 11th time, whatever the concurrency is."""
-    admission = new()
-    counted, begun = 0, 0.0
-
-    async def row():
-        nonlocal counted, begun
-        place = await admission.take()
-        if now() >= begun + 60:
-            counted, begun = 0, now()
-        counted += 1
-        assert counted <= 10
-        at, quota = now(), Quota(10 - counted, 10, begun + 60 - now())
-        await asyncio.sleep(0.1)
-        admission.note(place, {"requests": quota})
-        admission.give_back(place, Answered())
-        return at
-
-    await row()  # the first answer tells
-    times = sorted(await asyncio.gather(*(row() for _ in range(25))))
-    assert times[-1] < 180
-    assert sum(60 < at < 120 for at in times) >= 8, "what is left is used"
-
-
-@virtually
-async def test_the_wait_that_a_vendor_names_stands_above_its_resets(new):
-    for quota, end, wait in (
-        (Quota(0, 500, 60), Refused(0.5), 0.5),
-        (Quota(3, 200, 7_200), Answered(), 0),  # a limit per day does not slow down
-    ):
-        admission, begun = new(), now()
-        place = await admission.take()
-        admission.note(place, {"requests": quota})
-        admission.give_back(place, end)
-        assert await times_of(admission, 1) == [begun + wait]
 
 
 @virtually
@@ -137,33 +96,33 @@ async def test_rows_end_with_the_error_when_a_vendor_refuses_for_long(new):
 
     async def row():
         while True:
-            admission.give_back(await admission.take(), Refused(50, "Slow down."))
+            admission.release(await admission.acquire(), refused(50))
 
     rows = await asyncio.gather(*(row() for _ in range(4)), return_exceptions=True)
     assert {type(row) for row in rows} == {RateLimitError}
     assert "Slow down: no request is answered" in str(rows[0])
     assert now() == pytest.approx(PATIENCE_S, abs=50)
     with pytest.raises(RateLimitError):
-        await admission.take()
+        await admission.acquire()
     with admission.limited(None, None):  # a map that begins tries for itself
         await asyncio.sleep(50)
-        admission.give_back(await admission.take(), Answered())
+        admission.release(await admission.acquire(), 0)
     await times_of(admission, 4)
 
 
 def test_threads_with_loops_of_their_own_share_it():
     admission = RateAdmission()
-    admission.give_back(asyncio.run(admission.take()), Refused(0.001))
+    admission.release(asyncio.run(admission.acquire()), refused(0.001))
     assert admission.window == 1
     most, served = [], []
 
     async def rows():
         async def row():
-            place = await admission.take()
-            most.append(admission.places)
+            slot = await admission.acquire()
+            most.append(admission.slots)
             await asyncio.sleep(0)
-            admission.give_back(place)
-            served.append(place)
+            admission.release(slot)
+            served.append(slot)
 
         await asyncio.gather(*(row() for _ in range(100)))
 
@@ -177,12 +136,8 @@ def test_threads_with_loops_of_their_own_share_it():
 
 
 SECONDS = st.floats(0, 20)
-QUOTAS = st.dictionaries(
-    st.sampled_from(["requests", "tokens", "input-tokens"]),
-    st.builds(Quota, st.integers(0, 20), st.none() | st.integers(0, 20), st.none() | st.floats(0, 200)),
-)
-ENDS = st.just(Answered(5)) | st.builds(Refused, st.none() | st.floats(0, 30)) | st.none()
-ATTEMPTS = st.lists(st.tuples(SECONDS, QUOTAS, ENDS), max_size=4)
+ENDS = st.just(5) | st.builds(refused, st.none() | st.floats(0, 30)) | st.none()
+ATTEMPTS = st.lists(st.tuples(SECONDS, ENDS), max_size=4)
 ROWS = st.lists(st.tuples(SECONDS, st.integers(0, 30), ATTEMPTS, st.none() | SECONDS), min_size=1, max_size=12)
 
 
@@ -196,16 +151,14 @@ def test_whatever_comes_everybody_is_served_and_nobody_too_early(rows, rpm, tpm)
 
         async def row(comes, tokens, attempts):
             await asyncio.sleep(comes)
-            for seconds, quotas, end in [*attempts, (1, {}, Answered())]:
-                place = await admission.take(tokens)
-                assert admission.places <= admission.window
+            for seconds, end in [*attempts, (1, 0)]:
+                slot = await admission.acquire(tokens)
+                assert admission.slots <= admission.window
                 begun.append(now())
                 try:
-                    await asyncio.sleep(seconds / 2)
-                    admission.note(place, quotas)
-                    await asyncio.sleep(seconds / 2)
+                    await asyncio.sleep(seconds)
                 finally:
-                    admission.give_back(place, end)
+                    admission.release(slot, end)
 
         tasks = [asyncio.create_task(row(*about)) for *about, _ in rows]
         for task, (*_, cancelled) in zip(tasks, rows, strict=True):
@@ -217,7 +170,7 @@ def test_whatever_comes_everybody_is_served_and_nobody_too_early(rows, rpm, tpm)
                 assert isinstance(error, RateLimitError)
                 assert now() > PATIENCE_S
             assert cancelled is not None or not task.cancelled()
-        assert admission.places == 0
+        assert admission.slots == 0
         return begun
 
     begun = run_virtually(all_of_them())

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from nbagent.core.admission import current_admissions
+from nbagent.core.admission import admission_of, current_waited
 from nbagent.core.counting import estimated_input
 from nbagent.core.events import Context, Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
@@ -300,10 +300,10 @@ class HTTPProvider(StreamingProvider):
         encode = partial(self._encode, request)
         read = partial(self._read, names=renamed(options.tools))
         attempt = partial(self._attempt, path, encode, read, changes, request.timing, request.tools, options.betas)
-        if (admissions := current_admissions.get()) is None:
+        if current_waited.get() is None:
             items = retrying(attempt, self.max_retries)
         else:
-            items = retrying(attempt, self.max_retries, admissions(self.rate_key), estimated_input(request))
+            items = retrying(attempt, self.max_retries, admission_of(self.rate_key), estimated_input(request))
         documents = self.codec.left_out(request.messages, self.model_name)
         if not (documents or options.left_out):
             return items

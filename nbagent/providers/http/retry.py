@@ -5,7 +5,7 @@ Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken stream
 by up to a quarter at random so that many clients don't come back at the same moment. A `retry-after` of 0 does not
 count: it would send all attempts within milliseconds.
 
-Requests of a batch ask for a place first (`core.admission`). There a refusal because of a rate is none of a request's
+Requests of a map take a slot first (`core.admission`). There a refusal because of a rate is none of a request's
 own failures: all requests wait together, then it is sent again.
 """
 
@@ -20,16 +20,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from nbagent.core.admission import (
-    MAX_RETRY_AFTER_S,
-    Admission,
-    Answered,
-    End,
-    Refused,
-    current_place,
-    current_waited,
-    has_alternative,
-)
+from nbagent.core.admission import MAX_RETRY_AFTER_S, RateAdmission, current_waited, has_alternative
 from nbagent.core.events import Retry, Text
 from nbagent.core.messages import LLMResponse
 from nbagent.errors import ProviderError, RateLimitError
@@ -92,32 +83,33 @@ def is_refusal(error: ProviderError) -> bool:
     return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
 
 
-async def admitted(attempt: Callable[[], AsyncGenerator[T]], admission: Admission, tokens: int) -> AsyncGenerator[T]:
-    """The items of `attempt()`, which holds a place meanwhile."""
+async def admitted(
+    attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
+) -> AsyncGenerator[T]:
+    """The items of `attempt()`, which holds a slot meanwhile."""
     with current_waited.get() or nullcontext():
-        place = await admission.take(tokens)
-    current_place.set((admission, place))
-    end: End = None
+        slot = await admission.acquire(tokens)
+    end: int | ProviderError | None = None
     try:
         async with aclosing(attempt()) as items:
             async for item in items:
                 if isinstance(item, LLMResponse):
-                    end = Answered(item.usage.total_tokens)
+                    end = item.usage.total_tokens
                 yield item
     except ProviderError as error:
         if is_refusal(error):
-            end = Refused(error.retry_after, error.message)
+            end = error
         raise
     finally:
-        admission.give_back(place, end)
+        admission.release(slot, end)
 
 
 async def retrying(
-    attempt: Callable[[], AsyncGenerator[T]], max_retries: int, admission: Admission | None = None, tokens: int = 0
+    attempt: Callable[[], AsyncGenerator[T]], max_retries: int, admission: RateAdmission | None = None, tokens: int = 0
 ) -> AsyncGenerator[T | Retry]:
     """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt.
 
-    With an admission, each attempt waits for a place for about so many tokens, and refusals are not counted, unless
+    With an admission, each attempt waits for a slot for roughly `tokens` tokens, and refusals are not counted, unless
     another model can be asked instead.
     """
     if admission is not None:

@@ -21,7 +21,6 @@ from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target
 from nbagent.providers.http.capture import new_record
 from nbagent.providers.http.errors import status_error
-from nbagent.providers.http.rate_headers import heed
 from nbagent.providers.http.response import read_up_to
 
 if TYPE_CHECKING:
@@ -77,11 +76,9 @@ class Transport(ABC):
         try:
             response = await self._send(client, target, body)
         except BaseException as exc:  # a cancelled request was sent, too
-            heed(getattr(exc, "response", None))  # SDKs raise it
             if recorded:
                 recorded.unanswered(exc)
             raise
-        heed(response)
         if recorded:
             response = recorded.answered(response)
         if not 200 <= response.status_code < 300:

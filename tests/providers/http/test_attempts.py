@@ -7,7 +7,7 @@ from email.utils import formatdate
 import pytest
 from support.virtual_time import run_virtually
 
-from nbagent.core.admission import Answered, Refused, Waited, current_place, current_waited, has_alternative
+from nbagent.core.admission import Waited, current_waited, has_alternative
 from nbagent.core.events import Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.errors import ProviderError, RateLimitError, ServerError
@@ -23,31 +23,29 @@ class Vendor:
     def __init__(self, *attempts):
         self.attempts = list(attempts)
         self.times = []
-        self.places = []
 
     async def __call__(self):
         self.times.append(asyncio.get_running_loop().time())
-        self.places.append(current_place.get())
         for item in self.attempts.pop(0):
             if isinstance(item, Exception):
                 raise item
             yield item
 
 
-class Places:
+class Slots:
     """An admission that lets everybody wait for two seconds, and notes what it is told."""
 
     def __init__(self):
         self.taken = []
         self.ends = []
 
-    async def take(self, tokens=0):
+    async def acquire(self, tokens=0):
         await asyncio.sleep(2)
         self.taken.append(tokens)
         return len(self.taken)
 
-    def give_back(self, place, end=None):
-        self.ends.append((place, end))
+    def release(self, slot, end=None):
+        self.ends.append((slot, end))
 
 
 def told(vendor, max_retries=2, **options):
@@ -82,7 +80,7 @@ def test_the_next_attempt_comes_after_the_wait_that_was_announced():
     assert second.content == "not now. Trying again in 7.0 s (2 of 2)."
 
 
-@pytest.mark.parametrize("admission", [None, Places()], ids=["alone", "in a batch"])
+@pytest.mark.parametrize("admission", [None, Slots()], ids=["alone", "in a batch"])
 def test_after_the_last_retry_the_error_is_raised(admission):
     last = error_of()
     items, error = told(Vendor([error_of()], [error_of()], [last], [DONE]), admission=admission)
@@ -98,7 +96,7 @@ def test_after_the_last_retry_the_error_is_raised(admission):
     ],
     ids=["the vendor says so", "too long a wait", "a lasting error"],
 )
-@pytest.mark.parametrize("admission", [None, Places()], ids=["alone", "in a batch"])
+@pytest.mark.parametrize("admission", [None, Slots()], ids=["alone", "in a batch"])
 def test_an_error_that_waiting_does_not_mend_is_raised_at_once(error, admission):
     assert told(Vendor([error], [DONE]), admission=admission) == ([], error)
 
@@ -127,24 +125,23 @@ def test_retry_after_can_be_a_date():
     assert retry.retry_headers({"retry-after": "soon"})["retry_after"] is None
 
 
-# -- requests of a batch ----------------------------------------------------------------------------------------------
+# -- requests of a map ----------------------------------------------------------------------------------------------
 
 
-def test_each_attempt_takes_a_place_and_gives_it_back():
-    vendor, places = Vendor([error_of()], [DONE]), Places()
-    told(vendor, admission=places, tokens=50)
-    assert places.taken == [50, 50]
-    assert places.ends == [(1, None), (2, Answered(7))]
-    assert vendor.places == [(places, 1), (places, 2)]
-    told(Vendor([DONE]), admission=places)
-    assert places.taken[2:] == [0], "without an estimate"
+def test_each_attempt_takes_a_slot_and_releases_it():
+    vendor, slots = Vendor([error_of()], [DONE]), Slots()
+    told(vendor, admission=slots, tokens=50)
+    assert slots.taken == [50, 50]
+    assert slots.ends == [(1, None), (2, 7)]
+    told(Vendor([DONE]), admission=slots)
+    assert slots.taken[2:] == [0], "without an estimate"
 
 
-def test_the_wait_for_a_place_is_counted():
+def test_the_wait_for_a_slot_is_counted():
     waited = Waited()
     current = current_waited.set(waited)
     try:
-        told(Vendor([DONE]), admission=Places())
+        told(Vendor([DONE]), admission=Slots())
     finally:
         current_waited.reset(current)
     assert waited.seconds > 0
@@ -155,18 +152,18 @@ REFUSALS = [error_of(RateLimitError, status=429, retry_after=5.0), error_of(stat
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=["rate", "overloaded"])
 def test_refusals_in_a_batch_are_no_failures_and_the_admission_knows_when_to_go_on(refusal):
-    vendor, places = Vendor([Text("a"), refusal], [refusal], [refusal], [DONE]), Places()
-    items, error = told(vendor, admission=places)
+    vendor, slots = Vendor([Text("a"), refusal], [refusal], [refusal], [DONE]), Slots()
+    items, error = told(vendor, admission=slots)
     retries = [item for item in items if isinstance(item, Retry)]
     assert (error, items[-1]) == (None, DONE)
     assert [item.metadata["attempt"] for item in retries] == [1, 2, 3]
     assert [item.metadata["discard_chars"] for item in retries] == [1, 0, 0]
     assert {item.metadata["wait_s"] for item in retries} == {0.0}
     assert vendor.times == [2, 4, 6, 8], "only the admission lets them wait"
-    assert places.ends == [(n, Refused(refusal.retry_after, "not now.")) for n in (1, 2, 3)] + [(4, Answered(7))]
+    assert slots.ends == [(n, refusal) for n in (1, 2, 3)] + [(4, 7)]
 
 
-@pytest.mark.parametrize(("alternative", "admission"), [(True, Places()), (False, None)])
+@pytest.mark.parametrize(("alternative", "admission"), [(True, Slots()), (False, None)])
 def test_where_another_model_can_be_asked_or_without_an_admission_a_refusal_is_a_failure(alternative, admission):
     current = has_alternative.set(alternative)
     try:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import is_number
 from nbagent.core.messages import Usage
@@ -181,40 +180,24 @@ def context_window(provider: LLMProvider) -> int | None:
     >>> context_window(create_provider("claude:claude-sonnet-5"))           # doctest: +SKIP
     1000000
     """
-    return getattr(provider, "n_ctx", None) or list_entry(provider.model_name, provider.vendor).window
-
-
-class ListEntry(NamedTuple):
-    """What the price list says about a model. None: nothing."""
-
-    #: US dollars per million tokens, of a short prompt and of its answer.
-    input_price: float | None = None
-    output_price: float | None = None
-    #: Long prompts cost more.
-    is_tiered: bool = False
-    #: Tokens that the model takes.
-    window: int | None = None
+    return getattr(provider, "n_ctx", None) or listed_window(provider.model_name, provider.vendor)
 
 
 @lru_cache(maxsize=1024)
-def list_entry(model: str, vendor: str) -> ListEntry:
-    """What the price list says about a model of a vendor. Models on the user's machine are free.
+def listed_window(model: str, vendor: str) -> int | None:
+    """The tokens that a model takes, by the price list. None: it does not know the model.
 
-    >>> list_entry("claude-sonnet-5", "claude")
-    ListEntry(input_price=2.0, output_price=10.0, is_tiered=False, window=1000000)
+    >>> listed_window("claude-sonnet-5", "claude")
+    1000000
     """
     from genai_prices.data_snapshot import get_snapshot
 
     if _is_free(vendor):
-        return ListEntry(0.0, 0.0)
+        return None
     try:
-        found = get_snapshot().find_provider_model(model, None, _listed_at(vendor), None)[1]
+        return get_snapshot().find_provider_model(model, None, _listed_at(vendor), None)[1].context_window
     except LookupError:
-        return ListEntry()
-    prices = found.get_prices(datetime.now(UTC))
-    both: tuple[Any, Any] = (prices.input_mtok, prices.output_mtok)
-    first = [None if each is None else float(getattr(each, "base", each)) for each in both]
-    return ListEntry(first[0], first[1], any(hasattr(each, "tiers") for each in both), found.context_window)
+        return None
 
 
 def _one_hour_cache_writes(raw: Any) -> dict[str, int]:

@@ -9,7 +9,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from nbagent.pricing import list_entry, priced_models
+from nbagent.pricing import listed_window, priced_models
 from nbagent.providers.catalog import CATALOG
 
 
@@ -17,11 +17,6 @@ from nbagent.providers.catalog import CATALOG
 class ModelFacts:
     """What is known about a model; None for what is not."""
 
-    #: US dollars per million tokens, of a short prompt and of its answer.
-    input_price: float | None = None
-    output_price: float | None = None
-    #: Long prompts cost more.
-    is_tiered: bool = False
     #: Tokens that it takes.
     window: int | None = None
     #: Whether it calls tools, takes images, and can think before it answers.
@@ -50,16 +45,16 @@ def model_facts(vendor: str, model: str) -> ModelFacts:
     >>> model_facts("zhipu", "glm-5.2").images
     False
     """
-    listed = list_entry(model, vendor)
+    window = listed_window(model, vendor)
     if vendor not in CATALOG:
-        return ModelFacts(*listed)
+        return ModelFacts(window)
     row = CATALOG[vendor]
     profile = row.profile(model)
     # what the last profile says of a name that nobody knows is an assumption, unless it is the vendor's own default
     is_default = model == row.model and bool(row.own_models) and profile.thinks_by_default is not None
     is_described = is_default or (bool(profile.models) and profile.thinks_by_default is not None)
     return ModelFacts(
-        *listed,
+        window,
         tools=True if is_default else None,
         images=False if not row.takes_images(model or vendor) else True if is_default else None,
         thinking=profile.thinks if is_described else None,

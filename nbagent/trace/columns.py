@@ -83,7 +83,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
             TEXT,
             (
                 "who asked: `magic` (a cell with `%%agent`), `panel`, `python`, `map`, `extract`, "
-                "`followups`, `summary`, `agent` (the tool of another one), `http`, `acp`, or an MCP client"
+                "`summary`, `agent` (the tool of another one), `http`, `acp`, or an MCP client"
             ),
         ),
         "execution_count": (COUNT, "the number of the cell that asked"),

@@ -2,7 +2,6 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.axe import serious
 from support.lab import ask
 
 pytestmark = pytest.mark.browser
@@ -55,33 +54,3 @@ def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
     expect(box).to_have_value("")
     expect(panel.get_by_role("button", name="Edit", exact=True)).to_have_text("Edit")
     assert panel.locator(".nbagent-you").all_inner_texts() == ["one\ntwo <b>", "three"]
-
-
-FOLLOW_UPS = """
-lines = "By island?\\n<img src=x onerror=hit(1)> And by sex, for all of the years that were looked at?\\nPlot it"
-def say(messages, functions):
-    return lines if messages[0].text.startswith("You are given the end") else "Gentoo."
-agent = Agent(ScriptedProvider(say))
-ChatPanel(agent, followups=True)"""
-
-
-def test_suggested_questions_are_put_into_the_box_by_keyboard_and_not_saved(lab):
-    page, panel = opened(lab, "followups.ipynb", FOLLOW_UPS, "JupyterLab Dark")
-    page.evaluate("() => { window.hits = []; window.hit = number => hits.push(number) }")
-    asks(panel, "Which species is heaviest?", "Gentoo.")
-    offered = panel.get_by_role("group", name="Suggested questions").get_by_role("button")
-    expect(offered).to_have_count(3)
-    expect(offered.nth(1)).to_contain_text("<img src=x onerror=hit(1)> And by sex")
-    assert serious(page, ".nbagent-panel") == []
-    page.keyboard.press("Shift+Tab")
-    expect(offered.last).to_be_focused()
-    page.keyboard.press("Enter")
-    box = panel.get_by_label("Your question")
-    expect(box).to_have_value("Plot it")
-    expect(box).to_be_focused()
-    expect(panel.locator(".nbagent-you")).to_have_count(1)
-    page.wait_for_function(SAVED, arg="Gentoo.")
-    assert not page.evaluate(SAVED, "By island?")
-    page.keyboard.type(" now")
-    expect(offered).to_have_count(0)
-    assert page.evaluate("hits") == []

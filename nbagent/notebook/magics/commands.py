@@ -186,25 +186,6 @@ def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
             raise UsageError(f"%agent hints on | off; they are {'on' if last_error.offers_fix else 'off'}")
 
 
-def followups(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Switch the questions on or off that panels of this agent suggest after an answer."""
-    from nbagent.notebook.panel.conversation import agents_in_panels, conversation_of
-    from nbagent.notebook.panel.followups import offers_followups, switch_followups
-
-    match words:
-        case ["on" | "off" as state]:
-            switch_followups(agent, state == "on")
-            if agent in agents_in_panels():
-                conversation = conversation_of(agent)
-                conversation.run_on_loop(conversation.refresh)
-            cost = (
-                "After each answer in a panel, the model suggests up to three questions: another request, in the trace."
-            )
-            print(cost if state == "on" else "Panels suggest no questions.")
-        case _:
-            raise UsageError(f"%agent followups on | off. Follow-ups are {'on' if offers_followups(agent) else 'off'}")
-
-
 def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Allow blocking calls of asyncio inside the kernel's loop, or stop allowing them."""
     match words:
@@ -424,7 +405,6 @@ COMMANDS: dict[str, Command] = {
     "restore": Command(restore, "[FILE]", "bring back what keep wrote, in a new kernel"),
     "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
     "hints": Command(hints, "on | off", "name %agent fix below cells that failed"),
-    "followups": Command(followups, "on | off", "let panels suggest what to ask next; that takes tokens"),
     "serve": Command(serve, SERVE_USAGE, "serve the agent over HTTP on this machine; or its tools to MCP clients"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
     "nest": Command(nest, "on | off", "allow asyncio.run() in cells; only on kernels before ipykernel 7"),

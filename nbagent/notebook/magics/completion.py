@@ -222,6 +222,5 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]
     "restore": ("file", _only_argument(_files)),
     "stop": ("agent", lambda shell, words, typed: [name for name in agents_of(shell) if name not in words]),
     "nest": ("value", _only_argument(lambda typed: ("on", "off"))),
-    "followups": ("value", _only_argument(lambda typed: ("on", "off"))),
     "hints": ("value", _only_argument(lambda typed: ("on", "off"))),
 }

@@ -1,4 +1,4 @@
-"""The panel's model picker: a button that names the model, and below it a list to search, with prices and abilities.
+"""The panel's model picker: a button that names the model, and below it a list to search, with abilities.
 
 It consists of ipywidgets. `model_picker.js` adds keys, columns, and a key field whose text is in no widget's state.
 What a vendor calls its models is shown as text, never as HTML.
@@ -30,8 +30,8 @@ log = logging.getLogger("nbagent")
 PICKER_STYLE = render.style_html(Path(__file__).with_name("model_picker.css"))
 #: Rows that are sent at a time, and characters of a name in them.
 MAX_ROWS, MAX_NAME = 50, 80
-HEADS = ("Model", "Vendor", "$ in", "$ out", "Context", "Tools", "Images", "Thinks")
-ABOUT = "US dollars per million tokens; + means that long prompts cost more. A dash means: not known."
+HEADS = ("Model", "Vendor", "Context", "Tools", "Images", "Thinks")
+ABOUT = "A dash means: not known."
 UNKNOWN = "–"
 USE = "Use "
 
@@ -159,7 +159,7 @@ class ModelPicker:
             part.layout.display = "" if (part is self._key_form) == key_form else "none"
 
     async def _read_models(self) -> None:
-        """In a thread: the price list is large."""
+        """In a thread: the list is large."""
         self._current()
         self._models = await asyncio.to_thread(all_models, list(self._used), dict(self._listed))
         self._show_rows()
@@ -193,9 +193,8 @@ class ModelPicker:
         provider = self._used.get(spec)
         vendor, _, name = spec.partition(":")
         facts = model_facts(vendor, name)
-        prices = getattr(provider, "price", None) or {}
         window = context_window(provider) if provider is not None else facts.window
-        return row_text(vendor, name, facts, prices, window)
+        return row_text(vendor, name, facts, window)
 
     def _on_row(self, row: str | None) -> None:
         if row in self._specs:
@@ -364,30 +363,20 @@ def _searched(spec: str) -> str:
     return " ".join([spec, *aliases]).lower()
 
 
-def row_text(vendor: str, name: str, facts: ModelFacts, prices: Any = (), window: int | None = None) -> str:
-    """The cells of a model's row, with tabs between them: see `HEADS`. The provider's own `prices` replace the list's.
+def row_text(vendor: str, name: str, facts: ModelFacts, window: int | None = None) -> str:
+    """The cells of a model's row, with tabs between them: see `HEADS`.
 
-    >>> row_text("claude", "claude-x", ModelFacts(2, 10, window=1_000_000, thinking=True)).split("\\t")[2:]
-    ['2.00\\u2007', '10.00\\u2007', '–', '–', '–', '✓']
+    >>> row_text("claude", "claude-x", ModelFacts(thinking=True), 1_000_000).split("\\t")[2:]
+    ['1M', '–', '–', '✓']
     """
-    given = dict(prices)
-    dollars = (given.get("input", facts.input_price), given.get("output", facts.output_price))
-    mark = "+" if facts.is_tiered and not given else "\u2007"  # as wide as a digit
     needs_key = vendor in CATALOG and not CATALOG[vendor].keyless and not CATALOG[vendor].api_key()
     cells = [
         plain(name or vendor),
         f"{plain(vendor)}, no key" if needs_key else plain(vendor),
-        *(_price(each, mark) for each in dollars),
         _size(window),
         *(UNKNOWN if each is None else "✓" if each else "no" for each in (facts.tools, facts.images, facts.thinking)),
     ]
     return "\t".join(cells)
-
-
-def _price(dollars: float | None, mark: str) -> str:
-    if dollars is None:
-        return f"{UNKNOWN}\u2007"
-    return "free\u2007" if dollars == 0 else f"{dollars:.2f}{mark}" if dollars >= 0.1 else f"{dollars:.2g}{mark}"
 
 
 def _size(tokens: int | None) -> str:

@@ -7,7 +7,6 @@ const ROLES = {
   ".nbagent-trace": { role: "tabpanel", "aria-label": "Trace", tabindex: "0" },
   ".nbagent-setup": { role: "tabpanel", "aria-label": "Setup" },
   ".nbagent-actions": { role: "group", "aria-label": "The last question" },
-  ".nbagent-followups": { role: "group", "aria-label": "Suggested questions" },
   ".nbagent-input textarea": { enterkeyhint: "send" },
 };
 const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";

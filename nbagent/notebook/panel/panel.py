@@ -32,7 +32,6 @@ from nbagent.notebook.panel.branches import ConversationPicker
 from nbagent.notebook.panel.conversation import conversation_of, release_conversation
 from nbagent.notebook.panel.draft import Draft
 from nbagent.notebook.panel.entry import Entry
-from nbagent.notebook.panel.followups import FollowUps, switch_followups
 from nbagent.notebook.panel.model_picker import PICKER_STYLE, ModelPicker
 from nbagent.notebook.panel.saved import SavedOutput
 from nbagent.notebook.panel.tabs import SetupTab, TraceTab
@@ -104,10 +103,8 @@ class ChatPanel(widgets.VBox):
     >>> ChatPanel(agent)                                                    # doctest: +SKIP
     """
 
-    def __init__(self, agent: Agent, *, height: str = "420px", dock: bool = False, followups: bool = False) -> None:
+    def __init__(self, agent: Agent, *, height: str = "420px", dock: bool = False) -> None:
         check_type("ChatPanel(agent)", agent, Agent, fix="Pass an Agent: ChatPanel(agent).")
-        if followups:
-            switch_followups(agent, True)
         self.agent = agent
         self._conversation = conversation_of(agent)
         self._edited: Entry | None = None  # the turn whose question is asked again, in another version
@@ -151,10 +148,7 @@ class ChatPanel(widgets.VBox):
         self._status = widgets.HTML()
         row = widgets.HBox([self._box, self._send_button, self._stop_button]).add_class("nbagent-row")
         self._draft, self._asking = Draft(conversation, get_ipython()), asyncio.Lock()
-        self._followups = FollowUps(conversation, self._pick)
-        self._foot = widgets.VBox([self._followups.box, row, self._draft.box, self._status]).add_class(
-            "nbagent-input-area"
-        )
+        self._foot = widgets.VBox([row, self._draft.box, self._status]).add_class("nbagent-input-area")
         self._script = PanelScript()
         scripts = [self._script, self._draft.script, self._models.script]
         self._hidden = widgets.Box(scripts).add_class("nbagent-unseen")
@@ -195,8 +189,6 @@ class ChatPanel(widgets.VBox):
     async def _on_typed(self, text: str) -> None:
         """Without the script, a typed Enter at the end sends the text, unless a backslash stands before it."""
         grown = len(text) - len(self._typed)
-        if text.strip() and text != self._typed:
-            self._followups.clear()
         self._typed = text
         self._follow()
         is_enter = text.endswith("\n") and text.strip() and 0 < grown <= MAX_TYPED_CHARS
@@ -223,21 +215,12 @@ class ChatPanel(widgets.VBox):
                 self._edited = replaced
                 self._give_back(with_attachments(text.strip(), attached))
                 raise
-            self._await_answer(self._conversation.ask(content, self._give_back, replaced))
+            self._conversation.ask(content, self._give_back, replaced)
         self._chat.add_class("nbagent-jump")
         asyncio.get_running_loop().call_later(JUMP_S, self._chat.remove_class, "nbagent-jump")
 
     def _retry(self) -> None:
-        if (asked := self._conversation.retry(self._give_back)) is not None:
-            self._await_answer(asked)
-
-    def _await_answer(self, asked: asyncio.Task[AgentResult]) -> None:
-        self._followups.after(asked, lambda: not self._typed.strip() and not self._draft.has_attachments)
-
-    def _pick(self, text: str) -> None:
-        """Put a suggested question into the box."""
-        self._set_text(text)
-        self._script.focus()
+        self._conversation.retry(self._give_back)
 
     def _edit(self, entry: Entry | None) -> None:
         """Put the question of a turn into the box. None is the last one, or leaves everything as it was."""
@@ -301,7 +284,6 @@ class ChatPanel(widgets.VBox):
         page = f'<div class="nbagent nbagent-error {render.NO_TEX}" role="alert">{notice}</div>'
         self._notice.value = page if notice else ""
         self._follow()
-        self._followups.update()
         context = self.agent.context
         self._conversations.update(context.conversations, context.here, conversation.is_idle)
         self._models.update(not conversation.is_idle)

@@ -67,7 +67,6 @@ def report(name: str, trace: Trace) -> list[str]:
     oldest, middle = (next(runs.since(place))["run_id"] for place in (0, len(runs) // 2))
     looks: dict[str, Callable[[], Any]] = {
         "summary": trace.summary_lines,
-        'to_text("summary")': lambda: trace.to_text("summary"),
         **{f'summary("{by}")': (lambda by=by: trace.summary(by)) for by in ("model", "day", "tag", "tool")},
         "run": lambda: trace.run(middle),
         "transcript": lambda: trace.transcript(middle),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.checks import check_choice, check_number, checked_path, invalid
@@ -13,7 +12,6 @@ from nbagent.core.atomic_files import write_text
 from nbagent.core.events import Event
 from nbagent.core.http_exchange import collect_exchanges
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
 from nbagent.trace.children import family, rows_of, rows_of_family, runs_below
@@ -22,7 +20,7 @@ from nbagent.trace.joined import joined
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.scores import new_score
 from nbagent.trace.storage.journal import Journal
-from nbagent.trace.table import Row, as_json, by_column
+from nbagent.trace.table import Row, by_column
 from nbagent.trace.tables import TraceTables, unknown_run
 from nbagent.trace.views.summary import summary_lines
 
@@ -48,8 +46,8 @@ class Trace(TraceTables):
     `parent_run_id` is the `run_id` of the run whose tool started this one, `parent_id` the `message_id` of the message
     before. A table has all its columns even when it is empty. Several agents, in several threads, may share one trace.
 
-    With `record_http=True` the trace also keeps each HTTP request and response, secrets removed, for `http`, `curl()`
-    and `save_har()`. Switch it at any time (`trace.record_http = True`); it applies to runs that begin later.
+    With `record_http=True` the trace also keeps each HTTP request and response, secrets removed, for `http` and
+    `curl()`. Switch it at any time (`trace.record_http = True`); it applies to runs that begin later.
 
     The trace keeps the values that tools returned for `results()`, unless `keep_results=False`.
 
@@ -249,22 +247,6 @@ class Trace(TraceTables):
 
         return TraceTranscript(self._selected(run_id))
 
-    def to_text(self, view: str = "summary", run_id: str | None = None) -> str:
-        """A view of one run, or of all, as plain text: summary, timeline, tree, usage, tools or transcript.
-
-        Needs no matplotlib. Raises ConfigurationError for another view or an unknown run.
-
-        >>> print(agent.trace.to_text("timeline"))                          # doctest: +SKIP
-        How heavy?            ····████████████                                        1.1 s
-          mean_by(column=m…                    ████                                   304 ms
-        """
-        from nbagent.core.render.key_values import key_values_text
-        from nbagent.trace.views.text import NESTED, text_view
-
-        if run_id is None and (view == "summary" or not self.is_recording):  # the rows need not be read
-            return key_values_text(self.summary_lines())
-        return text_view(view, self.rows_with_children(run_id) if view in NESTED else self._selected(run_id))
-
     def explore(self) -> Any:
         """A widget for notebooks that browses runs, calls, tool calls, messages and blocks, with filters.
 
@@ -288,7 +270,7 @@ class Trace(TraceTables):
         return key_values_html(self.summary_lines())
 
     def summary_lines(self) -> list[tuple[str, str]]:
-        """What `to_text("summary")` shows, as pairs of a label and a text. Quick for a large trace too."""
+        """What a notebook displays, as pairs of a label and a text. Quick for a large trace too."""
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:
@@ -328,7 +310,7 @@ class Trace(TraceTables):
 
         path, wanted = checked_path(path), None if run_ids is None else frozenset(run_ids)
         if path.suffix != ".jsonl":
-            fix = "trace.save(path) writes the tables, trace.save_har(path) the HTTP exchanges."
+            fix = "trace.save(path) writes the tables."
             raise invalid("path", path.name, "a name that ends with .jsonl", fix)
         with self.recorder.lock:
             tables = {name: self.rows(name) for name in ("runs", "calls", "messages", "prompts")}
@@ -458,13 +440,6 @@ class Trace(TraceTables):
         if not rows:
             raise ConfigurationError("no HTTP exchange is recorded. Set record_http=True before the run.")
         return http.curl(rows[index])
-
-    def save_har(self, path: str | Path) -> None:
-        """Write the HTTP exchanges as a HAR file, which the network panel of a browser's developer tools opens.
-
-        Raises ConfigurationError if it can't be written; a file that was there before then stays.
-        """
-        write_text(checked_path(path), well_formed(as_json(http.har(self.rows("http")))))
 
 
 _NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False"

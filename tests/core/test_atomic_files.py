@@ -20,7 +20,6 @@ SAVES = {
     "t.jsonl": lambda path: Trace().save(path),
     "t.sqlite": lambda path: Trace().save(path),
     "t.parquet": lambda path: Trace().save(path),
-    "t.har": lambda path: Trace().save_har(path),
 }
 
 

@@ -104,6 +104,6 @@ async def test_a_trace_that_does_not_record_stays_empty_and_its_views_say_so():
     assert (await agent.chat("Twice 4?")).content == "It is 8."
     assert {name: len(getattr(agent.trace, name)) for name in COLUMNS} == dict.fromkeys(COLUMNS, 0)
     assert not agent.trace.recorder.results
-    for shown in (repr(agent.trace), agent.trace._repr_html_(), agent.trace.to_text("timeline")):
+    for shown in (repr(agent.trace), agent.trace._repr_html_()):
         assert "nothing is recorded" in shown
     assert not agent.fork().trace.is_recording

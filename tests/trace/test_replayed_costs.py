@@ -34,8 +34,7 @@ async def test_tables_and_sums_keep_paid_and_replayed_apart(tmp_path):
     assert trace.usage["cost_usd"].tolist() == pytest.approx([PRICE, PRICE])
     assert trace.runs["cost_usd"].tolist() == pytest.approx([0.0, PRICE])
     assert trace.runs["replayed_cost_usd"].fillna(0).tolist() == pytest.approx([PRICE, 0.0])
-    assert "$0.1500 ($0.1500 replayed, not paid)" in trace.to_text()
-    assert "replayed, not paid" in trace.to_text("usage")
+    assert "$0.1500 ($0.1500 replayed, not paid)" in trace._repr_html_()
     assert [text.get_text() for text in trace.plot_usage().texts] == ["($0.15)", "$0.15"]
     assert "replayed: $0.1500 not paid" in shown[0]
     assert "$0.1500" in shown[1]

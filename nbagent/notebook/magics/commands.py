@@ -407,6 +407,8 @@ COMMANDS: dict[str, Command] = {
     "hints": Command(hints, "on | off", "name %agent fix below cells that failed"),
     "serve": Command(serve, SERVE_USAGE, "serve the agent over HTTP on this machine; or its tools to MCP clients"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
-    "nest": Command(nest, "on | off", "allow asyncio.run() in cells until the kernel restarts; only before ipykernel 7"),
+    "nest": Command(
+        nest, "on | off", "allow asyncio.run() in cells until the kernel restarts; only before ipykernel 7"
+    ),
     "help": Command(show_help, "", "print this list"),
 }

@@ -1,7 +1,6 @@
-"""The table of HTTP exchanges, `curl` commands that run, and archives that browsers read."""
+"""The table of HTTP exchanges, and `curl` commands that run."""
 
 import asyncio
-import json
 import os
 import shutil
 
@@ -104,24 +103,3 @@ def test_the_curl_command_of_requests_without_a_body_and_by_index():
         Trace().curl()
     with pytest.raises(ConfigurationError, match="2,000 bytes"):
         trace_of(exchange(request_bytes=2_000, truncated=True)).curl()
-
-
-async def test_the_http_archive(server, tmp_path):
-    trace = await recorded(server)
-    trace.record(Http(metadata={"run_id": None}, exchange=exchange(error_type="X", error_message="no way")))
-    trace.save_har(tmp_path / "talk.har")
-    with pytest.raises(ConfigurationError, match="can't be written: No such file"):
-        trace.save_har(tmp_path / "no folder" / "talk.har")
-    log = json.loads((tmp_path / "talk.har").read_text("utf-8"))["log"]
-    assert (log["version"], log["creator"]["name"]) == ("1.2", "nbagent")
-    good, failed = log["entries"]
-    assert sum(good["timings"].values()) == pytest.approx(good["time"])
-    request, response = good["request"], good["response"]
-    assert (request["method"], request["url"]) == ("POST", f"{server.url}/v1/chat/completions")
-    assert json.loads(request["postData"]["text"])["messages"][-1]["content"] == "hi"
-    assert (response["status"], response["statusText"], response["content"]["text"]) == (200, "OK", GOOD.decode())
-    assert {"name": "authorization", "value": "Bearer $DEEPSEEK_API_KEY"} in request["headers"]
-    assert (failed["response"]["status"], failed["_error"]) == (0, "X: no way")
-    assert failed["startedDateTime"] == "2027-01-15T08:00:00.500000+00:00"
-    for part in (request, response, failed["request"], failed["response"]):  # what the format asks for
-        assert {"httpVersion", "headers", "cookies", "headersSize", "bodySize"} <= part.keys()

@@ -74,7 +74,7 @@ async def test_html_has_the_same_content(trace):
 async def test_one_run_of_several(trace):
     first, second = trace.runs["run_id"]
     assert "And now?" not in str(trace.transcript(first))
-    assert trace.to_text("transcript", second).startswith("system: Be brief.\nuser: And now?")
+    assert str(trace.transcript(second)).startswith("system: Be brief.\nuser: And now?")
     with pytest.raises(ConfigurationError, match="'x'"):
         trace.transcript("x")
 

@@ -41,10 +41,6 @@ _ANSWER_PIECES = ("text", "thinking", "tool_call_delta")
 _ERROR_ATTRIBUTES = ("vendor", "model", "status", "code", "request_id", "retry_after")
 
 
-#: The types that an answer's metadata have in a recording. A user's own provider may return others.
-_OF_TYPE: dict[str, Any] = {"usage": Usage, "thinking": str, "model": str | int | float | None, "parts": list}
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
     """One exchange with a model: the request, the pieces of the answer with their times, and the answer or error."""
@@ -97,9 +93,8 @@ def event_from_json(data: dict[str, Any]) -> Event:
 
 
 def response_to_json(response: LLMResponse) -> dict[str, Any]:
-    """An answer as JSON data. Metadata and a raw response that JSON can't hold, or of another type, are left out."""
-    metadata = {key: value for key, value in (response.metadata or {}).items() if _is_json(value)}
-    metadata = {key: value for key, value in metadata.items() if isinstance(value, _OF_TYPE.get(key, object))}
+    """An answer as JSON data. Metadata and a raw response that JSON can't hold are left out."""
+    metadata = {key: value for key, value in (response.metadata or {}).items() if _is_json(value) and key != "usage"}
     if isinstance(usage := (response.metadata or {}).get("usage"), Usage):
         metadata["usage"] = usage.to_dict()
     return {
@@ -113,8 +108,8 @@ def response_to_json(response: LLMResponse) -> dict[str, Any]:
 
 def _response_from_json(data: dict[str, Any], times: dict[str, float | None]) -> LLMResponse:
     metadata = {**data["metadata"], "replayed": times}
-    if isinstance(usage := metadata.get("usage"), dict):
-        metadata["usage"] = Usage(**usage)
+    if "usage" in metadata:
+        metadata["usage"] = Usage(**metadata["usage"])
     calls = [FunctionCall.from_dict(call) for call in data["function_calls"]]
     return LLMResponse(data["content"], calls or None, data["finish_reason"], metadata, data["raw_response"])
 
@@ -151,8 +146,7 @@ def _is_json(value: Any) -> bool:
 class RecordingFile:
     """The file: `exchanges` is what it held when it was read; `append` adds to it. Thread-safe.
 
-    Other processes may append to it at the same time. `redact` takes the secrets out of a line's data. An answer that
-    can't be written is kept, and written with the next one, or by `flush`.
+    Other processes may append to it at the same time. `redact` takes the secrets out of a line's data.
     """
 
     def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda data: data) -> None:
@@ -163,8 +157,6 @@ class RecordingFile:
         self.exchanges: list[RecordedExchange] = []
         #: Whether the next line that is written replaces what the file holds.
         self.begins_anew = False
-        #: Exchanges that are not yet written.
-        self.pending: list[RecordedExchange] = []
         #: The requests in the file with their ids there, by the hash of their last message: others go on with them.
         self._ends: dict[str, tuple[str, Fingerprint]] = {}
         #: The last line that is known to be in the file, and where it begins.
@@ -213,20 +205,8 @@ class RecordingFile:
         self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # its hash is another if it was edited
 
     def append(self, exchange: RecordedExchange) -> None:
-        """Write an exchange. Raises OSError if that is not possible; then the exchange is kept."""
-        with self._lock:
-            self.pending.append(exchange)
-            self._flush()
-
-    def flush(self) -> None:
-        """Write what is kept. Raises OSError if that is not possible."""
-        with self._lock:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self.pending:
-            return
-        with self._place.open("a+b", buffering=0) as file, locked(file):
+        """Write an exchange. Raises OSError if that is not possible."""
+        with self._lock, self._place.open("a+b", buffering=0) as file, locked(file):
             if self.begins_anew:
                 file.truncate(0)
                 self.begins_anew = False
@@ -235,11 +215,10 @@ class RecordingFile:
             end = cut_torn_line(file)
             ends = dict(self._ends)
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
-            lines += [_line(exchange, ends) for exchange in self.pending]
+            lines.append(_line(exchange, ends))
             written = [json_text(self._redact(line)).encode() + b"\n" for line in lines]
             append(file, b"".join(written), end)
-        self._ends, self._last = ends, (end + sum(map(len, written[:-1])), written[-1])
-        self.pending.clear()
+            self._ends, self._last = ends, (end + sum(map(len, written[:-1])), written[-1])
 
     def _is_known(self, file: BinaryIO) -> bool:
         """Whether the last known line is still in the file; otherwise somebody has replaced the file."""

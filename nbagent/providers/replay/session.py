@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, get_args
 
 from nbagent.checks import check_choice, check_number, checked_path
@@ -119,28 +118,14 @@ class Recording:
         return self
 
     def stop(self) -> None:
-        """End: agents ask their models again.
-
-        Raises `ConfigurationError` if answers could not be written. They are kept: call it again once they can.
-        """
+        """End: agents ask their models again."""
         active.deactivate(self)
-        try:
-            self._file.flush()
-        except OSError as error:
-            raise ConfigurationError(
-                f"{len(self._file.pending)} answers are not in the recording {str(self.path)!r}: "
-                f"{error.strerror or error}. They are kept: make it possible to write there, and call stop() again."
-            ) from None
 
     def __enter__(self) -> Recording:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self.stop()
-        except ConfigurationError:
-            if error is None:
-                raise
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def open(self) -> None:
         """Read the file if the mode replays it. Raises `ConfigurationError` if it can't be read or written."""
@@ -245,8 +230,8 @@ class Recording:
             exchange = RecordedExchange(request, *model, round(started, 3), items, now(), **outcome)
             try:
                 self._file.append(exchange)
-            except OSError as error:  # the answer must reach the agent all the same; `stop` tries again
-                log.warning("can't write to the recording %s yet: %s", self.path, error.strerror or error)
+            except OSError as error:  # the answer must reach the agent all the same
+                log.warning("an answer is not in the recording %s: %s", self.path, error.strerror or error)
 
         try:
             async with aclose_if_possible(stream):

@@ -114,8 +114,8 @@ async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
     assert "one" in (tmp_path / "run.jsonl").read_text("utf-8")
 
 
-@pytest.mark.parametrize("metadata", [{"usage": {"prompt_tokens": 5}}, {"usage": None, "thinking": None, "parts": "x"}])
-async def test_what_another_provider_says_of_its_answer_breaks_no_recording(path, metadata):
+async def test_what_another_provider_says_of_its_answer_breaks_no_recording(path):
+    metadata = {"usage": {"prompt_tokens": 5}}
     with nbagent.record(path):
         await Agent(ScriptedProvider([LLMResponse("hello", None, "stop", metadata)])).chat("hi")
     with nbagent.replay(path):

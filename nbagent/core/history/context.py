@@ -125,39 +125,36 @@ class ContextManager:
         new turn begins a branch instead. If the block fails, the question leaves the history, and the turn that it
         would have replaced, the branch that it left, or the conversation that its messages replaced, comes back.
         """
-        left = self._branch_off(branch_at)
-        branch = self.branch
-        replaced, self.later = self._take_out(replaces)
-        conversation, prompt, before = self.conversation_id, list[LLMMessage](), list(self.messages)
-        asked_in = conversation
+        left, conversation, before = self.here, self.conversation_id, list(self.messages)
+        was = left.messages, left.conversation_id, left.branch
+        asked_in, prompt = conversation, list[LLMMessage]()
+        if is_elsewhere := any(each is branch_at for each in before):
+            self._enter(Branch(conversation, left.messages))
+            self._cut(branch_at)
+        replaced = self._cut(replaces)
+        self.later = replaced[next((at for at, each in enumerate(replaced) if at and each.opens_turn), len(replaced)) :]
         self._is_asked = True
         try:
             prompt += self.add_input(message)
             asked_in = self.conversation_id
             yield prompt
         except Exception:
-            is_back = bool(prompt) and self.take_back(prompt[-1])
-            if is_back and self.conversation_id == asked_in != conversation:  # a list had replaced the history
-                self.messages[:], self.conversation_id = before, conversation
-                self._start_branch()
-                self.branch = branch
+            if prompt:
+                self.take_back(prompt[-1])
             raise
         finally:
+            later, self.later = self.later, []
             is_answered = any(each is question for each in self.messages for question in prompt[-1:])
-            following, self.later = [*([] if is_answered else replaced), *self.later], []
-            if following and self.conversation_id == conversation:
-                self.messages += following
-                self.branch = None if is_answered else branch
-            if left is not None and not is_answered and self.conversation_id == conversation:
-                self._branches.remove(self._current)
-                self._enter(left)
+            if is_answered and later and self.conversation_id == conversation:
+                self.messages += later
+                self.branch = None
+            is_changed = bool(is_elsewhere or replaced or asked_in != conversation)
+            if is_changed and not is_answered and self.conversation_id == asked_in:
+                left.messages, left.conversation_id, left.branch = was
+                self._enter(left, keeps=False)
+                if asked_in != conversation:  # with a system message of its own, perhaps
+                    self.messages[:] = before
             self._is_asked = False
-
-    def _take_out(self, question: LLMMessage | None) -> tuple[list[LLMMessage], list[LLMMessage]]:
-        """Remove the turn that a question opens, and the turns after it; returns both."""
-        removed = self.undo(to=question) if question is not None else []
-        end = next((index for index, each in enumerate(removed) if index and each.opens_turn), len(removed))
-        return removed[:end], removed[end:]
 
     def add_input(self, message: Any) -> list[LLMMessage]:
         """Add what was passed to `chat`, and return it as messages. A list of messages replaces the history.
@@ -260,50 +257,42 @@ class ContextManager:
         """
         self._check_idle()
         with self._switching:
-            left = [each for each in self._branches if each is not self._current]
-            self._branches, self._current, self.later = [*branches, *left], here, []
-            self.messages[:] = [*(m for m in self.messages if m.role == "system"), *here.messages, *then]
-            self.conversation_id = here.conversation_id
-            self._start_branch()
-            self.branch = None if then else here.branch
+            self._branches = [*branches, *(each for each in self._branches if each is not self._current)]
+            self._enter(here, keeps=False)
+            if then:
+                self.messages += then
+                self.branch = None
 
     def _check_idle(self) -> None:
         if self._is_asked:
             raise AgentBusyError("The agent is answering a question. Wait until it is done, or call agent.stop().")
 
-    def _branch_off(self, question: LLMMessage | None) -> Branch | None:
-        """Begin a branch before a question of this history. Returns the one that was left."""
-        if not any(each is question for each in self.messages):
-            return None
+    def _enter(self, branch: Branch, keeps: bool = True) -> None:
+        """Continue another branch. This one stays if it has a question, and if it is one that `keeps`."""
         with self._switching:
-            left, self._current = self.here, Branch(self.conversation_id)
-            self._branches.append(self._current)
-            self.undo(to=question)
-        return left
-
-    def _enter(self, branch: Branch) -> None:
-        """Continue another branch; this one stays if it has a question."""
-        with self._switching:
-            kept = [each for each in self._branches if each is not self._current or self.here.questions]
+            messages, is_kept = list(branch.messages), keeps and bool(self.here.questions)
+            kept = [each for each in self._branches if each is branch or each is not self._current or is_kept]
             self._branches = [*kept, *([] if branch in kept else [branch])]
-            self.messages[:] = [message for message in self.messages if message.role == "system"] + branch.messages
-            self.conversation_id = branch.conversation_id
+            self.messages[:] = [message for message in self.messages if message.role == "system"] + messages
             self._start_branch()
-            self.branch, self._current = branch.branch, branch
+            self.conversation_id, self.branch, self._current = branch.conversation_id, branch.branch, branch
 
     # -- changes by hand ----------------------------------------------------------------------------------------------
 
-    def undo(self, to: LLMMessage | None = None) -> list[LLMMessage]:
-        """Remove and return the last turn: everything from the last user message on, or from `to` on.
+    def undo(self) -> list[LLMMessage]:
+        """Remove and return the last turn: everything from the last user message on.
 
         A summary of dropped turns is not a turn; it stays.
         """
-        starts = [i for i, m in enumerate(self.messages) if (m.opens_turn if to is None else m is to)]
-        if not starts:
-            return []
-        removed = self.messages[starts[-1] :]
-        del self.messages[starts[-1] :]
-        self._start_branch()
+        return self._cut(next((message for message in reversed(self.messages) if message.opens_turn), None))
+
+    def _cut(self, message: LLMMessage | None) -> list[LLMMessage]:
+        """Remove and return what there is from a message on."""
+        start = next((index for index, each in enumerate(self.messages) if each is message), len(self.messages))
+        removed = self.messages[start:]
+        if removed:
+            del self.messages[start:]
+            self._start_branch()
         return removed
 
     def take_back(self, question: LLMMessage) -> bool:

@@ -22,12 +22,13 @@ from nbagent.errors import LocalModelError, missing_extra
 
 #: More threads than this do not speed up any model that fits a notebook's machine.
 MAX_THREADS = 8
-#: Exit statuses of a process that met an instruction its processor lacks: the signal, and Windows' status.
-_ILLEGAL_INSTRUCTION = (-signal.SIGILL, 0xC000001D)
 
 
 class LlamaServer:
-    """A running server process with one model. The constructor blocks until the model is loaded."""
+    """A running server process with one model.
+
+    The constructor blocks until the model is loaded and has run once: a processor that lacks an instruction shows then.
+    """
 
     def __init__(self, path: str, name: str, n_ctx: int) -> None:
         from pydantic import SecretStr
@@ -72,11 +73,6 @@ class LlamaServer:
             self._process.kill()
         self._log.close()
 
-    def raise_if_broken(self) -> None:
-        """Raise `LocalModelError` if an illegal instruction ended the process: a new one would end the same way."""
-        if self._process.poll() in _ILLEGAL_INSTRUCTION:
-            raise self._failure()
-
     def _failure(self) -> LocalModelError:
         """Why the process has ended. Waits until it has: then its log is complete."""
         status = self._process.wait()
@@ -113,7 +109,6 @@ def shared_server(path: str, name: str, n_ctx: int, user: Any) -> LlamaServer:
         server = _servers.get((path, name, n_ctx))
         if server is None or not server.alive:
             if server is not None:
-                server.raise_if_broken()
                 server.end()
             end_unused()
             server = LlamaServer(path, name, n_ctx)

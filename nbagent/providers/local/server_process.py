@@ -30,7 +30,6 @@ def main() -> None:
     params.cpuparams.n_threads = settings["threads"]
     params.api_keys = [settings["key"]]
     params.use_jinja = True
-    params.warmup = False
     params.ui = False
     params.verbosity = ERRORS
     server = xllamacpp.Server(params)

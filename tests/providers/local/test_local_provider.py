@@ -117,7 +117,6 @@ async def test_requests_without_the_key_are_refused(embedded):
     assert embedded._server.secret.get_secret_value() not in repr(embedded)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no POSIX signals")
 async def test_a_process_that_died_is_started_again():
     provider = LocalProvider(n_ctx=640)
     await provider.prepare()
@@ -125,9 +124,6 @@ async def test_a_process_that_died_is_started_again():
     provider._server._process.wait()
     assert provider.waiting() == LOADING
     assert (await provider.chat(HELLO, max_tokens=3)).content
-    provider._server._process.send_signal(signal.SIGILL)  # a new one would end the same way
-    with pytest.raises(LocalModelError, match="its process was ended by SIGILL"):
-        await provider.complete("Hello", max_tokens=3)
     await provider.aclose()
 
 

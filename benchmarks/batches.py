@@ -30,9 +30,8 @@ import pandas as pd
 import psutil
 
 from nbagent import Agent, Budget, Trace, create_provider
-from nbagent.core.model_request import Timing
 from nbagent.providers.http.address import Target
-from nbagent.providers.http.client import current_timing, new_http_client
+from nbagent.providers.http.client import new_http_client
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from run import server
@@ -46,7 +45,6 @@ class ByHand:
     """Requests as one would write them."""
 
     def __init__(self, url: str, model: str, concurrency: int) -> None:
-        current_timing.set(Timing())
         self._client = new_http_client(Target(url, ""))
         self._model, self._url, self._gate = model, f"{url}/v1/chat/completions", asyncio.Semaphore(concurrency)
 

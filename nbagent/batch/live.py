@@ -14,7 +14,7 @@ from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.fields import row_of
 from nbagent.batch.rows import Row
-from nbagent.core.admission import Waited, admission_of, current_waited
+from nbagent.core.admission import Waited, admission_of
 from nbagent.core.current import current, set_current
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.results import AgentResult
@@ -76,9 +76,8 @@ def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     """The answer to one row. A failure is one, too."""
     started, waited = monotonic(), Waited()
-    current_waited.set(waited)
     agent.clear_history()
-    set_current(row_key=row.key)
+    set_current(row_key=row.key, waited=waited)
     error: str | None
     result, values = None, None
     try:

@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from time import monotonic
 
 from nbagent.core.waiter import Waiter
@@ -26,9 +25,6 @@ PATIENCE_S = 600.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: How late the event loop may be without losing some of `rpm` and `tpm`.
 LATE_S = 0.1
-
-#: Whether another model is asked if this one can't answer now: then nobody waits until the provider takes requests.
-has_alternative: ContextVar[bool] = ContextVar("nbagent_has_alternative", default=False)
 
 
 class Waited:
@@ -48,10 +44,6 @@ class Waited:
         self._waiting -= 1
         if not self._waiting:
             self.seconds += monotonic() - self._since
-
-
-#: The waits of the current row, whose requests take slots. None: this is no row, and requests are sent at once.
-current_waited: ContextVar[Waited | None] = ContextVar("nbagent_waited", default=None)
 
 
 class RateAdmission:

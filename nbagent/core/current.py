@@ -12,9 +12,11 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from nbagent.core.admission import Waited
 from nbagent.core.labels import Labels, checked_labels
 from nbagent.core.limits import Request, Spending
 from nbagent.core.messages import LLMMessage
+from nbagent.core.model_request import Timing
 from nbagent.core.queue import QueueEntry
 from nbagent.core.run_context import RunContext
 
@@ -64,6 +66,16 @@ class Current:
     has_no_cell_output: bool = False
     #: The row of a map that is asked.
     row_key: str | None = None
+    #: The waits of that row, whose requests take slots. None: this is no row, and requests are sent at once.
+    waited: Waited | None = None
+    #: Whether another model is asked if this one can't answer now: then nobody waits until the provider takes requests.
+    has_alternative: bool = False
+    #: That of the request that is being sent, to which connecting is added.
+    timing: Timing | None = None
+    #: Called with each HTTP exchange when it is over: a `core.http_exchange.Collector`.
+    collect: Callable[[Any], None] | None = None
+    #: The MCP client's request that a tool call serves: a `mcp.server.tool_server.ClientRequest`.
+    client_request: Any = None
     #: The threads that wait in `run_sync` for this code; their event loops stand still.
     blocked_threads: frozenset[int] = frozenset()
     #: Whether the main thread is one of them, all the time or from one event to the next.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.current import changed
 
 T = TypeVar("T")
 
@@ -61,8 +61,6 @@ class Exchange:
 
 #: Called with each exchange when it is over.
 Collector = Callable[[Exchange], None]
-#: The collector of exchanges that begin in the current context.
-current_collector: ContextVar[Collector | None] = ContextVar("nbagent_http_collector", default=None)
 
 
 @contextmanager
@@ -73,12 +71,8 @@ def collect_exchanges(collector: Collector) -> Iterator[None]:
     >>> with collect_exchanges(exchanges.append):                              # doctest: +SKIP
     ...     await provider.chat(messages)
     """
-    before = current_collector.get()
-    current_collector.set(collector)
-    try:
+    with changed(collect=collector):
         yield
-    finally:
-        current_collector.set(before)  # not by a token: an abandoned run may be closed in another context
 
 
 async def stream_collecting(stream: AsyncIterator[T], collector: Collector) -> AsyncGenerator[T]:

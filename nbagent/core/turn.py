@@ -18,7 +18,6 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.aclose import aclose_if_possible
-from nbagent.core.admission import has_alternative
 from nbagent.core.background import running_loop
 from nbagent.core.breathing import Breather
 from nbagent.core.content.images import content_as_text, images_in
@@ -128,7 +127,7 @@ class Turn:
         """Send the history and yield the answer as it comes."""
         run = self.run
         async with run.spent.asking(current.get().request) as asking:
-            set_current(request=asking)
+            set_current(request=asking, has_alternative=False)  # unless the candidates say so
             if run.spent.reached_budget() is not None:  # a summary or a parallel run took the rest
                 return
             changes = run.context.prepare(trims=not run.vendor_summarises)
@@ -138,7 +137,6 @@ class Turn:
             run.context.messages.append(self._placeholder)
             run.spent.add_request()
             failure: ProviderError | None = None
-            has_alternative.set(False)  # unless the candidates say so
             for candidate in await self._candidates(request):
                 if failure is not None:
                     for event in self._give_up(failure, candidate):

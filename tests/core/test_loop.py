@@ -10,7 +10,8 @@ from support.single_runs import Streaming, all_of, new_run, only, types
 from nbagent import ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider
 from nbagent.core import events
 from nbagent.core.checking import CORRECTIONS, as_answer_check
-from nbagent.core.http_exchange import Exchange, current_collector
+from nbagent.core.current import current
+from nbagent.core.http_exchange import Exchange
 from nbagent.core.labels import Labels
 from nbagent.core.loop import run_loop
 from nbagent.core.queue import QueueEntry, RunQueue
@@ -98,7 +99,7 @@ async def test_a_run_that_is_too_deep_is_refused_before_it_begins():
 
 async def test_http_exchanges_are_told_before_the_next_event_in_their_order():
     def exchange():
-        current_collector.get()(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0))
+        current.get().collect(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0))
 
     answer = [exchange, exchange, events.Text("Yes."), exchange, LLMResponse("Yes.")]
     told = await ask(new_run(Streaming(answer), record_http=True))
@@ -108,7 +109,7 @@ async def test_http_exchanges_are_told_before_the_next_event_in_their_order():
 
 async def test_an_exchange_of_a_request_that_failed_is_told_before_the_error():
     def exchange():
-        current_collector.get()(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0))
+        current.get().collect(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0))
 
     told = await ask(new_run(Streaming([exchange, BadRequestError("no")]), record_http=True))
     assert types(told) == ["run_started", "turn_started", "http", "error"]

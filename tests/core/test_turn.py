@@ -13,7 +13,7 @@ from nbagent import ContextManager, FunctionCall, Limits, LLMMessage, LLMRespons
 from nbagent.core import events, tool_output
 from nbagent.core.current import current
 from nbagent.core.history.repair import NO_RESULT
-from nbagent.core.http_exchange import Exchange, current_collector
+from nbagent.core.http_exchange import Exchange
 from nbagent.core.results import ToolOutcome
 from nbagent.core.turn import Turn
 from nbagent.errors import AuthenticationError, BadRequestError, ServerError
@@ -402,7 +402,7 @@ async def test_a_vendor_that_summarises_gets_the_whole_history(can, sent):
 @pytest.mark.parametrize("recorded", [True, False])
 async def test_http_exchanges_wait_for_the_next_event_if_they_are_recorded(recorded):
     def exchange():
-        if (collect := current_collector.get()) is not None:
+        if (collect := current.get().collect) is not None:
             collect(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0, status=200))
 
     run = asked(Streaming([exchange, exchange, LLMResponse("Yes.")]), record_http=recorded)

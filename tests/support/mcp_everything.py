@@ -11,7 +11,7 @@ import asyncio, json
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from PIL import Image
-from nbagent.mcp.server.tool_server import current_request
+from nbagent.core.current import current
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 
@@ -50,7 +50,7 @@ def test_error_handling() -> str:
 @tool
 async def test_logging_tool() -> str:
     "Sends a log message, if the client wants it."
-    request = current_request.get().context
+    request = current.get().client_request.context
     await request.session.send_log_message("info", "wanted", related_request_id=request.request_id)
     return "done"
 
@@ -58,13 +58,13 @@ async def test_logging_tool() -> str:
 async def test_tool_with_progress() -> str:
     "Reports progress."
     for done in (0, 50, 100):
-        await current_request.get().context.session.report_progress(done, 100)
+        await current.get().client_request.context.session.report_progress(done, 100)
     return "done"
 
 @tool
 async def test_missing_capability() -> str:
     "Needs a client that offers sampling."
-    capabilities = current_request.get().context.session.client_capabilities
+    capabilities = current.get().client_request.context.session.client_capabilities
     if capabilities is None or capabilities.sampling is None:
         needed = {"requiredCapabilities": {"sampling": {}}}
         raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "the client must offer sampling", needed)
@@ -111,7 +111,7 @@ def form(name):
 @tool
 async def test_elicitation(message: str) -> str:
     "Asks the client's user."
-    request = current_request.get().context
+    request = current.get().client_request.context
     answer = await request.session.elicit_form(message, form("username"), request.request_id)
     return f"action={answer.action}, content={json.dumps(answer.content)}"
 
@@ -120,7 +120,7 @@ def asks(state, key, message, name):
     return types.InputRequiredResult(input_requests={key: types.ElicitRequest(params=params)}, request_state=state)
 
 def answers():
-    params = current_request.get().params
+    params = current.get().client_request.params
     return params.input_responses or {}, params.request_state
 
 @tool
@@ -134,7 +134,7 @@ def test_input_required_result_elicitation() -> object:
 @tool
 async def test_streaming_elicitation() -> object:
     "Reports progress, and asks a name."
-    await current_request.get().context.session.report_progress(1, 2)
+    await current.get().client_request.context.session.report_progress(1, 2)
     return asks(None, "user_name", "What is your name?", "name")
 
 @tool

@@ -11,7 +11,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +28,7 @@ from mcp.shared.exceptions import MCPError
 
 from nbagent.agent.agent import Agent
 from nbagent.core import events
+from nbagent.core.current import context_with
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render.control_chars import show_all_chars
@@ -68,15 +68,11 @@ class ClientRequest:
 
     >>> async def report() -> str:
     ...     "Tell the client how far it is."
-    ...     await current_request.get().context.session.report_progress(1, 3)
+    ...     await current.get().client_request.context.session.report_progress(1, 3)
     """
 
     context: ServerRequestContext[Any, Any]
     params: types.CallToolRequestParams
-
-
-#: The client's request that the current tool call serves; None for calls of models and programs.
-current_request: ContextVar[ClientRequest | None] = ContextVar("nbagent_current_mcp_request", default=None)
 
 
 def _is_elsewhere(registry: FunctionRegistry, name: str) -> bool:
@@ -170,8 +166,7 @@ class ToolServer:
         self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Run the call in a task of its own: what cancels this request may do so again and again."""
-        context = copy_context()
-        context.run(current_request.set, ClientRequest(request, params))
+        context = context_with(client_request=ClientRequest(request, params))
         call = FunctionCall(params.name, params.arguments or {})
         task = asyncio.create_task(self._run(request, call), context=context)
         self._calls.add(task)
@@ -201,7 +196,7 @@ class ToolServer:
         result: events.ToolResult | None = None
         async with nullcontext() if executor.is_parallel(call.name) else self._one_at_a_time, aclosing(steps):
             async for event in steps:
-                if isinstance(event, events.ToolProgress):
+                if isinstance(event, events.ToolProgress) and event.content:
                     progress.tell(event.content)
                 result = event if isinstance(event, events.ToolResult) else result
         await self.tell_changes()

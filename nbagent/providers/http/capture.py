@@ -6,7 +6,8 @@ import asyncio
 from time import perf_counter, time
 from typing import Any
 
-from nbagent.core.http_exchange import Collector, Exchange, current_collector
+from nbagent.core.current import current
+from nbagent.core.http_exchange import Collector, Exchange
 from nbagent.errors import ProviderError
 from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error, request_id
@@ -23,7 +24,7 @@ def new_record(target: Target, body: bytes | None) -> RecordedResponse | None:
     It wraps the response instead of the client's transport: that covers a client of the user's own as well, whose
     transport can't be reached without its private attributes. Nothing below sends again, so one record is one exchange.
     """
-    collector = current_collector.get()
+    collector = current.get().collect
     return None if collector is None else RecordedResponse(collector, target, body)
 
 

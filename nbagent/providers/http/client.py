@@ -13,11 +13,11 @@ import os
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, Callable
-from contextvars import ContextVar
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.browser import IN_BROWSER
-from nbagent.core.model_request import Timing
+from nbagent.core.current import current
 from nbagent.errors import ConfigurationError
 from nbagent.providers.http.address import Target, behind_proxy, proxy_for, without_password
 
@@ -32,9 +32,6 @@ KEPT_S = 4.0
 LONGEST_HEADER = 2**16
 #: Certificates to trust instead of the system's: the first of these that is set.
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-
-#: That of the request that is being sent, to which connecting is added.
-current_timing: ContextVar[Timing] = ContextVar("nbagent_current_timing")
 
 
 class ClientPerLoop:
@@ -122,7 +119,8 @@ def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
 
     class Connector(aiohttp.TCPConnector):
         async def connect(self, *args: Any, **kwargs: Any) -> Any:
-            with current_timing.get().setting_up():
+            timing = current.get().timing
+            with timing.setting_up() if timing else nullcontext():
                 return await super().connect(*args, **kwargs)
 
     def session() -> aiohttp.ClientSession:  # made on the event loop, at the first request

@@ -14,8 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from nbagent.core.admission import admission_of, current_waited
+from nbagent.core.admission import admission_of
 from nbagent.core.counting import estimated_input
+from nbagent.core.current import current
 from nbagent.core.events import Context, Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
@@ -300,7 +301,7 @@ class HTTPProvider(StreamingProvider):
         encode = partial(self._encode, request)
         read = partial(self._read, names=renamed(options.tools))
         attempt = partial(self._attempt, path, encode, read, changes, request.timing, request.tools, options.betas)
-        if current_waited.get() is None:
+        if current.get().waited is None:
             items = retrying(attempt, self.max_retries)
         else:
             items = retrying(attempt, self.max_retries, admission_of(self.rate_key), estimated_input(request))

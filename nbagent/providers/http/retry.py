@@ -20,7 +20,8 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from nbagent.core.admission import MAX_RETRY_AFTER_S, RateAdmission, current_waited, has_alternative
+from nbagent.core.admission import MAX_RETRY_AFTER_S, RateAdmission
+from nbagent.core.current import current
 from nbagent.core.events import Retry, Text
 from nbagent.core.messages import LLMResponse
 from nbagent.errors import ProviderError, RateLimitError
@@ -87,7 +88,7 @@ async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
     """The items of `attempt()`, which holds a slot meanwhile."""
-    with current_waited.get() or nullcontext():
+    with current.get().waited or nullcontext():
         slot = await admission.acquire(tokens)
     end: int | ProviderError | None = None
     try:
@@ -129,7 +130,7 @@ async def retrying(
         except ProviderError as error:
             if not error.retryable or (error.retry_after or 0) > MAX_RETRY_AFTER_S:
                 raise
-            if admission is not None and is_refusal(error) and not has_alternative.get():
+            if admission is not None and is_refusal(error) and not current.get().has_alternative:
                 refusals += 1
                 wait, event = 0.0, _event(error, refusals, shown, "Trying again when the vendor takes requests.")
             else:

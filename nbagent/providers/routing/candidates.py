@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from nbagent.checks import invalid
 from nbagent.core.aclose import aclose_if_possible
-from nbagent.core.admission import has_alternative
 from nbagent.core.content.images import has_image
+from nbagent.core.current import set_current
 from nbagent.core.events import Event, Retry
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import ModelRequest
@@ -132,7 +132,7 @@ class Candidates(StreamingProvider):
         now = monotonic()
         members = sorted(members, key=lambda member: self._rests.get(id(member), now) > now)
         for member in members:
-            has_alternative.set(member is not members[-1])
+            set_current(has_alternative=member is not members[-1])
             yield self._ready(member)
             self._rests[id(member)] = monotonic() + REST_S
 

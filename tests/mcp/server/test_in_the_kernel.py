@@ -109,7 +109,7 @@ async def test_while_a_cell_computes(kernel, server, tmp_path):
             await asyncio.sleep(0.01)
         assert text_of(await client.call_tool("answer")) == "43"
         waiting = asyncio.create_task(client.call_tool("where", progress_callback=on_progress))
-        assert await said.get() == (1, "waiting for the running cell to end: this tool needs the main thread")
+        assert await said.get() == (1, "waiting for the running cell to end")
         assert not waiting.done()
         gate.touch()
         assert text_of(await waiting) == "MainThread"

@@ -7,7 +7,8 @@ from email.utils import formatdate
 import pytest
 from support.virtual_time import run_virtually
 
-from nbagent.core.admission import Waited, current_waited, has_alternative
+from nbagent.core.admission import Waited
+from nbagent.core.current import changed
 from nbagent.core.events import Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.errors import ProviderError, RateLimitError, ServerError
@@ -139,11 +140,8 @@ def test_each_attempt_takes_a_slot_and_releases_it():
 
 def test_the_wait_for_a_slot_is_counted():
     waited = Waited()
-    current = current_waited.set(waited)
-    try:
+    with changed(waited=waited):
         told(Vendor([DONE]), admission=Slots())
-    finally:
-        current_waited.reset(current)
     assert waited.seconds > 0
 
 
@@ -165,10 +163,7 @@ def test_refusals_in_a_batch_are_no_failures_and_the_admission_knows_when_to_go_
 
 @pytest.mark.parametrize(("alternative", "admission"), [(True, Slots()), (False, None)])
 def test_where_another_model_can_be_asked_or_without_an_admission_a_refusal_is_a_failure(alternative, admission):
-    current = has_alternative.set(alternative)
-    try:
+    with changed(has_alternative=alternative):
         items, error = told(Vendor(*[[refusal] for refusal in REFUSALS]), max_retries=1, admission=admission)
-    finally:
-        has_alternative.reset(current)
     assert [item.metadata["wait_s"] for item in items] == [5.0]
     assert error is REFUSALS[1]

@@ -9,10 +9,10 @@ Names are loaded at first use, so that `import nbagent` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from nbagent.upgrade import upgrade_advice
 
+TYPE_CHECKING = False  # type checkers know the name; importing `typing` takes longer than all of this
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent as Agent
     from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint
@@ -157,7 +157,7 @@ __all__ = list(_WHERE)
 
 if not TYPE_CHECKING:  # which would take it for every name, a mistyped one too
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         if name not in _WHERE:
             raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
         try:
@@ -174,7 +174,7 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """`%load_ext nbagent`."""
     from IPython import __version__ as ipython
     from IPython.core.error import UsageError
@@ -192,7 +192,7 @@ def load_ipython_extension(shell: Any) -> None:
     load(shell)
 
 
-def unload_ipython_extension(shell: Any) -> None:
+def unload_ipython_extension(shell: object) -> None:
     """`%unload_ext nbagent`."""
     from nbagent.notebook.extension import unload
 

@@ -16,7 +16,6 @@ from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
 from nbagent.providers.prompting.json_tool_prompt import first_json_object
-from nbagent.providers.prompting.result_sentences import without_call
 
 pytestmark = pytest.mark.fuzz
 
@@ -71,7 +70,6 @@ def read_answer(text):
             parse(text)
     first_json_object(text)
     parse_arguments(text)
-    without_call(text)
 
 
 def test_an_answer_is_read_or_refused():

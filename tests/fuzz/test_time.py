@@ -14,7 +14,6 @@ from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.highlight import highlight_code
 from nbagent.core.render.markdown import readable_name
 from nbagent.providers.prompting.json_tool_prompt import first_json_object
-from nbagent.providers.prompting.result_sentences import without_call
 from nbagent.text import without_keys
 
 pytestmark = pytest.mark.fuzz
@@ -28,7 +27,6 @@ FUNCTIONS = {
     "keys": without_keys,
     "arguments": parse_arguments,
     "the first object": first_json_object,
-    "a call in an answer": without_call,
 }
 
 

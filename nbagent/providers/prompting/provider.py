@@ -26,24 +26,11 @@ from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.options.vendor_tools import check_available
-from nbagent.providers.prompting.grounding import (
-    THRESHOLD,
-    Choices,
-    Tool,
-    ground,
-    likeliest,
-    parameter_schemas,
-    signature,
-)
+from nbagent.providers.prompting.grounding import THRESHOLD, Choices, best_tool
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
-from nbagent.providers.prompting.reading import is_readable, words
-from nbagent.providers.prompting.result_sentences import (
-    is_faithful,
-    is_short_value,
-    repeats_itself,
-    result_sentence,
-    without_call,
-)
+from nbagent.providers.prompting.reading import is_readable
+from nbagent.providers.prompting.result_sentences import repeats_itself, result_sentence
+from nbagent.providers.prompting.schemas import Tool, signature
 
 #: The most tokens for the arguments of one call.
 MAX_ARGUMENT_TOKENS = 256
@@ -57,13 +44,6 @@ SYSTEM_MESSAGE = "You are a helpful assistant."
 UNREADABLE = "This small model reads only English. Ask in English, or use a larger model."
 #: A rough but safe estimate for English text.
 CHARS_PER_TOKEN = 3
-#: The words that a follow-up ("And by island?") may hold besides the argument that it changes.
-FOLLOW_UP_WORDS = frozenset(
-    str.split(
-        "a about also and but by each every for how in instead now of on only or per please same so the then to too "
-        "what with"
-    )
-)
 #: The usage of an answer holds just what the embedded model read and wrote: nothing where rules made it.
 _EXACT = {"usage_estimated": False}
 
@@ -152,7 +132,7 @@ class PromptedProvider(WrapperProvider):
         """A tool call, an answer from tool results, or a plain answer, depending on the last message."""
         last = request.messages[-1].role if request.messages else ""
         if last == "tool" and isinstance(self.inner, Completer):
-            steps = self._answer_from_results(self.inner, request.messages)
+            steps = self._answer_from_results(request.messages)
         elif request.tools and last == "user":
             steps = self._call_or_answer(request, request.tools)
         else:
@@ -171,13 +151,10 @@ class PromptedProvider(WrapperProvider):
         if isinstance(self.inner, Completer):
             text = request.messages[-1].text
             tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be shown
-            tool, earlier = likeliest(text, tools, at_least=0.0 if is_forced else THRESHOLD), FunctionCall("")
-            if tool is None:
-                tool, earlier = follow_up(request.messages, tools) or (None, earlier)
-            if tool:
+            if best := best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD):
                 if reason := self.inner.waiting():
                     yield Http(reason)
-                calls, usage = await self._grounded_calls(self.inner, text, tool, earlier)
+                calls, usage = await self._grounded_calls(self.inner, text, *best)
         else:
             reply = await ask_for_call(self.inner, request.resolved, tools, is_forced=is_forced)
             wanted, usage = first_json_object(reply.content) or {}, reply.usage
@@ -196,16 +173,13 @@ class PromptedProvider(WrapperProvider):
                     yield item
 
     async def _grounded_calls(
-        self, inner: Completer, request: str, tool: Tool, earlier: FunctionCall
+        self, inner: Completer, request: str, tool: Tool, wanted: Sequence[Choices]
     ) -> tuple[list[FunctionCall], Usage]:
-        """The calls that the request asks for, with the other arguments of an `earlier` call.
-
-        There are none if the arguments of one do not fit the tool.
-        """
+        """The calls that the request asks for; there are none if the arguments of one do not fit the tool."""
         calls, usage = list[FunctionCall | None](), Usage()
-        for choices in ground(request, tool, optional=bool(earlier.name)):
+        for choices in wanted:
             arguments, used = await self._chosen(inner, request, tool, choices)
-            calls.append(checked_call(tool, {**earlier.arguments, **arguments}))
+            calls.append(checked_call(tool, arguments))
             usage += used
         return [call for call in calls if call] if all(calls) else [], usage
 
@@ -236,41 +210,14 @@ class PromptedProvider(WrapperProvider):
             used.append(arguments[name])
         return arguments, done.usage
 
-    async def _answer_from_results(
-        self, inner: Completer, messages: list[LLMMessage]
-    ) -> AsyncGenerator[Event | LLMResponse]:
-        """An answer from the tool results at the end of the conversation.
-
-        It is the model's own sentence about a single short result if that is faithful, else sentences by rules.
-        """
-        start = len(messages)
-        while start and messages[start - 1].role == "tool":
-            start -= 1
-        results = messages[start:]
-        draft, usage = None, Usage()
-        if len(results) == 1 and is_short_value(results[0]):
-            request = next((message.text for message in reversed(messages[:start]) if message.opens_turn), "")
-            draft, usage = await self._draft(inner, request, results[0].text.strip())
-        calls = {call.id: call for message in messages[:start] for call in message.tool_calls or ()}
-        answer = draft or "\n\n".join(result_sentence(calls.get(each.tool_call_id), each) for each in results)
+    async def _answer_from_results(self, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
+        """Sentences that quote the tool results at the end of the conversation: a small model would garble them."""
+        results = list(itertools.takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
+        calls = {call.id: call for message in messages for call in message.tool_calls or ()}
+        answer = "\n\n".join(result_sentence(calls.get(each.tool_call_id), each) for each in results)
         for piece in re.findall(r"\S+\s*|\s+", answer):
             yield Text(piece)
-        facts = {"usage": usage, "model": self.model_name, "quoted": draft is None}
-        yield LLMResponse(answer, None, "stop", facts | _EXACT)
-
-    async def _draft(self, inner: Completer, request: str, value: str) -> tuple[str | None, Usage]:
-        """The model's own sentence about a short value, or None if it is not faithful to the value."""
-        if len(request) > inner.n_ctx:
-            return None, Usage()
-        prompt = (
-            "Question: How many books are on the shelf?\nResult: 42\nAnswer: There are 42 books on the shelf.\n\n"
-            "Question: What is the area of a circle with radius 3?\nResult: 28.27\n"
-            "Answer: The area of a circle with radius 3 is 28.27.\n\n"
-            f"Question: {' '.join(request.split())}\nResult: {value}\nAnswer:"
-        )
-        done = await inner.complete(prompt, max_tokens=60, stop=["\n"])
-        draft = done.text.strip()
-        return (draft if not done.cut_off and is_faithful(draft, value, request) else None), done.usage
+        yield LLMResponse(answer, None, "stop", {"usage": Usage(), "model": self.model_name, "quoted": True} | _EXACT)
 
     async def _plain_answer(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The inner model's answer. A small model's is ended when it repeats itself again and again."""
@@ -304,24 +251,6 @@ def answers_unaided(request: ModelRequest) -> bool:
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
 
-def follow_up(messages: Sequence[LLMMessage], tools: Functions) -> tuple[Tool, FunctionCall] | None:
-    """The last call and its tool, if the last message only names another argument for it: "And by island?"
-
-    Each of its words besides `FOLLOW_UP_WORDS` must belong to the tool's parameters or to the values that these can
-    take, or be a number.
-    """
-    calls = [call for message in messages for call in message.tool_calls or ()]
-    tool = next((tool for tool in tools if calls and tool["name"] == calls[-1].name), None)
-    if tool is None:
-        return None
-    request, schemas = messages[-1].text, parameter_schemas(tool)
-    values = [str(value) for schema in schemas.values() for value in schema.get("enum") or ()]
-    known = set(words(" ".join([*schemas, *values])))
-    said = [word for word in re.findall(r"[^\W_]+", request.lower()) if word not in FOLLOW_UP_WORDS]
-    is_follow_up = said and all(word.isdigit() or set(words(word)) & known for word in said)
-    return (tool, calls[-1]) if is_follow_up and ground(request, tool, optional=True)[0] else None
-
-
 def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
     """A call of the tool, or None if the arguments do not fit its schema."""
     from nbagent.core.json_schema import jsonschema
@@ -349,8 +278,7 @@ def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
                 text = f"The result of {message.name or 'the function'} is: {message.text}"
                 kept.append(LLMMessage("user", _with_images(text, message)))
         elif message.text or not message.tool_calls:
-            text = without_call(message.text) if message.role == "assistant" else message.text
-            kept.append(LLMMessage(message.role, _with_images(text, message)))
+            kept.append(LLMMessage(message.role, _with_images(message.text, message)))
     return kept
 
 

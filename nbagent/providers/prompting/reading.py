@@ -1,4 +1,4 @@
-"""A request as its tokens, and the pieces of it that can be arguments of a tool: numbers, quotations, names, phrases.
+"""A request as its tokens, and the pieces of it that can be arguments of a tool: numbers, quotations, dates, words.
 
 The rules are for English. Chinese, Japanese and Korean have no spaces: there, pairs of characters are compared.
 """
@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 #: Words that say nothing about what is asked for.
@@ -38,15 +38,8 @@ _SYNONYMS = {
     word: group.split()[0]
     for group in (
         "mean average typical",
-        "sum total add altogether",
-        "find search look",
-        "plot draw chart graph",
         "maximum max largest highest biggest most",
         "minimum min smallest lowest least",
-        "deviation deviate",
-        "stock share",
-        "mail email",
-        "sell sale sold",
     )
     for word in group.split()
 }
@@ -61,26 +54,17 @@ UNITS = {
     "year": ("month", 12),
     "decad": ("month", 120),
 }
-#: The most words in a part of a phrase.
-MAX_PART = 8
+#: The most tokens in a piece of words.
+MAX_WORDS = 6
 _ENDINGS = ("ingly", "ations", "ation", "ings", "ing", "edly", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
 _NUMBER_WORDS = {
-    **{
-        word: n
-        for n, word in enumerate(str.split("zero one two three four five six seven eight nine ten eleven twelve"))
-    },
-    "once": 1,
-    "twice": 2,
-    "dozen": 12,
-    "twenty": 20,
-    "hundred": 100,
+    word: n for n, word in enumerate(str.split("zero one two three four five six seven eight nine ten eleven twelve"))
 }
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 _MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
 
 _TOKEN = re.compile(
-    r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}"
-    r"|(?:Dr|Ft|Mrs?|Ms|Mt|St)\.(?=\s[A-Z])|\w+(?:['’./-]\w+)*|[^\w\s]"
+    r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
 )
 # All of these take time in proportion to the text: each begins only where a word does, or ends where it could begin.
 
@@ -124,11 +108,12 @@ def stem(word: str) -> str:
     return _SYNONYMS.get(word, word)
 
 
-def words(text: str) -> list[str]:
+@lru_cache(10_000)
+def words(text: str) -> tuple[str, ...]:
     """The stems of a text's words in order, without stop words; `snake_case` and `camelCase` are split."""
     pairs = ["".join(pair) for run in _CJK.findall(text) for pair in itertools.pairwise(run)]
     found = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", _CJK.sub(" ", text)))
-    return pairs + [stem(word) for word in found if word.lower() not in STOP_WORDS]
+    return (*pairs, *(stem(word) for word in found if word.lower() not in STOP_WORDS))
 
 
 def has_no_spaces(text: str) -> bool:
@@ -155,7 +140,7 @@ def without_quotations(request: str) -> str:
 class Piece:
     """A value that the request holds, from its token `start` to before `end`.
 
-    `kind`: "number", "share" (5 %), "quoted", "date", "code", "name", "phrase", "part" of a phrase, or "clause".
+    `kind`: "number", "share" (5 %), "quoted", "date", "code" or "words".
     """
 
     value: Any
@@ -163,18 +148,28 @@ class Piece:
     end: int
     kind: str
 
+    def __hash__(self) -> int:
+        return hash((self.start, self.end, self.kind))
+
+    @property
+    def places(self) -> range:
+        """Its tokens."""
+        return range(self.start, self.end)
+
+    def meets(self, other: Piece) -> bool:
+        """Whether the two have a token in common."""
+        return self.start < other.end and other.start < self.end
+
     def overlaps(self, places: Collection[int]) -> bool:
         """Whether one of these tokens belongs to it."""
-        return any(place in places for place in range(self.start, self.end))
+        return any(place in places for place in self.places)
 
 
 class Reading:
     """A request, read."""
 
     def __init__(self, request: str) -> None:
-        self.text = re.sub(
-            r"[\[(][^\[\]()]*[\])]", lambda list_: re.sub(r",(?=\S)", ", ", list_[0]), _unwrapped(request)
-        )
+        self.text = _unwrapped(request)
         self._tokens = list(_TOKEN.finditer(self.text))
         self._starts, self._ends = [t.start() for t in self._tokens], [t.end() for t in self._tokens]
         self.stems = [stem(token[0]) for token in self._tokens]
@@ -185,6 +180,7 @@ class Reading:
         #: The tokens of quotations, dates and codes, which are not words.
         self.taken = {i for piece in (*self.quoted, *self.dates, *self.codes) for i in range(piece.start, piece.end)}
         self.numbers = self._numbers()
+        self.words = self._words()
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -197,99 +193,38 @@ class Reading:
         """The tokens between two pieces."""
         return self.lower[piece.end : later.start]
 
-    def span(self, start: int, end: int, kind: str) -> Piece:
+    def span(self, start: int, end: int, kind: str = "words") -> Piece:
         """The text of these tokens."""
         text = self.text[self._tokens[start].start() : self._tokens[end - 1].end()]
         return Piece(text.removesuffix("'s").removesuffix("’s"), start, end, kind)
 
-    def nearness(self, piece: Piece, vocabulary: Mapping[str, float]) -> float:
-        """How much the words around a piece speak of a parameter: the nearer, the more, and those before it most."""
-        total = 0.0
+    def nearness(self, piece: Piece, vocabulary: Mapping[str, float]) -> tuple[float, float]:
+        """How much the words before and behind a piece speak of a parameter: the nearer, the more."""
+        before = behind = 0.0
         for step in range(1, 7):
             word = self.word(piece.start - step)
             if not word or word in ".;?!" or (step > 1 and word == ",") or word[-1].isdigit():
                 break
-            total += _weight(vocabulary, self.stems[piece.start - step]) / (1 + step)
+            before += vocabulary.get(self.stems[piece.start - step], 0) / (1 + step)
         for step in range(1, 4):
             word = self.word(piece.end + step - 1)
             if not word or word in ".;?!,()" or word.lower() in LINKS:
                 break
-            total += _weight(vocabulary, self.stems[piece.end + step - 1]) / (2 + step)
-        return total
-
-    @cached_property
-    def number_words(self) -> list[Piece]:
-        """Numbers that are written as words, and the one of "the next week"."""
-        said = [(i, self.word(i).lower()) for i in range(len(self)) if i not in self.taken]
-        found = [Piece(_NUMBER_WORDS[word], i, i + 1, "number") for i, word in said if word in _NUMBER_WORDS]
-        spans = [i for i, word in said if word in ("next", "past", "last") and self.unit(i + 1)]
-        return [*found, *(Piece(1, i, i + 1, "number") for i in spans)]
+            behind += vocabulary.get(self.stems[piece.end + step - 1], 0) / (1 + step)
+        return before, behind
 
     def unit(self, i: int) -> str:
         """The stem of this token if it is a unit of time, else ""."""
         own = self.stems[i] if i < len(self) else ""
         return own if own in UNITS else ""
 
-    @cached_property
-    def names(self) -> list[Piece]:
-        """Words with a capital letter, and those with digits or underscores in them, as far as they stand together."""
-        found, i = [], 0
-        while i < len(self):
-            end = i
-            while self._is_name(end) or (end > i and self.word(end) in ("of", "the", "de") and self._is_name(end + 1)):
-                end += 1
-            if end > i:
-                found.append(self.span(i, end, "name"))
-            i = end + 1
-        return found
-
-    @cached_property
-    def places(self) -> list[Piece]:
-        """Names that a comma joins to the next one ("Boston, MA"), unless they are items of a longer list."""
-        pairs = [(a, b) for a, b in itertools.pairwise(self.names) if self.between(a, b) == [","]]
-        starts = {name.start for name in self.names}
-        is_last = [
-            self.word(b.end) != "and" and not (self.word(b.end) == "," and b.end + 1 in starts) for _, b in pairs
-        ]
-        return [self.span(a.start, b.end, "name") for (a, b), last in zip(pairs, is_last, strict=True) if last]
-
-    def phrases(self, own: Collection[str]) -> list[Piece]:
-        """Words in a row, without stop words, and without the stems `own` at their ends; and their beginnings and ends.
-
-        A name before a phrase can be a part of it ("Mississippi river").
-        """
-        named = {i for piece in self.names for i in range(piece.start, piece.end)}
-        found: list[Piece] = []
-        for keep, group in itertools.groupby(range(len(self)), lambda i: i not in named and self._is_word(i)):
-            run = list(group) if keep else []
-            while run and self.stems[run[0]] in own:
-                run.pop(0)
-            while run and self.stems[run[-1]] in own:
-                run.pop()
-            if not run:
-                continue
-            start, end = run[0], run[-1] + 1
-            found.append(self.span(start, end, "phrase"))
-            behind = [name.start for name in self.names if name.end == start]
-            last, first = min(end, start + MAX_PART), max(start, end - MAX_PART)
-            cuts = [(name, i) for name in behind for i in range(start + 1, last + 1)]
-            cuts += [(start, i) for i in range(start + 1, last)] + [(i, end) for i in range(first + 1, end)]
-            found += [self.span(*cut, "part") for cut in cuts]
-        return found
-
-    def clauses(self, own: Collection[str], taken: Collection[int]) -> list[Piece]:
-        """All from behind the stems `own` to the end of the clause, or to a taken token: what a free text can be."""
+    def clauses(self, spoken: Collection[str], taken: Collection[int]) -> list[Piece]:
+        """From behind the words `spoken` to the end of each clause, or to a taken token: what a free text can be."""
         found, start = [], 0
         for stop in [*(i for i in range(len(self)) if self.word(i) in ",.;:?!" or i in taken), len(self)]:
-            end = stop
-            said = [i for i in range(start, end) if self._is_word(i, begins=True) and self.stems[i] not in own]
-            first = said[0] if said else end
-            while first > start and self.word(first - 1).lower() not in LINKS and self.stems[first - 1] not in own:
-                first -= 1
-            while end > first and self.word(end - 1).lower() in LINKS:
-                end -= 1
-            if end - first > 1:
-                found.append(self.span(first, end, "clause"))
+            first = next((i for i in range(start, stop) if self.is_word(i) and self.stems[i] not in spoken), stop)
+            if stop - first > 1:
+                found.append(self.span(first, stop, "clause"))
             start = stop + 1
         return found
 
@@ -305,6 +240,36 @@ class Reading:
             else:
                 groups.append([piece])
         return groups
+
+    def begins(self, i: int) -> bool:
+        """Whether a sentence begins with this token."""
+        before = self.word(i - 1)
+        return i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
+
+    def is_name(self, i: int) -> bool:
+        """Whether a token has a capital letter that is not its sentence's."""
+        return self.word(i)[:1].isupper() and self.is_word(i) and not self.begins(i)
+
+    def is_word(self, i: int) -> bool:
+        """Whether a token says something."""
+        word = self.word(i)
+        return word[:1].isalnum() and i not in self.taken and _bare(word) not in STOP_WORDS
+
+    def _words(self) -> list[Piece]:
+        """All runs of words, up to `MAX_WORDS`; names go on over "of" and a comma ("Bank of Spain", "Boston, MA")."""
+        found = []
+        for start in range(len(self)):
+            end = start
+            while self.is_word(end) and end - start < MAX_WORDS:
+                end += 1
+                found.append(self.span(start, end))
+                if (
+                    self.word(end) in ("of", "the", "de", ",")
+                    and self.is_name(end + 1)
+                    and self.word(end - 1)[0].isupper()
+                ):
+                    end += 1
+        return found
 
     def _piece(self, match: re.Match[str], value: Any, kind: str) -> Piece:
         """The tokens that a match touches, as a piece."""
@@ -322,7 +287,13 @@ class Reading:
         return self._piece(match, f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{int(day):02}", "date")
 
     def _numbers(self) -> list[Piece]:
-        found = []
+        found = [
+            Piece(_NUMBER_WORDS[word], i, i + 1, "word")
+            for i, word in enumerate(self.lower)
+            if word in _NUMBER_WORDS and i not in self.taken
+        ]
+        spans = [i for i, word in enumerate(self.lower) if word in ("next", "past", "last") and self.unit(i + 1)]
+        found += [Piece(1, i, i + 1, "word") for i in spans]
         for match in _NUMBER.finditer(self.text):
             digits = match[0].replace(",", "").replace("$", "")
             value: int | float = float(digits) if "." in digits else int(digits)
@@ -333,31 +304,7 @@ class Reading:
             piece = self._piece(match, value, "share" if is_share else "number")
             if piece.start not in self.taken:
                 found.append(piece)
-        return found
-
-    def _is_name(self, i: int) -> bool:
-        word = self.word(i)
-        if i in self.taken or not word[:1].isalnum():
-            return False
-        if "_" in word or (
-            re.search(r"\d", word) and re.search(r"[^\W\d]", word) and not re.fullmatch(r"\d+[a-z]{1,3}", word)
-        ):
-            return True
-        if not word[0].isupper() or _bare(word) in STOP_WORDS:
-            return False
-        return not self._begins(i) or (i > 0 and self.word(i + 1)[:1].isupper())
-
-    def _is_word(self, i: int, begins: bool = False) -> bool:
-        """Whether it says something. The first word of a sentence does not: it asks ("Find", "Which")."""
-        word = self.word(i)
-        if i in self.taken or not word[0].isalnum() or _bare(word) in STOP_WORDS:
-            return False
-        return begins or len(self) <= 3 or not (word[0].isupper() and self._begins(i))
-
-    def _begins(self, i: int) -> bool:
-        """Whether a sentence begins with this token."""
-        before = self.word(i - 1)
-        return i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
+        return sorted(found, key=lambda piece: piece.start)
 
 
 def _unwrapped(request: str) -> str:
@@ -368,10 +315,3 @@ def _unwrapped(request: str) -> str:
 
 def _bare(word: str) -> str:
     return word.lower().removesuffix("'s").removesuffix("’s")
-
-
-def _weight(vocabulary: Mapping[str, float], own: str) -> float:
-    """What a stem weighs in a vocabulary; also as the beginning of a longer one ("user" for "username")."""
-    if own in vocabulary or len(own) < 4:
-        return vocabulary.get(own, 0)
-    return max((weight for key, weight in vocabulary.items() if key.startswith(own)), default=0)

@@ -3,22 +3,37 @@
 import pytest
 from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
 
-from nbagent.providers.prompting.grounding import ground, likeliest
+from nbagent.providers.prompting.grounding import Filling, best_tool
+from nbagent.providers.prompting.reading import Reading
+from nbagent.providers.prompting.schemas import parameter_schemas
 
 NUMBER, TEXT, UNIT = {"type": "number"}, {"type": "string"}, {"type": "string", "enum": ["cm", "in", "ft"]}
 CONVERT = tool("convert_length", "Convert a length.", value=NUMBER, unit=UNIT, to_unit=UNIT)
 BOX = tool("box_volume", "Volume of a box.", width=NUMBER, height=NUMBER, depth=NUMBER)
 INTEREST = tool("interest", "Interest of a loan.", amount=NUMBER, rate=NUMBER, years={"type": "integer"})
 INTERESTS = [{"amount": 10, "rate": 0.01, "years": 2}, {"amount": 30, "rate": 0.04, "years": 5}]
+SHOES = tool(
+    "find_shoes", "Find shoes in the shop.", ["size"], size={"type": "integer"}, brand=TEXT, limit={"type": "integer"}
+)
 ROUTE = tool("route", "The route between two cities.", start=TEXT, end=TEXT)
 NOTE = tool("add_note", "Add a note.", ["text"], text=TEXT, due_date=TEXT, pinned={"type": "boolean"})
 
 
+def ground(request, asked):
+    """The likeliest values of each call."""
+    return [{name: values[0] for name, values in call.items()} for call in Filling(Reading(request), asked).calls]
+
+
+def best(request, tools):
+    found = best_tool(request, tools)
+    return found and found[0]
+
+
 def test_a_tool_needs_values_for_its_required_arguments():
-    assert likeliest("What does median mean?", TOOLS) is None
-    assert likeliest("median of 3 and 4", TOOLS) == MEDIAN
-    assert likeliest("Convert 3 cm in feet", [CONVERT]) is None  # not to cm
-    assert likeliest("weather?", TOOLS) is likeliest("", TOOLS) is likeliest("median of 3 and 4", []) is None
+    assert best("What does median mean?", TOOLS) is None
+    assert best("median of 3 and 4", TOOLS) == MEDIAN
+    assert best("Convert 3 cm in feet", [CONVERT]) is None  # not to cm
+    assert best("weather?", TOOLS) is best("", TOOLS) is best("median of 3 and 4", []) is None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +43,9 @@ def test_a_tool_needs_values_for_its_required_arguments():
         ("what is 3 cm in ft?", CONVERT, {"value": 3, "unit": "cm", "to_unit": "ft"}),
         ("a timer for twelve minutes", TIMER, {"minutes": 12}),
         ("a timer for 2 hours", TIMER, {"minutes": 120}),
-        ("How is the weather in St. Louis, MO?", WEATHER, {"city": "St. Louis, MO"}),
+        ("How is the weather in New York, NY?", WEATHER, {"city": "New York, NY"}),
+        ("find shoes of size 43 by Acme", SHOES, {"size": 43, "brand": "Acme"}),
+        ("find twelve shoes of size 43", SHOES, {"size": 43, "limit": 12}),
         ("volume of a box of height 2, depth 3 and width 4", BOX, {"width": 4, "height": 2, "depth": 3}),
         ("box volume of 2 by 3 by 4", BOX, {"width": 2, "height": 3, "depth": 4}),
         ("interest on $2,000 for 3 years at a rate of 5%", INTEREST, {"amount": 2000, "rate": 0.05, "years": 3}),
@@ -38,7 +55,7 @@ def test_a_tool_needs_values_for_its_required_arguments():
     ],
 )
 def test_each_argument_gets_what_the_request_says_of_it(request_text, asked, arguments):
-    assert [{name: values[0] for name, values in call.items()} for call in ground(request_text, asked)] == [arguments]
+    assert ground(request_text, asked) == [arguments]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +67,7 @@ def test_each_argument_gets_what_the_request_says_of_it(request_text, asked, arg
     ],
 )
 def test_several_values_for_one_argument_are_several_calls(request_text, asked, calls):
-    assert [{name: values[0] for name, values in call.items()} for call in ground(request_text, asked)] == calls
+    assert ground(request_text, asked) == calls
 
 
 def test_references_and_all_forms_of_schemas_are_read():
@@ -64,12 +81,13 @@ def test_references_and_all_forms_of_schemas_are_read():
             "anything": True,
             "pair": {"type": "array", "items": [True, {"$ref": "#/$defs/Unit"}]},
         },
-        "required": ["units"],
+        "required": ["unit"],
     }
-    (choices,) = ground("forecast in celsius for 3 days", {"name": "forecast", "parameters": parameters})
-    assert choices == {"unit": ["celsius"], "days": [3], "units": [["celsius"]]}
+    forecast = {"name": "forecast", "parameters": parameters}
+    assert ground("forecast in celsius for 3 days", forecast) == [{"unit": "celsius", "days": 3}]
+    assert parameter_schemas(forecast)["units"]["items"]["enum"] == ["celsius", "fahrenheit"]
 
 
 def test_chinese_words_choose_a_tool():
     count = tool("count_orders", "订单数量：按城市统计。", city={"enum": ["北京", "上海"], "type": "string"})
-    assert likeliest("北京的订单数量是多少？", [WEATHER, count]) == count
+    assert best("北京的订单数量是多少？", [WEATHER, count]) == count

@@ -121,7 +121,7 @@ def _read(file: Path) -> dict[str, Any]:
             data = yaml.safe_load(text)
     except OSError as error:
         raise ConfigurationError(f"{str(file)!r} can't be read: {error.strerror or error}.") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:  # those of TOML, JSON and Unicode are ValueErrors
+    except (ValueError, yaml.YAMLError) as error:  # those of TOML, JSON and Unicode are ValueErrors
         raise ConfigurationError(f"{str(file)!r} can't be read: {error}") from None
     if not isinstance(data, Mapping):
         raise ConfigurationError(f"{str(file)!r}: expected settings by name, got {type(data).__name__}.")

@@ -44,7 +44,7 @@ def beginning(value: Any, limit: int) -> Any:
     """
     left = limit
 
-    def part(value: Any, depth: int) -> Any:
+    def part(value: Any) -> Any:
         nonlocal left
         left -= 1
         kind = type(value)
@@ -54,18 +54,12 @@ def beginning(value: Any, limit: int) -> Any:
             return taken
         if kind not in (list, tuple, set, frozenset, dict):
             return value
-        if depth == _DEEPEST:
-            return "…"
         items = takewhile(lambda _: left > 0, value.items() if kind is dict else value)
         if kind is dict:
-            return {part(key, depth + 1): part(item, depth + 1) for key, item in items}
-        return kind([part(item, depth + 1) for item in items])
+            return {part(key): part(item) for key, item in items}
+        return kind([part(item) for item in items])
 
-    return part(value, 0)
-
-
-#: Levels of containers that are shown.
-_DEEPEST = 50
+    return part(value)
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:

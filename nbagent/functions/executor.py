@@ -11,6 +11,7 @@ import inspect
 import json
 import logging
 import math
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -59,8 +60,6 @@ CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
 MAX_CACHED_RESULTS = 256
-#: Characters of the result of a pinned tool.
-MAX_PINNED_CHARS = 1_000_000
 _INTERRUPTED = {"is_error": True, "interrupted": True}
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
 #: Lazy iterators, whose result is the list of what they yield. Files, cursors and other iterators are left as they are.
@@ -417,7 +416,7 @@ class ToolExecutor:
         if state.fields.get("approval") == "edited":
             note = _edited_note(state.call.arguments)
             content = note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
-        limit = MAX_PINNED_CHARS if definition.pinned else self.max_result_chars
+        limit = sys.maxsize if definition.pinned else self.max_result_chars
         return state.outcome(content, limit, **fields)
 
     def _format_failure(self, state: _CallState, error: BaseException) -> ToolOutcome:

@@ -27,8 +27,6 @@ from nbagent.providers.catalog import CATALOG
 ANSWER_S = 0.05
 #: Seconds more for those that did, until they have said what their models can do.
 MODELS_S = 1.0
-#: Bytes of an answer.
-LONGEST_ANSWER = 10_000_000
 #: User ids below this one are the system's, such as that of Ollama's service.
 FIRST_USER = 1000
 
@@ -148,7 +146,7 @@ class _Look(threading.Thread):
             response = connection.getresponse()
             if response.status != 200:
                 raise ValueError(response.status)
-            answer = json.loads(response.read(LONGEST_ANSWER))
+            answer = json.loads(response.read())
         self._timeout = MODELS_S
         return answer
 

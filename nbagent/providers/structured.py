@@ -20,8 +20,6 @@ from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
 T = TypeVar("T")
-#: Of how many schemas, the latest, it is kept whether they are taken: a program may make one for each question.
-_KEPT = 1000
 #: Server, model, schema, and whether there are tools.
 _Key = tuple[str, ...]
 _Place = tuple[asyncio.AbstractEventLoop, _Key]
@@ -123,8 +121,6 @@ def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]
 def _settle(key: _Key, is_taken: bool) -> None:
     """It is known now. Those who wait go on."""
     _TAKEN[key] = is_taken
-    for oldest in list(_TAKEN)[:-_KEPT]:
-        _TAKEN.pop(oldest, None)
     if asking := _ASKING.pop((asyncio.get_running_loop(), key), None):
         asking.set()
 

@@ -122,7 +122,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ConfigurationError(f"The conversation {source} can't be read: {error.strerror or error}.") from None
     except ConfigurationError:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigurationError(f"{source} is not a saved conversation: {error}.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ConfigurationError(f"{source} is not a saved conversation. agent.save(path) writes one.")

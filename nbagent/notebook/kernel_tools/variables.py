@@ -14,14 +14,12 @@ from typing import Any
 from nbagent.text import shortened
 
 _PREVIEW_CHARS = 80
-#: Larger integers are described by their size, since converting them to decimal is slow.
-_MAX_BITS = 1_000
 #: Longer containers are described by their length.
 _MAX_ITEMS = 3
 #: Levels of nested containers that are shown: three items on each of many levels fill more than a line.
 _MAX_LEVELS = 3
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
-_NUMBERS = (bool, float, complex, type(None))
+_NUMBERS = (bool, int, float, complex, type(None))
 _ROUTINES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 #: Modules whose classes have a cheap and short `repr`.
 _CHEAP_REPR = {"datetime", "decimal", "fractions", "pathlib", "uuid", "zoneinfo"}
@@ -61,11 +59,8 @@ def _value_or_size(kind: type, value: Any) -> str:
         return signature_text(value)
     if _is_plain(value):
         return shortened(repr(value), _PREVIEW_CHARS)
-    sized = next((base for base in _SIZED if issubclass(kind, base)), None)
-    if sized is not None:
-        return f"of length {sized.__len__(value)}"
-    if kind is int:
-        return f"of {value.bit_length()} bits"
+    if isinstance(value, _SIZED):
+        return f"of length {len(value)}"
     if _SHAPED.isdisjoint(base.__module__.partition(".")[0] for base in kind.__mro__):
         return ""
     shape = getattr(value, "shape", None)
@@ -75,8 +70,6 @@ def _value_or_size(kind: type, value: Any) -> str:
 def _is_plain(value: Any, levels: int = _MAX_LEVELS) -> bool:
     """Whether `repr(value)` is short and runs no user code. Containers may be nested `levels` deep."""
     kind = type(value)
-    if kind is int:
-        return bool(value.bit_length() <= _MAX_BITS)
     if kind in (str, bytes):
         return len(value) <= _PREVIEW_CHARS
     if kind in (list, tuple, set, frozenset, dict):

@@ -92,7 +92,7 @@ def _field(text: str, opening: int) -> Field | None:
             try:
                 with warnings.catch_warnings(action="ignore"):  # of invalid escapes, as in TeX
                     tree = ast.parse(field.expression, mode="eval")
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
+            except (SyntaxError, ValueError):
                 continue
             return None if _is_literal(tree) else field
     return None

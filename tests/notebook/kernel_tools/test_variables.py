@@ -63,7 +63,7 @@ VARIABLES = {
     "list [1, 'a', None]": lambda: [1, "a", None],
     "list of length 3": lambda: functools.reduce(lambda inner, _: [inner] * 3, range(60), 0),
     "dict of length 1": lambda: {"a": Slow()},
-    "OddList of length 2": lambda: OddList([1, 2]),
+    "OddList": lambda: OddList([1, 2]),
     "Hostile": lambda: Hostile(),
     "Slow": lambda: Slow(),
     "ndarray of shape (100000, 10000)": lambda: np.broadcast_to(np.float64(0), (10**5, 10**4)),

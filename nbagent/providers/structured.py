@@ -6,10 +6,9 @@ instructions alone.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.events import Context, Event, Http, Retry
@@ -19,16 +18,10 @@ from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
-T = TypeVar("T")
 #: Server, model, schema, and whether there are tools.
 _Key = tuple[str, ...]
-_Place = tuple[asyncio.AbstractEventLoop, _Key]
 #: Whether the vendor takes the schema. If it does not, the schema is only in the prompt from then on.
 _TAKEN: dict[_Key, bool] = {}
-#: By event loop and key: set when the one request that asks whether the schema is taken knows it.
-_ASKING: dict[_Place, asyncio.Event] = {}
-#: So many seconds others wait for the reader of that request to go on.
-_READING_S = 1.0
 
 
 class StructuredProvider(WrapperProvider):
@@ -50,10 +43,7 @@ class StructuredProvider(WrapperProvider):
         return replace(inner, options=request.options, resolved=inner)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. If the vendor refuses the schema, it is asked once more without it.
-
-        Until it is known whether it does, one request asks for all that come meanwhile, such as those of a map.
-        """
+        """See `LLMProvider.stream`. If the vendor refuses the schema, it is asked once more without it."""
         inner: ModelRequest = request.resolved
         if inner.options is request.options:
             async with aclose_if_possible(self.inner.stream(inner)) as items:
@@ -61,8 +51,7 @@ class StructuredProvider(WrapperProvider):
                     yield item
             return
         key = self._key(request)
-        asked = self._asked(request, key)
-        async with aclose_if_possible(asked), aclose_if_possible(_asking_for_all(asked, key)) as items:
+        async with aclose_if_possible(self._asked(request, key)) as items:
             async for item in items:
                 yield item
 
@@ -79,7 +68,7 @@ class StructuredProvider(WrapperProvider):
                     async for item in items:
                         has_begun = has_begun or isinstance(item, LLMResponse)
                         if key not in _TAKEN and not isinstance(item, Retry | Http | Context):
-                            _settle(key, True)
+                            _TAKEN[key] = True
                         yield item
                 return
             except BadRequestError as error:
@@ -93,7 +82,7 @@ class StructuredProvider(WrapperProvider):
         async with aclose_if_possible(self.inner.stream(plain)) as items:
             async for item in items:
                 if isinstance(item, LLMResponse):
-                    _settle(key, False)
+                    _TAKEN[key] = False
                 yield item
 
     def _schema_options(self, request: ModelRequest) -> dict[str, Any]:
@@ -116,42 +105,3 @@ def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]
         if isinstance(value, Mapping) and isinstance(own := given.get(name), Mapping):
             both[name] = {**value, **own}
     return both
-
-
-def _settle(key: _Key, is_taken: bool) -> None:
-    """It is known now. Those who wait go on."""
-    _TAKEN[key] = is_taken
-    if asking := _ASKING.pop((asyncio.get_running_loop(), key), None):
-        asking.set()
-
-
-async def _asking_for_all(items: AsyncIterator[T], key: _Key) -> AsyncIterator[T]:
-    """Until it is known whether a schema is taken, one asks and all others wait.
-
-    They go on where its reader keeps an item for long: it may wait for one of them, or never come back.
-    """
-    loop = asyncio.get_running_loop()
-    place, mine = (loop, key), asyncio.Event()
-    while key not in _TAKEN and (asking := _ASKING.get(place)):
-        await asking.wait()
-    try:
-        while True:
-            if key not in _TAKEN and _ASKING.setdefault(place, mine) is mine:
-                mine.clear()
-            try:
-                item = await anext(items)
-            except StopAsyncIteration:
-                return
-            is_asking = _ASKING.get(place) is mine
-            release = loop.call_later(_READING_S, _release, place, mine) if is_asking else None
-            yield item
-            if release:
-                release.cancel()
-    finally:
-        _release(place, mine)
-
-
-def _release(place: _Place, mine: asyncio.Event) -> None:
-    if _ASKING.get(place) is mine:
-        del _ASKING[place]
-    mine.set()

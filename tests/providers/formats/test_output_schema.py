@@ -1,20 +1,18 @@
 """How each vendor is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
 
-import asyncio
 import json
 from typing import Literal
 
 import pandas as pd
 import pytest
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field
 from support.dialects.script import reply
 from support.dialects.server import KEY, VendorServer
 from support.dialects.vendors import DIALECTS
 from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent
-from nbagent.core.events import Retry
-from nbagent.providers import OpenAIProvider, structured
+from nbagent.providers import OpenAIProvider
 from nbagent.providers.formats.strict_schema import strict_schema
 
 
@@ -95,39 +93,19 @@ async def test_the_schema_is_sent_beside_tools_where_both_work(vendor, options, 
     assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
 
 
-async def test_a_server_that_refuses_the_schema_is_asked_without_and_a_map_learns_it_once(loopback, connect):
-    """The first request is known to be refused before any other is sent; the trace says it of each answer."""
+async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, connect):
+    """The rows in flight learn it, and none after them; the trace says it of each answer."""
     refusal = {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}
     refused, good = Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))
     loopback.answer_to = lambda request: refused if b"json_schema" in request.body else good
     agent = Agent(connect())
     frame = await agent.map(pd.Series([f"Paris {n}" for n in range(20)]), output=City, concurrency=8)
     assert frame["people"].tolist() == [2_100_000] * 20
-    assert sum(b"json_schema" in request.body for request in loopback.requests) == 1
+    assert sum(b"json_schema" in request.body for request in loopback.requests) <= 8
     assert await agent.extract("Paris …", City) == City(**PARIS)
     assert agent.trace.calls["refused"].tolist() == ['{"response_format":null}'] * 21
     told = agent.trace.events.query("type == 'retry'")["content"]
-    assert told.str.contains("refused a request with response_format").sum() == len(told) == 1
-
-
-async def test_who_reads_a_stream_can_ask_the_same_in_between(loopback, connect, monkeypatch):
-    """Nothing is known yet of the schema, and the request that asks for all goes on only when its reader does."""
-    monkeypatch.setattr(structured, "_READING_S", 0.01)
-    loopback.answers = [Answer(b"{}", 503, {"retry-after-ms": "1"}), Answer(sse(said(ANSWER)))]
-    agent, other = Agent(connect()), Agent(connect())
-    async with asyncio.timeout(5):
-        async for event in agent.chat_stream("Paris …", output=City):
-            if isinstance(event, Retry):
-                assert await other.extract("Paris …", City) == City(**PARIS)
-
-
-async def test_of_types_that_are_made_for_each_question_few_are_kept(loopback, connect, monkeypatch):
-    monkeypatch.setattr(structured, "_KEPT", 3)
-    loopback.answers = [Answer(sse(said("{}")))]
-    agent = Agent(connect())
-    for n in range(5):
-        await agent.extract("Paris …", create_model(f"Answer{n}"))
-    assert len(structured._TAKEN) == 3
+    assert told.str.contains("refused a request with response_format").sum() == len(told) <= 8
 
 
 class Lake(BaseModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -56,10 +56,9 @@ FORMAT = SQLiteFormat("answers of a map", "nbck", version=1, tables=_TABLES)
 class Checkpoint:
     """Keeps answers in a file, which it makes if it is missing; only its owner can read it.
 
-    `model` is noted with each answer. `redact` takes secrets out of questions and errors; answers stay as they
-    are. Put the file on a local disk: SQLite's locks don't work on most network drives. Raises `ConfigurationError` if
-    the file is not a checkpoint or has a newer version. The constructor and all methods raise `StoreError` if the file
-    can't be read or written.
+    `model` is noted with each answer. Put the file on a local disk: SQLite's locks don't work on most network drives.
+    Raises `ConfigurationError` if the file is not a checkpoint or has a newer version. The constructor and all methods
+    raise `StoreError` if the file can't be read or written.
 
     >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP
     ...     kept.add(Answer("a", text="Hi"), "Say hi.")
@@ -67,8 +66,8 @@ class Checkpoint:
     'Hi'
     """
 
-    def __init__(self, path: str | os.PathLike[str], model: str = "", redact: Callable[[str], str] = str) -> None:
-        self._path, self._model, self._redact = checked_path(path), model, redact
+    def __init__(self, path: str | os.PathLike[str], model: str = "") -> None:
+        self._path, self._model = checked_path(path), model
         self._database = FORMAT.open(self._path)
         # a killed process loses nothing; a loss of power may take the last answers, but not the file
         self._database.execute("PRAGMA synchronous = NORMAL")
@@ -80,7 +79,6 @@ class Checkpoint:
         for name in _TEXTS:
             if values[name]:
                 values[name] = well_formed(values[name])
-        values |= {name: self._redact(values[name]) for name in ("question", "error") if values[name]}
         with FORMAT.clear_errors(self._path):
             self._database.execute(_ADD, values)
 

@@ -35,7 +35,6 @@ from nbagent.core.output import output_of
 from nbagent.core.request_options import RequestOptions
 from nbagent.errors import ConfigurationError, StoreError
 from nbagent.pricing import price_at
-from nbagent.providers.http.redaction import Redactor
 
 if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
@@ -226,8 +225,7 @@ class Map:
         if self._path is None:
             return nullcontext(self._agent.unfinished)
         provider = self._batch.provider
-        redactor = Redactor(getattr(provider, "secrets", ()))
-        return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}", redactor.text)
+        return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}")
 
     def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
         """The rows to ask, each once; the answers of the others are noted."""

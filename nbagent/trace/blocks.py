@@ -162,7 +162,7 @@ def _file_block(part: Item) -> Row:
     data = part.get("data")
     try:
         digest = hashlib.sha256(base64.b64decode(data)).hexdigest() if isinstance(data, str) else None
-    except ValueError:  # not Base64: somebody edited a file
+    except ValueError:  # not Base64
         digest = None
     about = {"url": part["url"]} if "url" in part else None
     block = _block(part["type"], None, about, name=part.get("name"))

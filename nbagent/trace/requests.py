@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbagent.checks import invalid
-from nbagent.core.history.saved import messages_from
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
@@ -123,9 +122,9 @@ def telling(call_id: str) -> Iterator[None]:
 
 
 def messages_of(rows: Iterable[Row]) -> list[LLMMessage]:
-    """The messages that rows of `messages` tell. Raises ValueError if they tell something else."""
-    known = [{"role": row["role"], "content": row["text"] or "", **json.loads(row.get("data") or "{}")} for row in rows]
-    return messages_from(known)
+    """The messages that rows of `messages` hold."""
+    known = ({"role": row["role"], "content": row["text"] or "", **json.loads(row.get("data") or "{}")} for row in rows)
+    return list(map(LLMMessage.from_dict, known))
 
 
 def system_rows(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:

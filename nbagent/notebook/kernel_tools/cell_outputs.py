@@ -13,8 +13,8 @@ from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result, truncate_result
 
-_MAX_CELLS = 50
-_MAX_DISPLAYS = 50  # of one cell
+#: Cells, and displays of one cell, that are kept.
+_KEPT = 50
 _IMAGE_CHARS = 2_000_000
 _TEXT_CHARS = 6_000
 _IMAGE_TYPES = ("image/png", "image/jpeg")
@@ -59,8 +59,8 @@ class CellOutputs:
             return message
         displays = self._displays.setdefault(message.get("parent_header", {}).get("msg_id", ""), {})
         displays[display_id or object()] = bundle
-        _drop_oldest(displays, _MAX_DISPLAYS)
-        _drop_oldest(self._displays, _MAX_CELLS)
+        _drop_oldest(displays)
+        _drop_oldest(self._displays)
         return message
 
     def _on_cell_end(self, result: Any) -> None:
@@ -71,7 +71,7 @@ class CellOutputs:
             self._requests[number] = request
         if (error := result.error_in_exec or result.error_before_exec) is not None:
             self._errors[number] = format_error(error, with_lines=True)
-            _drop_oldest(self._errors, _MAX_CELLS)
+            _drop_oldest(self._errors)
 
     def read(self, number: int | None = None) -> Content:
         """A cell's source and outputs. By default the last cell that has outputs and is not a question to an agent.
@@ -114,8 +114,8 @@ def outputs_of(shell: Any) -> CellOutputs:
     return magics.outputs if magics is not None else CellOutputs(shell)
 
 
-def _drop_oldest(kept: dict[Any, Any], limit: int) -> None:
-    while len(kept) > limit:
+def _drop_oldest(kept: dict[Any, Any]) -> None:
+    while len(kept) > _KEPT:
         del kept[next(iter(kept))]
 
 

@@ -14,10 +14,8 @@ from typing import Any
 from nbagent.text import shortened
 
 _PREVIEW_CHARS = 80
-#: Longer containers are described by their length.
+#: Longer containers, and those nested deeper, are described by their length.
 _MAX_ITEMS = 3
-#: Levels of nested containers that are shown: three items on each of many levels fill more than a line.
-_MAX_LEVELS = 3
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 _NUMBERS = (bool, int, float, complex, type(None))
 _ROUTINES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
@@ -67,7 +65,7 @@ def _value_or_size(kind: type, value: Any) -> str:
     return f"of shape {shape}" if isinstance(shape, tuple) and all(type(size) is int for size in shape) else ""
 
 
-def _is_plain(value: Any, levels: int = _MAX_LEVELS) -> bool:
+def _is_plain(value: Any, levels: int = _MAX_ITEMS) -> bool:
     """Whether `repr(value)` is short and runs no user code. Containers may be nested `levels` deep."""
     kind = type(value)
     if kind in (str, bytes):

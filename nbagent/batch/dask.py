@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from time import monotonic
@@ -26,7 +25,7 @@ from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
 from nbagent.core.cells import current_cell
 from nbagent.core.current import current
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.limits import Account
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.catalog import CATALOG
@@ -124,7 +123,7 @@ class _Cluster:
             answer: Answer = outcome
             if answer.input_tokens or answer.output_tokens:
                 spends = tuple(budget.account for budget in budgets)
-                account = Spending(Limits(max_requests=math.inf), current.get().account, budgets=spends)
+                account = Account(parent=current.get().account, budgets=spends)
                 account.add(Usage(answer.input_tokens or 0, answer.output_tokens or 0), answer.cost)
             return answer
         lost = f"{MAX_LOSSES} workers were lost while they asked this row"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import monotonic
@@ -16,7 +15,7 @@ from nbagent.batch.fields import row_of
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Waited, admission_of
 from nbagent.core.current import current, set_current
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.limits import Account
 from nbagent.core.results import AgentResult
 from nbagent.errors import AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError
 
@@ -36,8 +35,7 @@ class LiveEngine:
 
     async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
         """See `Engine`."""
-        here, spends = current.get(), (batch.budget.account,)
-        account = Spending(Limits(max_requests=math.inf), here.account, len(here.enclosing), spends)
+        account = Account(parent=current.get().account, budgets=(batch.budget.account,))
         waiting = iter(rows)
 
         async def work() -> None:

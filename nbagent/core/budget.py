@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Never
 
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.limits import Account, Limits
 from nbagent.errors import ConfigurationError
 
 
@@ -27,10 +27,8 @@ class Budget:
     """
 
     def __init__(self, max_cost: float | None = None, max_total_tokens: int | None = None) -> None:
-        # a run has a limit of requests by default, a budget has none
-        limits = Limits(max_cost=max_cost, max_total_tokens=max_total_tokens, max_requests=math.inf)
         #: What is spent, and the limits.
-        self.account = Spending(limits)
+        self.account = Account(Limits(max_cost=max_cost, max_total_tokens=max_total_tokens))
 
     @property
     def max_cost(self) -> float | None:

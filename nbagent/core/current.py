@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from nbagent.core.admission import Waited
 from nbagent.core.labels import Labels, checked_labels
-from nbagent.core.limits import Request, Spending
+from nbagent.core.limits import Account, Request
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import Timing
 from nbagent.core.queue import QueueEntry
@@ -47,7 +47,7 @@ class Current:
     #: The runs that wait for this code: their tool, or the body of a plain `for` over their events.
     enclosing: frozenset[QueueEntry] = frozenset()
     #: What new runs spend from: the account of the run, of a map, or of a client.
-    account: Spending | None = None
+    account: Account | None = None
     #: The last request that this code sent, or that it is part of.
     request: Request | None = None
     #: Who is asked about calls of agents that have no approver of their own: `functions.approval.Approver`.

@@ -118,18 +118,18 @@ _waiting: list[Waiter] = []
 
 
 @dataclass(slots=True)
-class Spending:
-    """The account of one run. What the run spends is added to the accounts above it too: one budget for a whole tree.
+class Account:
+    """What is spent, and what may be. A run's spending is added to the accounts above it too: one for a whole tree.
 
     `parent` is the account of the run whose tool started this one, or of the map that this one is a row of.
     `budgets` are accounts that other runs, above or beside it, spend from too (see `Budget`).
     """
 
     limits: Limits = field(default_factory=Limits)
-    parent: Spending | None = None
-    #: How many runs wait for this one.
-    depth: int = 0
-    budgets: tuple[Spending, ...] = ()
+    parent: Account | None = None
+    #: How many runs wait for this one; None: it is no run's account, and has no limits by default.
+    depth: int | None = None
+    budgets: tuple[Account, ...] = ()
     iterations: int = 0
     requests: int = 0  # like all below, with the runs that this run's tools started
     tool_calls: int = 0
@@ -146,10 +146,10 @@ class Spending:
     #: The run is over. What its tools left running still spends its budget, but not its time.
     over: bool = False
     #: The accounts above this one, and each budget of theirs and its own once.
-    _above: tuple[Spending, ...] = field(init=False, repr=False)
+    _above: tuple[Account, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        parents: list[Spending] = []
+        parents: list[Account] = []
         budgets = {id(budget): budget for budget in self.budgets}
         account = self.parent
         while account is not None:
@@ -158,7 +158,7 @@ class Spending:
             account = account.parent
         self._above = (*parents, *budgets.values())
 
-    def count_for(self, *budgets: Spending) -> None:
+    def count_for(self, *budgets: Account) -> None:
         """Spend from these budgets from now on, besides those of the accounts above. No request may be under way."""
         self.budgets = budgets
         self.__post_init__()
@@ -242,9 +242,9 @@ class Spending:
         """Raise `AgentDepthError` if too many runs wait for this one."""
         for account in self._accounts():
             limit = account.limits.max_depth
-            if limit is None and account.parent is None:
+            if limit is None and account.depth == 0:
                 limit = DEFAULT_MAX_DEPTH
-            if limit is not None and self.depth - account.depth > limit:
+            if limit is not None and (self.depth or 0) - (account.depth or 0) > limit:
                 raise AgentDepthError(
                     f"agents ask agents more than {limit} deep: answer without asking another one. "
                     "Limits(max_depth=...) of the first agent sets how deep they may"
@@ -278,7 +278,7 @@ class Spending:
         """The first limit that is reached, if so many answers are still expected."""
         limits, spent, each = self.limits, self.usage, self.largest
         requests = limits.max_requests
-        if requests is None and self.parent is None:
+        if requests is None and self.depth == 0:
             requests = DEFAULT_MAX_REQUESTS
         budgets = (
             ("requests", self.requests, requests, "model requests of all agents"),
@@ -293,7 +293,7 @@ class Spending:
                 return _reached(reason, limit, unit)
         return None
 
-    def _accounts(self) -> tuple[Spending, ...]:
+    def _accounts(self) -> tuple[Account, ...]:
         """This account, those above it, and their budgets."""
         return (self, *self._above)
 

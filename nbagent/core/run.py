@@ -16,7 +16,7 @@ from nbagent.core.current import Cell, context_with, current
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.labels import Labels
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.limits import Account, Limits
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.output import Output
@@ -155,7 +155,7 @@ class Run:
     #: The call of that tool, and what tells the parent's observers of each event here; None without a parent.
     parent_call: str | None = field(init=False)
     tell_parent: Callable[[Event], None] | None = field(init=False)
-    spent: Spending = field(init=False)
+    spent: Account = field(init=False)
     result: AgentResult = field(init=False)
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
     closing_messages: list[LLMMessage] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Run:
         if self.parent is not None:
             self.labels = self.labels.within(self.parent.labels)
         budgets = (self.budget.account,) if self.budget else ()
-        self.spent = Spending(self.limits, here.account, len(here.enclosing), budgets)
+        self.spent = Account(self.limits, here.account, len(here.enclosing), budgets)
         self.result = AgentResult(run_id=self.run_id)
 
     def next_request(self) -> ModelRequest:

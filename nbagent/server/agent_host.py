@@ -10,7 +10,7 @@ from functools import partial
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.core.current import context_with
-from nbagent.core.limits import Spending
+from nbagent.core.limits import Account
 from nbagent.core.messages import new_id
 from nbagent.pricing import check_priced
 from nbagent.providers import resolve
@@ -172,7 +172,7 @@ class AgentHost:
         return agent
 
     async def _save(
-        self, caller: Caller, request: RunRequest, turn: Turn | None, agent: Agent, run: HostedRun, account: Spending
+        self, caller: Caller, request: RunRequest, turn: Turn | None, agent: Agent, run: HostedRun, account: Account
     ) -> None:
         """Save the turn, what it cost, and the answer for a repeated request."""
         messages = [message for message in agent.conversation_history if message.role != "system"]

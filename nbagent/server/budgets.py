@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
 
-from nbagent.config import DEFAULT_MAX_REQUESTS
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.limits import Account, Limits
 from nbagent.server.conversations.store import ConversationStore, Turn
 from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
@@ -32,22 +30,21 @@ class Budgets:
         self._store = store
         self._settings = settings
         #: The accounts of the tokens that have runs now, each with those of its runs, which are not saved yet.
-        self._accounts: dict[str, tuple[Spending, list[Spending]]] = {}
+        self._accounts: dict[str, tuple[Account, list[Account]]] = {}
 
     @asynccontextmanager
-    async def account(self, owner: str) -> AsyncIterator[Spending]:
+    async def account(self, owner: str) -> AsyncIterator[Account]:
         """A new account for a run, below that of its token."""
         budget = self._settings.max_cost_per_token
         if budget is None:
-            yield _account(Limits(max_requests=math.inf))
+            yield Account()
             return
         stored = await self._store.spent(owner)  # other processes spend the same budget
         if owner not in self._accounts:
-            limits = Limits(max_cost=budget, max_requests=math.inf)
-            self._accounts[owner] = _account(limits), []
+            self._accounts[owner] = Account(Limits(max_cost=budget)), []
         shared, runs = self._accounts[owner]
         shared.dollars = max(shared.dollars, stored.dollars + sum(run.dollars for run in runs))
-        runs.append(run := _account(Limits(max_requests=math.inf), shared))
+        runs.append(run := Account(parent=shared))
         try:
             yield run
         finally:
@@ -55,7 +52,7 @@ class Budgets:
             if not runs:
                 del self._accounts[owner]
 
-    def limits(self, asked: Limits, own: Limits, turn: Turn | None, account: Spending) -> Limits:
+    def limits(self, asked: Limits, own: Limits, turn: Turn | None, account: Account) -> Limits:
         """The limits of a run. Raises `RefusedError` if the budget of its conversation or token is spent."""
         left = [asked.max_cost, own.max_cost, self._settings.limits.max_cost]
         per_conversation = self._settings.max_cost_per_conversation
@@ -67,13 +64,7 @@ class Budgets:
             left.append(account.parent.limits.max_cost - account.parent.dollars)
             _check_left(left[-1], "token")
         costs = [each for each in left if each is not None]
-        # a run below an account has no default of its own
-        default = Limits(max_requests=DEFAULT_MAX_REQUESTS, max_cost=min(costs) if costs else None)
-        return tightest(asked, own, self._settings.limits, default)
-
-
-def _account(limits: Limits, parent: Spending | None = None) -> Spending:
-    return Spending(limits, parent, 0)
+        return tightest(asked, own, self._settings.limits, Limits(max_cost=min(costs) if costs else None))
 
 
 def _check_left(dollars: float | None, of: str) -> None:

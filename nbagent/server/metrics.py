@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nbagent.core.limits import Spending
+from nbagent.core.limits import Account
 from nbagent.server.hosted_run import HostedRun
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,7 +40,7 @@ class Metrics:
         """A run begins."""
         self._running.inc()
 
-    def run_ended(self, run: HostedRun, account: Spending) -> None:
+    def run_ended(self, run: HostedRun, account: Account) -> None:
         """A run has ended, well or not."""
         model = f"{run.provider}:{run.model}"
         self._running.dec()

@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack
 from nbagent.agent.agent import Agent, AgentOptions
 from nbagent.agent.run_setup import provider_of_run, recorded
 from nbagent.checks import check_choice, check_number, check_type, invalid
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.limits import Account, Limits
 from nbagent.core.messages import LLMMessage
 from nbagent.core.output import Output
 from nbagent.core.queue import QueueEntry
@@ -176,7 +176,7 @@ class Seat:
     tools: Tools
     reminder: Callable[[], str]
     #: The team's budget and its own.
-    budgets: tuple[Spending, ...]
+    budgets: tuple[Account, ...]
 
 
 class Floor:

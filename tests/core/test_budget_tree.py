@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
-from nbagent.core.limits import Spending
+from nbagent.core.limits import Account
 from nbagent.errors import AgentDepthError
 
 
@@ -55,11 +55,11 @@ async def test_an_agent_that_asks_its_own_fork_comes_to_an_end(calls, limits, re
 
 
 def test_all_requests_of_a_tree_have_a_limit_by_default():
-    spent = Spending()
+    spent = Account(depth=0)
     for _ in range(999):
-        Spending(parent=spent).add_request()
+        Account(parent=spent).add_request()
     assert spent.reached_limit() is None
-    Spending(parent=spent).add_request()
+    Account(parent=spent).add_request()
     assert spent.reached_limit().reason == "requests"
 
 
@@ -116,11 +116,11 @@ async def test_a_thread_with_a_copy_of_the_tools_context_spends_the_budget_of_it
 
 
 def test_threads_may_spend_at_the_same_time():
-    spent = Spending(Limits(max_tool_calls=1_500))
+    spent = Account(Limits(max_tool_calls=1_500))
     granted = []
 
     def spend():
-        mine = Spending(parent=spent)
+        mine = Account(parent=spent)
         for _ in range(500):
             mine.add(Usage(1, 1), 0.25)
             mine.add_request()

@@ -52,7 +52,7 @@ _PYDANTIC_KIND = re.compile(r"([a-z]+?)_(?:\w+_)?(?:type|parsing|parsing_size|fr
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ArgumentProblem:
     """One invalid value: its path (`filters[0].name`), what is wrong, and the value that the model sent."""
 
     path: str
@@ -88,7 +88,7 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
         text = fault_in(raw) or "must be a JSON object"
     except ValueError as error:
         text = f"must be a JSON object, and are not valid JSON, cut off perhaps: {error}"
-    return _feedback(definition, [Problem("arguments", text, raw, "json")])
+    return _feedback(definition, [ArgumentProblem("arguments", text, raw, "json")])
 
 
 def invalid_arguments(
@@ -107,7 +107,7 @@ def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
     return UnknownToolError(f"Tool call is invalid.\nTool: {name}\nErrors:\n{errors}\n{advice}", tool=name)
 
 
-def _feedback(definition: FunctionDefinition, problems: list[Problem]) -> ToolArgumentsError:
+def _feedback(definition: FunctionDefinition, problems: list[ArgumentProblem]) -> ToolArgumentsError:
     parameters = definition.parameters or {}
     errors = "\n".join(f"  - {problem}" for problem in problems[:_MAX_PROBLEMS])
     shape = json.dumps(example(parameters, parameters), ensure_ascii=False, default=str)
@@ -142,9 +142,9 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
-def _unexpected(path: str, known: Iterable[str]) -> Problem:
+def _unexpected(path: str, known: Iterable[str]) -> ArgumentProblem:
     text = f"unexpected field{did_you_mean(path.rpartition('.')[2], known)}"
-    return Problem(path, text, kind="unexpected")
+    return ArgumentProblem(path, text, kind="unexpected")
 
 
 # -- by the pydantic model of the signature ---------------------------------------------------------------------------
@@ -175,22 +175,24 @@ def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]
     return values, text is not None or repaired is not arguments
 
 
-def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[Problem]:
+def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[ArgumentProblem]:
     """Pydantic's errors as problems; those of the branches of one union are joined into one."""
-    problems: dict[str, Problem] = {}
+    problems: dict[str, ArgumentProblem] = {}
     for detail in details:
         kind = detail["type"]
         path = _path(detail["loc"], arguments, kind.startswith("missing"))
         if kind.startswith("missing"):
-            problem = Problem(path, "required field is missing", kind="missing")
+            problem = ArgumentProblem(path, "required field is missing", kind="missing")
         elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
             problem = _unexpected(path, known)
         else:
             is_type = _PYDANTIC_KIND.fullmatch(kind) is not None
-            problem = Problem(path, _phrase(kind, detail["msg"]), detail["input"], "type" if is_type else "value")
+            problem = ArgumentProblem(
+                path, _phrase(kind, detail["msg"]), detail["input"], "type" if is_type else "value"
+            )
         before = problems.get(path)
         if before is not None and problem.text not in before.text:
-            problem = Problem(
+            problem = ArgumentProblem(
                 path, f"{before.text} or {problem.text.removeprefix('must be ')}", before.got, before.kind
             )
         problems[path] = problem
@@ -236,7 +238,7 @@ _COMPARISONS = {
 }
 
 
-def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[Problem]:
+def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
@@ -254,14 +256,14 @@ def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) 
             f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
         ) from None
     found.sort(key=lambda error: error.validator != "required")
-    problems: dict[str, Problem] = {}
+    problems: dict[str, ArgumentProblem] = {}
     for error in found:
         for problem in _problems_of(error):
             problems.setdefault(problem.path, problem)
     return list(problems.values())
 
 
-def _signature_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[Problem]:
+def _signature_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
     """What the given parameters allow and the function can't be called with, such as a field missing in `required`."""
     from nbagent.functions.schema.function_schema import schema_of
 
@@ -277,31 +279,31 @@ def _signature_problems(definition: FunctionDefinition, arguments: dict[str, Any
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and name not in filled
     }
     missing = [name for name, parameter in named.items() if parameter.default is parameter.empty]
-    problems = [Problem(name, "required field is missing") for name in missing if name not in arguments]
+    problems = [ArgumentProblem(name, "required field is missing") for name in missing if name not in arguments]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         problems += [_unexpected(name, named) for name in arguments if name not in named]
     return problems
 
 
-def _problems_of(error: Any) -> list[Problem]:
+def _problems_of(error: Any) -> list[ArgumentProblem]:
     """One error of jsonschema as problems."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
     value, instance = error.validator_value, error.instance
     where, inside = path or "arguments", f"{path}." if path else ""
     if error.validator == "required":
         missing = [name for name in value if name not in instance]
-        return [Problem(f"{inside}{name}", "required field is missing", kind="missing") for name in missing]
+        return [ArgumentProblem(f"{inside}{name}", "required field is missing", kind="missing") for name in missing]
     if error.validator == "additionalProperties" and value is False:
         known = error.schema.get("properties", {})
         return [_unexpected(f"{inside}{name}", known) for name in instance if name not in known]
     if error.validator == "type":
         kinds = [value] if isinstance(value, str) else value
-        return [Problem(where, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}", instance, "type")]
+        return [ArgumentProblem(where, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}", instance, "type")]
     if error.validator == "enum":
-        return [Problem(where, f"must be one of {', '.join(map(repr, value))}", instance)]
+        return [ArgumentProblem(where, f"must be one of {', '.join(map(repr, value))}", instance)]
     if error.validator in ("anyOf", "oneOf") and error.context:
         texts = [found.text.removeprefix("must be ") for inner in error.context for found in _problems_of(inner)]
-        return [Problem(where, f"must be {' or '.join(dict.fromkeys(texts))}", instance)]
+        return [ArgumentProblem(where, f"must be {' or '.join(dict.fromkeys(texts))}", instance)]
     if error.validator in _COMPARISONS:
-        return [Problem(where, _COMPARISONS[error.validator].format(value), instance)]
-    return [Problem(where, error.message)]
+        return [ArgumentProblem(where, _COMPARISONS[error.validator].format(value), instance)]
+    return [ArgumentProblem(where, error.message)]

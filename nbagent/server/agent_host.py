@@ -17,7 +17,7 @@ from nbagent.providers import resolve
 from nbagent.providers.base import LLMProvider
 from nbagent.server.approvals import HTTPApprover, deny
 from nbagent.server.budgets import Budgets
-from nbagent.server.conversations.store import ConversationStore, Spent, Turn
+from nbagent.server.conversations.store import ConversationStore, HeldTurn, Spent
 from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
 from nbagent.server.metrics import Metrics
 from nbagent.server.problems import RefusedError
@@ -142,7 +142,7 @@ class AgentHost:
             await provider.aclose()
 
     @asynccontextmanager
-    async def _turn(self, caller: Caller, request: RunRequest, run: HostedRun) -> AsyncIterator[Turn]:
+    async def _turn(self, caller: Caller, request: RunRequest, run: HostedRun) -> AsyncIterator[HeldTurn]:
         """The turn of the run's conversation; that of a branch if others went on there."""
         async with self.store.turn(caller.owner, run.conversation_id) as turn:
             messages = turn.conversation.messages if turn.conversation else ()
@@ -155,7 +155,7 @@ class AgentHost:
             yield turn
 
     def _fork(
-        self, caller: Caller, request: RunRequest, turn: Turn | None, run: HostedRun, provider: LLMProvider
+        self, caller: Caller, request: RunRequest, turn: HeldTurn | None, run: HostedRun, provider: LLMProvider
     ) -> Agent:
         """An agent with this conversation. Who may approve calls: the agent's own approver, or the client's user."""
         agent = self.agent.fork()
@@ -172,7 +172,7 @@ class AgentHost:
         return agent
 
     async def _save(
-        self, caller: Caller, request: RunRequest, turn: Turn | None, agent: Agent, run: HostedRun, account: Account
+        self, caller: Caller, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun, account: Account
     ) -> None:
         """Save the turn, what it cost, and the answer for a repeated request."""
         messages = [message for message in agent.conversation_history if message.role != "system"]

@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 from nbagent.core.current import current
-from nbagent.core.events import Approval as ApprovalEvent
+from nbagent.core.events import Approval
 from nbagent.core.messages import FunctionCall, new_id
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.server.conversations.store import Approval, ConversationStore, Decision
+from nbagent.server.conversations.store import ConversationStore, Decision, WaitingCall
 from nbagent.server.hosted_run import HostedRun
 from nbagent.server.security import Caller
 
@@ -38,7 +38,7 @@ class HTTPApprover:
         if isinstance(call, Question):  # asks for more than a yes
             return None
         asked, context = time.time(), current.get().call
-        approval = Approval(
+        approval = WaitingCall(
             id=new_id("approval"),
             owner=self._caller.owner,
             conversation_id=self._run.conversation_id,
@@ -57,7 +57,7 @@ class HTTPApprover:
             "approval_id": approval.id,
             "expires": approval.expires,
         }
-        self._run.put(ApprovalEvent("asked", call.name, call.arguments, metadata))
+        self._run.put(Approval("asked", call.name, call.arguments, metadata))
         try:
             decision = await self._store.decision(approval)
         except asyncio.CancelledError:

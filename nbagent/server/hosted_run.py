@@ -22,7 +22,7 @@ from nbagent.core.results import AgentResult
 from nbagent.core.stream import AgentStream
 from nbagent.errors import TurnLostError
 from nbagent.providers.base import LLMProvider
-from nbagent.server.conversations.store import Answer
+from nbagent.server.conversations.store import KeptAnswer
 from nbagent.server.problems import RefusedError
 
 
@@ -39,11 +39,11 @@ class Repeatable:
     text: Callable[[HostedRun], str]
     outlives_client: bool = False
 
-    def answer(self, run: HostedRun) -> Answer | None:
+    def answer(self, run: HostedRun) -> KeptAnswer | None:
         """What is kept; None for a run that failed, which may be tried again."""
-        return Answer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
+        return KeptAnswer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
 
-    def text_of(self, first: Answer) -> str:
+    def text_of(self, first: KeptAnswer) -> str:
         """What was kept. Raises `RefusedError` if it answers another request."""
         if first.fingerprint != self.fingerprint:
             detail = "This Idempotency-Key belongs to another request. Choose a new key for each request."

@@ -40,7 +40,7 @@ class ProblemDetails(BaseModel):
 
 
 @dataclass(frozen=True)
-class Problem:
+class HTTPProblem:
     """What a client is told of a failed request. `code` is for programs, `detail` for people.
 
     `more` are further members: `errors` for wrong fields; `vendor`, `model` and `vendor_status` if a vendor failed.
@@ -69,7 +69,7 @@ class RefusedError(errors.NbagentError):
 
     def __init__(self, status: int, code: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
-        self.problem = Problem(status, code, detail, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        self.problem = HTTPProblem(status, code, detail, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
 def not_found(what: str) -> RefusedError:
@@ -99,7 +99,7 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
 )
 
 
-def problem_of(error: BaseException) -> Problem:
+def problem_of(error: BaseException) -> HTTPProblem:
     """What a client is told of an error."""
     if isinstance(error, RefusedError):
         return error.problem
@@ -107,31 +107,31 @@ def problem_of(error: BaseException) -> Problem:
         return _of_validation(error)
     if isinstance(error, HTTPException):
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-        return Problem(error.status_code, code, f"{error.detail}.", headers=dict(error.headers or {}))
+        return HTTPProblem(error.status_code, code, f"{error.detail}.", headers=dict(error.headers or {}))
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             if isinstance(error, errors.ProviderError):
                 return _of_vendor(error, status, code)
-            return Problem(status, code, without_keys(str(error)))
+            return HTTPProblem(status, code, without_keys(str(error)))
     log.error("a request failed", exc_info=error)
-    return Problem(500, "internal_error", "The server failed. Its log says why.")
+    return HTTPProblem(500, "internal_error", "The server failed. Its log says why.")
 
 
-def _of_vendor(error: errors.ProviderError, status: int, code: str) -> Problem:
+def _of_vendor(error: errors.ProviderError, status: int, code: str) -> HTTPProblem:
     who = " ".join(filter(None, (error.vendor, error.model))) or "The vendor"
     more = {"vendor": error.vendor, "model": error.model, "vendor_status": error.status}
     headers = {} if error.retry_after is None else {"Retry-After": str(round(error.retry_after))}
-    return Problem(status, code, without_keys(f"{who}: {error.message}"), more, headers)
+    return HTTPProblem(status, code, without_keys(f"{who}: {error.message}"), more, headers)
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def _of_validation(error: RequestValidationError) -> HTTPProblem:
     """The wrong fields, without their values, which may be secret."""
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
-        return Problem(400, "invalid_json", "The body is not JSON.")
+        return HTTPProblem(400, "invalid_json", "The body is not JSON.")
     fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_TOLD_FIELDS]]
     detail = "; ".join(f"{each['field']}: {each['message']}" for each in fields)
-    return Problem(422, "invalid_request", without_keys(detail), {"errors": fields})
+    return HTTPProblem(422, "invalid_request", without_keys(detail), {"errors": fields})
 
 
 class Failures:
@@ -164,10 +164,10 @@ def route_path(scope: Scope) -> str:
 
 
 #: Writes a problem as a protocol of its own has it, such as OpenAI's `{"error": {…}}`.
-ProblemForm = Callable[[Problem], Response]
+ProblemForm = Callable[[HTTPProblem], Response]
 
 
-def problem_response(scope: Scope, problem: Problem) -> Response:
+def problem_response(scope: Scope, problem: HTTPProblem) -> Response:
     """The response: problem details, or the form of the protocol that the request's path belongs to."""
     forms: Mapping[str, ProblemForm] = scope["app"].state.problem_forms
     for prefix, form in forms.items():

@@ -87,7 +87,7 @@ class SpillFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SettledPart:
     """Settled rows in a file, and the hashes of their keys in order: eight bytes for each run with rows there."""
 
     count: int
@@ -124,7 +124,7 @@ class Table:
         #: when there are too many of them.
         self.frame: Any = None
         #: The settled rows in parts, each with its number of rows: first those in the file, then those in memory.
-        self._spilled: list[_Part] = []
+        self._spilled: list[_SettledPart] = []
         self._kept: list[tuple[int, Columns]] = []
         #: How many of the parts in memory hold nothing as it came any more.
         self._n_made = 0
@@ -155,7 +155,7 @@ class Table:
         columns = _joined(self._kept)
         starts = range(0, count_of(columns), PART)
         parts = [{name: values[start : start + PART] for name, values in columns.items()} for start in starts]
-        self._spilled += [_Part(count_of(part), _hashes(part[self.key]), file.write(part)) for part in parts]
+        self._spilled += [_SettledPart(count_of(part), _hashes(part[self.key]), file.write(part)) for part in parts]
         self._kept, self._n_made, self.frame = [], 0, None
 
     def parts(self, start: int = 0, names: Collection[str] | None = None) -> Iterator[Columns]:

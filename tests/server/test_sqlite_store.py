@@ -13,7 +13,7 @@ from nbagent.core import sqlite_file
 from nbagent.errors import ConfigurationError, StoreError
 from nbagent.server.conversations import sqlite
 from nbagent.server.conversations.sqlite import SQLiteStore
-from nbagent.server.conversations.store import Approval, Decision, Spent
+from nbagent.server.conversations.store import Decision, Spent, WaitingCall
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def rows(store, query):
 
 def approval_until(expires, name="a1"):
     facts = {"conversation_id": "c1", "run_id": "r1", "tool": "t", "arguments": {}, "created": 0.0}
-    return Approval(id=name, owner=OWNER, expires=expires, **facts)
+    return WaitingCall(id=name, owner=OWNER, expires=expires, **facts)
 
 
 async def test_only_its_owner_can_read_the_file(tmp_path):

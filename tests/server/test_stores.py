@@ -8,7 +8,7 @@ import pytest
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import ConfigurationError, TurnLostError
 from nbagent.server.conversations.opening import open_store
-from nbagent.server.conversations.store import Answer, Approval, Decision, Lease, Spent
+from nbagent.server.conversations.store import Decision, KeptAnswer, Lease, Spent, WaitingCall
 
 ANNA, BERT = "owner-a", "owner-b"
 
@@ -71,7 +71,7 @@ async def test_a_turn_changes_and_shortens_what_was_there(store):
 async def test_owners_see_nothing_of_each_other(store):
     await add_turn(store, "same", "mine")
     await add_turn(store, "same", "theirs", owner=BERT)
-    await add_turn(store, "other", owner=BERT, answer=Answer("key", "f", "body"))
+    await add_turn(store, "other", owner=BERT, answer=KeptAnswer("key", "f", "body"))
     await store.ask(approval_of("a1"))
     assert questions(await store.get(ANNA, "same")) == ["mine"]
     assert await store.get(ANNA, "other") is None
@@ -111,10 +111,10 @@ async def test_a_cursor_that_is_none_is_refused(store):
 
 async def test_any_text_can_be_an_id_or_a_key(store):
     name = "a:b {x} * c'1 ü/../x \n %" + "x" * 500
-    await add_turn(store, name, answer=Answer(name, "f", "body"))
+    await add_turn(store, name, answer=KeptAnswer(name, "f", "body"))
     await add_turn(store, "plain", "why " * 100)
     assert (await store.get(ANNA, name)).id == name
-    assert await store.answer(ANNA, name) == Answer(name, "f", "body")
+    assert await store.answer(ANNA, name) == KeptAnswer(name, "f", "body")
     assert {info.id for info in (await store.page(ANNA)).conversations} == {name, "plain"}
     assert await store.delete(ANNA, name)
     assert await store.get(ANNA, name) is None
@@ -225,8 +225,8 @@ async def test_a_request_repeated_meanwhile_waits_for_the_first_answer(store):
         second = asyncio.create_task(repeat())
         await asyncio.sleep(0.02)
         assert not second.done()
-        await store.save(ANNA, Spent(), answer=Answer("key", "f", "body"))
-    assert await second == Answer("key", "f", "body")
+        await store.save(ANNA, Spent(), answer=KeptAnswer("key", "f", "body"))
+    assert await second == KeptAnswer("key", "f", "body")
 
 
 async def test_a_request_that_failed_is_answered_when_it_is_repeated(store):
@@ -238,9 +238,9 @@ async def test_a_request_that_failed_is_answered_when_it_is_repeated(store):
 
 
 async def test_a_second_answer_saves_nothing_of_its_turn(store):
-    await add_turn(store, "c1", "first", answer=Answer("key", "f", "first"))
+    await add_turn(store, "c1", "first", answer=KeptAnswer("key", "f", "first"))
     with pytest.raises(TurnLostError):
-        await add_turn(store, "c1", "second", answer=Answer("key", "f", "second"))
+        await add_turn(store, "c1", "second", answer=KeptAnswer("key", "f", "second"))
     assert questions(await store.get(ANNA, "c1")) == ["first"]
     assert (await store.answer(ANNA, "key")).body == "first"
     assert await store.spent(ANNA) == Spent(1.0, 20)
@@ -252,7 +252,7 @@ async def test_a_second_answer_saves_nothing_of_its_turn(store):
 def approval_of(name, *, conversation_id="c1", seconds=600.0):
     now = time.time()
     facts = {"run_id": "run_1", "tool": "delete", "arguments": {"path": "/tmp/\ud800 ü", "n": None}, "created": now}
-    return Approval(id=name, owner=ANNA, conversation_id=conversation_id, expires=now + seconds, **facts)
+    return WaitingCall(id=name, owner=ANNA, conversation_id=conversation_id, expires=now + seconds, **facts)
 
 
 async def test_approvals_wait_until_they_are_decided(store):

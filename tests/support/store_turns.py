@@ -7,7 +7,7 @@ import sys
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import TurnLostError
 from nbagent.server.conversations.opening import open_store
-from nbagent.server.conversations.store import Answer, ConversationStore, Spent
+from nbagent.server.conversations.store import ConversationStore, KeptAnswer, Spent
 from support.killed import process_of
 
 OWNER = "owner-a"
@@ -29,7 +29,7 @@ async def add_turn(store: ConversationStore, conversation_id: str, question: str
         before = turn.conversation.messages if turn.conversation else ()
         await asyncio.sleep(0)
         messages = [*before, *turn_of(question)]
-        await store.save(OWNER, Spent(0.5, 1), turn=turn, messages=messages, answer=Answer(question, "f", question))
+        await store.save(OWNER, Spent(0.5, 1), turn=turn, messages=messages, answer=KeptAnswer(question, "f", question))
 
 
 async def take_turns(store: ConversationStore, conversation_id: str, name: str, count: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence, Set
 from datetime import datetime
 
-from nbagent.batch.endpoints.endpoint import Endpoint, Phase, Request, Result, State, joined
+from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Phase, Result, State, joined
 
 _PATH = "/v1/messages/batches"
 #: How many of the latest batches are looked through for one, and how far our clock and theirs may be apart (seconds).
@@ -23,7 +23,7 @@ class ClaudeEndpoint(Endpoint):
 
     max_requests = 100_000
 
-    async def submit(self, tag: str, requests: Sequence[Request]) -> str:
+    async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
         """See `Endpoint`."""
         pieces = (b'{"custom_id":"%s","params":%s}' % (key.encode(), body) for key, body in requests)
         body = joined(pieces, b'{"requests":[', b"]}")

@@ -16,7 +16,7 @@ LONGEST_BATCH = 64 * 10**6
 Phase = Literal["running", "ended", "cancelled", "failed"]
 
 
-class Request(NamedTuple):
+class BatchRequest(NamedTuple):
     """One row's request."""
 
     key: str
@@ -62,7 +62,7 @@ class Endpoint(ABC):
         self.betas: tuple[str, ...] = ()
 
     @abstractmethod
-    async def submit(self, tag: str, requests: Sequence[Request]) -> str:
+    async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
         """Send a batch -> the vendor's id of it. `tag` is our name for it. It is sent once, whatever happens."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.checkpoint import Checkpoint
-from nbagent.batch.endpoints.endpoint import Endpoint, Request, State
+from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, State
 from nbagent.batch.endpoints.provider import BatchedProvider
 from nbagent.batch.endpoints.submitted import Sent, Submitted
 from nbagent.batch.endpoints.vendors import endpoint_for
@@ -104,10 +104,10 @@ class _Work:
                     return
                 await self._send(requests)
 
-    async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[Request]]:
+    async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[BatchRequest]]:
         """The requests of these rows, as many at a time as the vendor takes."""
         agent, breather = self.new_agent(), Breather()
-        requests: list[Request] = []
+        requests: list[BatchRequest] = []
         size = 0
         for row in rows:
             agent.clear_history()
@@ -119,13 +119,13 @@ class _Work:
             if requests and (len(requests) == self.endpoint.max_requests or size + length > self.endpoint.max_bytes):
                 yield requests
                 requests, size = [], 0
-            requests.append(Request(row.key, body))
+            requests.append(BatchRequest(row.key, body))
             size += length
             await breather.pause()
         if requests:
             yield requests
 
-    async def _send(self, requests: Sequence[Request]) -> None:
+    async def _send(self, requests: Sequence[BatchRequest]) -> None:
         """Submit one batch, once: after a lost answer, look first whether it arrived."""
         sent = self.submitted.announce(self.batch.provider.vendor, [request.key for request in requests])
         self.waiting.append(sent)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence, Set
 from typing import Any
 
-from nbagent.batch.endpoints.endpoint import Endpoint, Request, Result, State, joined
+from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Result, State, joined
 
 #: How many of the latest batches are looked through for one.
 _LISTED = 100
@@ -26,7 +26,7 @@ class GeminiEndpoint(Endpoint):
     #: A little below the vendor's limit: the list around the requests counts, too.
     max_bytes = 19 * 10**6
 
-    async def submit(self, tag: str, requests: Sequence[Request]) -> str:
+    async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
         """See `Endpoint`."""
         pieces = (b'{"request":%s,"metadata":{"key":"%s"}}' % (body, key.encode()) for key, body in requests)
         before = b'{"batch":{"displayName":"nbagent-%s","inputConfig":{"requests":{"requests":[' % tag.encode()

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence, Set
 from typing import Any
 
-from nbagent.batch.endpoints.endpoint import Endpoint, Request, Result, State
+from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Result, State
 from nbagent.providers.formats.codec import dumps
-from nbagent.providers.http.transport import Form
+from nbagent.providers.http.transport import Upload
 
 #: How many of the latest batches are looked through for one.
 _LISTED = 100
@@ -24,14 +24,14 @@ class OpenAIEndpoint(Endpoint):
 
     max_requests = 50_000
 
-    async def submit(self, tag: str, requests: Sequence[Request]) -> str:
+    async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
         """See `Endpoint`."""
         url = b"/v1" + self.provider.codec.path(self.provider.model_name, False).encode()
         lines = [
             b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (key.encode(), url, body)
             for key, body in requests
         ]
-        form = Form(b"".join(lines), f"nbagent-{tag}.jsonl", {"purpose": "batch"})
+        form = Upload(b"".join(lines), f"nbagent-{tag}.jsonl", {"purpose": "batch"})
         file = await self.provider.call("/files", form)
         batch = {
             "input_file_id": file["id"],

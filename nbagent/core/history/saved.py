@@ -215,7 +215,7 @@ def messages_from(data: Any, *, with_ids: bool = False) -> list[LLMMessage]:
     return messages
 
 
-class _Branch(TypedDict):
+class _SavedBranch(TypedDict):
     conversation: str
     branch: str | None
     used: int
@@ -244,4 +244,4 @@ def _checks() -> Any:
 def _branch_checks() -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(list[_Branch])
+    return TypeAdapter(list[_SavedBranch])

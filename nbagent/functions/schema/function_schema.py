@@ -78,14 +78,14 @@ class FunctionSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _CachedSchema:
     ref: weakref.ref[Any]
     names: tuple[str, ...]
     fingerprint: tuple[Any, ...]
     schema: FunctionSchema
 
 
-_CACHE: dict[int, _Entry] = {}
+_CACHE: dict[int, _CachedSchema] = {}
 
 
 def schema_of(func: Callable[..., Any]) -> FunctionSchema:
@@ -117,7 +117,7 @@ def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
     if schema.resolved:
         with suppress(TypeError):  # no weak reference to an object with slots: its schema is built each time
             forget = functools.partial(_CACHE.pop, key, None)  # not by name: globals are gone when the interpreter ends
-            _CACHE[key] = _Entry(weakref.ref(func, lambda _: forget()), names, fingerprint, schema)
+            _CACHE[key] = _CachedSchema(weakref.ref(func, lambda _: forget()), names, fingerprint, schema)
     return schema
 
 

@@ -94,7 +94,7 @@ class ToolServer:
         self._agent_name = agent_name
         self._bus = InMemorySubscriptionBus()
         self.listening = ListenHandler(self._bus)
-        self.server = _Server(
+        self.server = _AnnouncingServer(
             "nbagent",
             version=VERSION,
             instructions=INSTRUCTIONS,
@@ -231,7 +231,7 @@ class ToolServer:
         return len(tasks)
 
 
-class _Server(Server[Any]):
+class _AnnouncingServer(Server[Any]):
     """Says that the list of tools may change, which the package asks each transport to say."""
 
     def create_initialization_options(

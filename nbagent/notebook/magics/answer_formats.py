@@ -31,7 +31,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AnswerFormat:
     """`parse` makes the value from the text of an answer, or raises ValueError; `instructions` are for the model.
 
     `is_data`: the cell returns the value and folds the text it was made from.
@@ -176,20 +176,20 @@ def _is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None and sum(map(str.isdigit, cell.partition(".")[0])) <= MAX_DIGITS
 
 
-FORMS: Mapping[str, Form] = {
-    "markdown": Form(),
-    "text": Form(instructions="Answer in plain text, without Markdown."),
-    "json": Form(
+FORMS: Mapping[str, AnswerFormat] = {
+    "markdown": AnswerFormat(),
+    "text": AnswerFormat(instructions="Answer in plain text, without Markdown."),
+    "json": AnswerFormat(
         json_in,
         "Your final answer is one JSON value in a ```json code block, with no other text around it.",
         is_data=True,
     ),
-    "code": Form(
+    "code": AnswerFormat(
         parse_code,
         "Your final answer is one ```python code block for the next cell of the user's notebook, with no other text "
         "around it.",
     ),
-    "df": Form(
+    "df": AnswerFormat(
         parse_frame,
         "Your final answer is one Markdown table with a header, and no other text around it: a row for each record, "
         "numbers as plain digits without units.",

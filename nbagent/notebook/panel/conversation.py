@@ -40,7 +40,7 @@ from nbagent.notebook.display.cell_link import asked_in
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import FOR_YOU
-from nbagent.notebook.panel.entry import Entry, transcript_of
+from nbagent.notebook.panel.entry import PanelEntry, transcript_of
 from nbagent.notebook.panel.meter import Meter
 from nbagent.notebook.panel.skill_mentions import as_question
 
@@ -54,14 +54,14 @@ PATIENCE = 1.0
 class PendingQuestion:
     """A question that a panel sent and that is not answered yet."""
 
-    entry: Entry
+    entry: PanelEntry
     #: Gets the content of a question that was stopped before it was sent; each panel has its own.
     give_back: Callable[[Content], None]
     task: asyncio.Task[AgentResult] | None = None
     is_started: bool = False
 
 
-class Conversation:
+class PanelConversation:
     """The widgets that show one agent's conversation (`log`), and the actions of its panels.
 
     Every function in `listeners` is called when the state that panels show may have changed.
@@ -71,14 +71,14 @@ class Conversation:
         self.agent = agent
         self.log = widgets.VBox().add_class("nbagent-log")
         self.listeners: list[Callable[[], None]] = []
-        self.entries: list[Entry] = []
+        self.entries: list[PanelEntry] = []
         self.meter = Meter(agent)
         #: What went wrong outside of a run.
         self.notice = ""
         #: The last answer, for screen readers.
         self.spoken_answer = ""
         self._pending: list[PendingQuestion] = []
-        self._running: dict[str, Entry | None] = {}  # by run_id; None for a run that began before the first panel
+        self._running: dict[str, PanelEntry | None] = {}  # by run_id; None for a run that began before the first panel
         #: The conversation and the branch that `entries` show.
         self._shown: tuple[str, Branch] | None = None
         self._events: deque[Event] = deque()
@@ -159,11 +159,11 @@ class Conversation:
         return waiting if n_waiting < len(self._pending) else ""
 
     @property
-    def last_turn(self) -> Entry | None:
+    def last_turn(self) -> PanelEntry | None:
         """The turn that can be retried: the last one, while the agent is idle."""
         return self.entries[-1] if self.entries and self.can_edit(self.entries[-1]) else None
 
-    def can_edit(self, entry: Entry) -> bool:
+    def can_edit(self, entry: PanelEntry) -> bool:
         """Whether the question can be asked differently: it is in the history or failed, and the agent is idle."""
         is_known = entry.outlasts_history or any(each is entry.message for each in self.agent.conversation_history)
         return self.is_idle and entry in self.entries and entry.message.role == "user" and is_known
@@ -190,13 +190,13 @@ class Conversation:
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def ask(
-        self, content: Content, give_back: Callable[[Content], None], replaced: Entry | None = None
+        self, content: Content, give_back: Callable[[Content], None], replaced: PanelEntry | None = None
     ) -> asyncio.Task[AgentResult]:
         """Ask the agent, after what it is doing. As another version of a question, it begins a branch.
 
         The task's result is the answer.
         """
-        entry = Entry(as_question(content))
+        entry = PanelEntry(as_question(content))
         if replaced is not None and self.can_edit(replaced):
             if replaced.outlasts_history:  # it failed
                 entry.replaces = replaced.replaces
@@ -320,7 +320,7 @@ class Conversation:
             if isinstance(event, events.Done | events.Error | events.Interrupted):
                 self._end_entry(self._running.pop(run_id))
 
-    def _begin_entry(self, event: events.RunStarted) -> Entry | None:
+    def _begin_entry(self, event: events.RunStarted) -> PanelEntry | None:
         """The entry that shows this run."""
         messages = [message for message in event.messages if message.role != "system"]
         if not messages:
@@ -331,7 +331,7 @@ class Conversation:
             entry.message = messages[-1]
         else:
             known = (entry for entry in self.entries if entry.message is messages[-1])
-            entry = next(known, None) or Entry(messages[-1])
+            entry = next(known, None) or PanelEntry(messages[-1])
         if entry not in self.entries:
             self.entries.append(entry)
         cell_id, asking_cell = event.metadata.get("cell_id"), messages[-1].cell_id
@@ -345,7 +345,7 @@ class Conversation:
         self._sync_entries()
         return entry
 
-    def _end_entry(self, entry: Entry | None) -> None:
+    def _end_entry(self, entry: PanelEntry | None) -> None:
         if entry is not None:
             entry.run = {**entry.run, "branch": self._branch}
             is_kept = any(each is entry.message for each in self.agent.conversation_history)
@@ -407,7 +407,7 @@ class Conversation:
             entry.show_versions(context.versions(entry.message), here, partial(self.run_on_loop, self.switch))
         return has_past
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: PanelEntry) -> None:
         if entry in self.entries:
             self.entries.remove(entry)
             entry.close()
@@ -423,19 +423,19 @@ class Conversation:
         self.log.close()
 
 
-def _past_entry(turn: list[LLMMessage], recorded: Recorded) -> Entry:
-    entry = Entry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
+def _past_entry(turn: list[LLMMessage], recorded: Recorded) -> PanelEntry:
+    entry = PanelEntry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
     entry.refresh()
     return entry
 
 
-_conversations: WeakKeyDictionary[Agent, Conversation] = WeakKeyDictionary()
+_conversations: WeakKeyDictionary[Agent, PanelConversation] = WeakKeyDictionary()
 
 
-def conversation_of(agent: Agent) -> Conversation:
+def conversation_of(agent: Agent) -> PanelConversation:
     """The one conversation that all panels of the agent show."""
     if agent not in _conversations:
-        _conversations[agent] = Conversation(agent)
+        _conversations[agent] = PanelConversation(agent)
     return _conversations[agent]
 
 
@@ -444,7 +444,7 @@ def agents_in_panels() -> list[Agent]:
     return list(_conversations)
 
 
-def release_conversation(conversation: Conversation) -> None:
+def release_conversation(conversation: PanelConversation) -> None:
     """Close the conversation after its last panel."""
     _conversations.pop(conversation.agent, None)
     conversation.run_on_loop(conversation.close)

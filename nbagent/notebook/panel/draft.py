@@ -30,7 +30,7 @@ from nbagent.notebook.panel.attachments import (
     split_attachments,
     with_attachments,
 )
-from nbagent.notebook.panel.conversation import Conversation
+from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.notebook.panel.mentions import Mentions, Suggestion, words_in
 from nbagent.notebook.panel.skill_mentions import activated, suggest
 from nbagent.text import shortened
@@ -57,7 +57,7 @@ class DraftScript(anywidget.AnyWidget):
 class Draft:
     """`box` is the line below the question's box, `script` its script. All else is called on the background loop."""
 
-    def __init__(self, conversation: Conversation, shell: Any) -> None:
+    def __init__(self, conversation: PanelConversation, shell: Any) -> None:
         self.script = DraftScript()
         self._line = widgets.HTML()
         self.box = widgets.HBox([self._line], layout={"display": "none"}).add_class("nbagent-draft")

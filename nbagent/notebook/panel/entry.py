@@ -1,6 +1,6 @@
 """One turn in the panel (the user's question and the answer), and the same for turns of the past.
 
-An `Entry` shows a turn as widgets and follows its run. `turn_html` and `turn_text` render a turn of the past for
+An `PanelEntry` shows a turn as widgets and follows its run. `turn_html` and `turn_text` render a turn of the past for
 readers without a kernel.
 """
 
@@ -45,7 +45,7 @@ UNRECORDED = Recorded()
 UNKNOWN: Mapping[str, Any] = {}
 
 
-class Entry:
+class PanelEntry:
     """The widgets of one turn: the question, the pieces of the transcript, then `below` (errors, a tool's question).
 
     `message` is the message of the history that begins the turn. All calls come on one event loop.

@@ -19,7 +19,7 @@ from traitlets import Unicode
 from nbagent.core.render import markdown as render
 from nbagent.errors import AuthenticationError, NbagentError
 from nbagent.notebook.known_models import ModelFacts, known_models, model_facts, models_without_setup
-from nbagent.notebook.panel.conversation import Conversation
+from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.pricing import context_window
 from nbagent.providers import provider_names, resolve
 from nbagent.providers.catalog import CATALOG, with_keys
@@ -58,7 +58,7 @@ class ModelPicker:
     `script` can stand anywhere in the panel.
     """
 
-    def __init__(self, conversation: Conversation, max_height: str) -> None:
+    def __init__(self, conversation: PanelConversation, max_height: str) -> None:
         self._conversation = conversation
         self._agent = conversation.agent
         self._used: dict[str, Any] = {}  # the providers used so far, by `vendor:model`

@@ -31,7 +31,7 @@ from nbagent.notebook.panel.attachments import with_attachments
 from nbagent.notebook.panel.branches import ConversationPicker
 from nbagent.notebook.panel.conversation import conversation_of, release_conversation
 from nbagent.notebook.panel.draft import Draft
-from nbagent.notebook.panel.entry import Entry
+from nbagent.notebook.panel.entry import PanelEntry
 from nbagent.notebook.panel.model_picker import PICKER_STYLE, ModelPicker
 from nbagent.notebook.panel.saved import SavedOutput
 from nbagent.notebook.panel.tabs import SetupTab, TraceTab
@@ -107,7 +107,7 @@ class ChatPanel(widgets.VBox):
         check_type("ChatPanel(agent)", agent, Agent, fix="Pass an Agent: ChatPanel(agent).")
         self.agent = agent
         self._conversation = conversation_of(agent)
-        self._edited: Entry | None = None  # the turn whose question is asked again, in another version
+        self._edited: PanelEntry | None = None  # the turn whose question is asked again, in another version
         self._typed = ""
         self._make(height)
         self._saved = SavedOutput(self._conversation, PANEL_STYLE)
@@ -222,7 +222,7 @@ class ChatPanel(widgets.VBox):
     def _retry(self) -> None:
         self._conversation.retry(self._give_back)
 
-    def _edit(self, entry: Entry | None) -> None:
+    def _edit(self, entry: PanelEntry | None) -> None:
         """Put the question of a turn into the box. None is the last one, or leaves everything as it was."""
         conversation = self._conversation
         if entry is None:

@@ -18,7 +18,7 @@ from nbagent.core.history.context import split_turns
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.keeper import is_kept
-from nbagent.notebook.panel.conversation import Conversation
+from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.notebook.panel.entry import turn_html, turn_text
 
 #: Characters of HTML in the output; earlier turns are left out.
@@ -30,7 +30,7 @@ KEPT = "Run %agent restore in a new kernel, and this conversation goes on."
 class SavedOutput:
     """The output of one panel. `hiding_style` is for the panel, `style` for the output, both as HTML."""
 
-    def __init__(self, conversation: Conversation, style: str) -> None:
+    def __init__(self, conversation: PanelConversation, style: str) -> None:
         self._conversation = conversation
         self._style = style
         self._is_live = is_watched(get_ipython())  # nbclient and nbval get one output, always the same

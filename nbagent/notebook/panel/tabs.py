@@ -17,7 +17,7 @@ import ipywidgets as widgets
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.functions.vendor_tools import vendor_tool
-from nbagent.notebook.panel.conversation import Conversation
+from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.trace.views import timeline
 
 log = logging.getLogger("nbagent")
@@ -30,7 +30,7 @@ TOOLS_OF_TEAM = "Its members bring their own tools."
 class TraceTab:
     """`box` shows the timeline and the tables of the agent's trace as of the last `refresh()`."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: PanelConversation) -> None:
         self._conversation = conversation
         self._html = widgets.HTML()
         self.box = widgets.VBox([self._html]).add_class("nbagent-trace")
@@ -93,7 +93,7 @@ def _lane_html(spans: list[timeline.Span], end: float) -> str:
 class SetupTab:
     """`box` holds the choices of tools and system prompt."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: PanelConversation) -> None:
         self._conversation = conversation
         self._agent = conversation.agent
         self._is_team = hasattr(self._agent, "members")  # a `Team`, which this layer does not know

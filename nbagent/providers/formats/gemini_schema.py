@@ -41,10 +41,10 @@ def gemini_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     >>> gemini_schema({"type": ["integer", "null"], "exclusiveMinimum": 0, "title": "N", "default": None})
     {'type': 'integer', 'minimum': 1, 'nullable': True}
     """
-    return _Dialect(schema).convert(schema, ())
+    return _GeminiDialect(schema).convert(schema, ())
 
 
-class _Dialect:
+class _GeminiDialect:
     """Converts one document; its `$ref`s point into it."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:

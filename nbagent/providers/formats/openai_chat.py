@@ -53,7 +53,7 @@ _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class _OpenCall:
     """A tool call that is still arriving. `key` is the vendor's own index."""
 
     index: int
@@ -85,7 +85,7 @@ class ChatDecoder(Decoder):
         self._native: dict[str, Any] = {}
         #: Pieces of its growing texts, by their place among the `reasoning_details` (None: in none) and their name.
         self._grown: defaultdict[tuple[int | None, str], list[str]] = defaultdict(list)
-        self._calls: list[_Call] = []
+        self._calls: list[_OpenCall] = []
         self._answer_images = AnswerImages()
         #: What the text cites, and the pages that Zhipu's own search found.
         self._annotations: list[dict[str, Any]] = []
@@ -278,7 +278,7 @@ class ChatDecoder(Decoder):
         call.extra_content = delta.get("extra_content") or call.extra_content
         events.append(ToolCallDelta(piece, call.name or None, metadata={"index": call.index}))
 
-    def _slot(self, key: Any, call_id: str, name: str) -> _Call:
+    def _slot(self, key: Any, call_id: str, name: str) -> _OpenCall:
         """The call that a delta belongs to: by its index, else by its id, else the last one. See `_begins_another`."""
         if key is not None:
             call = next((call for call in reversed(self._calls) if call.key == key), None)
@@ -287,7 +287,7 @@ class ChatDecoder(Decoder):
         else:
             call = self._calls[-1] if self._calls else None
         if call is None or _begins_another(call, call_id, name):
-            call = _Call(len(self._calls), key)
+            call = _OpenCall(len(self._calls), key)
             self._calls.append(call)
         call.id = call.id or call_id
         call.name = call.name or name
@@ -295,7 +295,7 @@ class ChatDecoder(Decoder):
 
     # what the answer is made of
 
-    def _function_call(self, call: _Call) -> FunctionCall:
+    def _function_call(self, call: _OpenCall) -> FunctionCall:
         """If the token limit cut a call before its arguments, they count as unreadable, not as empty."""
         arguments, raw = parse_arguments("".join(call.pieces))
         if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not any(call.pieces):
@@ -324,7 +324,7 @@ def _from_ollama(line: dict[str, Any]) -> dict[str, Any]:
     return {**line, "choices": [{"delta": delta, "finish_reason": line.get("done_reason")}], "usage": usage}
 
 
-def _begins_another(call: _Call, call_id: str, name: str) -> bool:
+def _begins_another(call: _OpenCall, call_id: str, name: str) -> bool:
     """Whether a delta whose index is in use begins another call.
 
     Some servers give all calls index 0; others repeat the name in every delta, or make a new id for each. So a delta

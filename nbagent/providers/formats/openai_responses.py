@@ -59,7 +59,7 @@ _TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 _PARAGRAPH = "\n\n"
 
 
-class _Item:
+class _OpenItem:
     """An output item that is still arriving: as it began, its pieces by field, and as it ended."""
 
     __slots__ = ("begun", "ended", "part", "pieces")
@@ -92,7 +92,7 @@ class ResponsesDecoder(Decoder):
     def __init__(self, vendor: str) -> None:
         super().__init__(vendor)
         self._response: dict[str, Any] = {}
-        self._items: defaultdict[int, _Item] = defaultdict(_Item)
+        self._items: defaultdict[int, _OpenItem] = defaultdict(_OpenItem)
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
         """See `Decoder`. Events of unknown types are ignored."""
@@ -162,7 +162,7 @@ class ResponsesDecoder(Decoder):
             return [ToolCallDelta(piece, item.begun.get("name"), metadata={"index": index})]
         return [Text(piece)]
 
-    def _thinking(self, item: _Item, name: str, piece: str, part: int) -> list[Event]:
+    def _thinking(self, item: _OpenItem, name: str, piece: str, part: int) -> list[Event]:
         """Thinking may come in full and as a summary: the one that comes first is shown."""
         pieces = item.pieces.setdefault(name, [])
         if pieces and part != item.part:

@@ -350,7 +350,7 @@ class HTTPProvider(StreamingProvider):
     ) -> dict[str, Any]:
         """POST `body`, or GET if it is None -> the JSON object that the vendor answers. Raises as a request does.
 
-        For requests that ask no model. A `Form` goes up as a file. One that is not `is_repeatable` is sent once,
+        For requests that ask no model. A `Upload` goes up as a file. One that is not `is_repeatable` is sent once,
         whatever happens. `betas` of the vendor's API are named with it.
         """
         attempt = partial(self._attempt, path, lambda _: body, read_object, None, Timing(), betas=betas)

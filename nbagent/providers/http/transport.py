@@ -35,7 +35,7 @@ LONGEST_PIECE = 2**18
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
 
-class Form(bytes):
+class Upload(bytes):
     """A file to be uploaded, in place of a JSON body. `SDKTransport` sends it as a form with the file and `fields`."""
 
     #: Name, file name, content and kind of each part, as httpx takes them.
@@ -170,7 +170,7 @@ class SDKTransport(Transport):
         """
         own = type(client).__name__ == self._client_class
         more = {} if self._given is None else target.headers
-        is_form = isinstance(body, Form)
+        is_form = isinstance(body, Upload)
         about = _about(body) if own or is_form else _about(None)
         headers = {**about, **more, **target.more_headers, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
@@ -178,7 +178,7 @@ class SDKTransport(Transport):
             reply = await client.get(target.path, cast_to=object, options=options)
         else:
             content: dict[str, Any] = {"content": _in_pieces(body)} if own else {}
-            if isinstance(body, Form):
+            if isinstance(body, Upload):
                 content = {"files": body.parts}
             elif not own:
                 content = {"body": json.loads(body)}
@@ -200,7 +200,7 @@ def _parsed(address: str) -> httpx2.URL:
 
 def _about(body: bytes | None) -> dict[str, str]:
     """The headers that describe a body. The SDK completes those of a form."""
-    if isinstance(body, Form):
+    if isinstance(body, Upload):
         return {"Content-Type": "multipart/form-data"}
     return {"Content-Type": "application/json", **({"Content-Length": str(len(body))} if body else {})}
 

@@ -10,16 +10,16 @@ from typing import Any
 from typing_extensions import override
 
 from nbagent.server.conversations.store import (
-    Answer,
-    Approval,
     Change,
     Conversation,
     ConversationInfo,
     ConversationStore,
     Decision,
+    KeptAnswer,
     Lease,
     Page,
     Spent,
+    WaitingCall,
     cursor_from,
     page_of,
     with_messages,
@@ -36,8 +36,8 @@ class MemoryStore(ConversationStore):
         super().__init__(**options)
         self._conversations: dict[tuple[str, str], tuple[ConversationInfo, list[str]]] = {}
         self._spent: defaultdict[str, Spent] = defaultdict(Spent)
-        self._answers: dict[tuple[str, str], tuple[float, Answer]] = {}
-        self._approvals: dict[tuple[str, str], Approval] = {}
+        self._answers: dict[tuple[str, str], tuple[float, KeptAnswer]] = {}
+        self._approvals: dict[tuple[str, str], WaitingCall] = {}
         #: For each line its tickets in order, each with the time when its lease runs out.
         self._lines: dict[tuple[str, str], dict[str, float]] = {}
 
@@ -70,22 +70,22 @@ class MemoryStore(ConversationStore):
         return self._spent.get(owner, Spent())
 
     @override
-    async def answer(self, owner: str, key: str) -> Answer | None:
+    async def answer(self, owner: str, key: str) -> KeptAnswer | None:
         self._expire()
         found = self._answers.get((owner, key))
         return found and found[1]
 
     @override
-    async def ask(self, approval: Approval) -> None:
+    async def ask(self, approval: WaitingCall) -> None:
         self._approvals[approval.owner, approval.id] = approval
 
     @override
-    async def approval(self, owner: str, approval_id: str) -> Approval | None:
+    async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
         self._expire()
         return self._approvals.get((owner, approval_id))
 
     @override
-    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
         self._expire()
         return [
             approval
@@ -101,7 +101,7 @@ class MemoryStore(ConversationStore):
         return self._conversations.pop((owner, conversation_id), None) is not None
 
     @override
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
         self._expire()
         _, texts = self._conversations.get((owner, change.info.id), (None, [])) if change else (None, [])
         if change and len(texts) < change.kept:

@@ -19,16 +19,16 @@ from typing_extensions import override
 
 from nbagent.errors import ConfigurationError, StoreError, missing_extra
 from nbagent.server.conversations.store import (
-    Answer,
-    Approval,
     Change,
     Conversation,
     ConversationInfo,
     ConversationStore,
     Decision,
+    KeptAnswer,
     Lease,
     Page,
     Spent,
+    WaitingCall,
     approval_from,
     approval_to_json,
     cursor_from,
@@ -217,10 +217,10 @@ class RedisStore(ConversationStore):
         return Spent(float(dollars or 0), int(tokens or 0))
 
     @override
-    async def answer(self, owner: str, key: str) -> Answer | None:
+    async def answer(self, owner: str, key: str) -> KeptAnswer | None:
         async with self._commands() as client:
             text = await client.get(self._key(owner, "answer", key))
-        return Answer(**json.loads(text)) if text else None
+        return KeptAnswer(**json.loads(text)) if text else None
 
     @override
     async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
@@ -229,7 +229,7 @@ class RedisStore(ConversationStore):
         return bool(await self._run("delete", keys, conversation_id))
 
     @override
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
         conversation_id = change.info.id if change else ""
         keys = [
             self._key(owner, "spent"),
@@ -256,19 +256,19 @@ class RedisStore(ConversationStore):
     # -- approvals ----------------------------------------------------------------------------------------------------
 
     @override
-    async def ask(self, approval: Approval) -> None:
+    async def ask(self, approval: WaitingCall) -> None:
         keys = [self._key(approval.owner, "approval", approval.id), self._key(approval.owner, "approvals")]
         expires, now = _milliseconds(approval.expires), _milliseconds(time.time())
         await self._run("ask", keys, approval.id, expires, approval_to_json(approval), now)
 
     @override
-    async def approval(self, owner: str, approval_id: str) -> Approval | None:
+    async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
         async with self._commands() as client:
             body, decision = await client.hmget(self._key(owner, "approval", approval_id), "body", "decision")
         return approval_from(body, decision) if body else None
 
     @override
-    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
         async with self._commands() as client:
             pipeline = client.pipeline(transaction=False)
             for approval_id in await client.zrange(self._key(owner, "approvals"), 0, -1):

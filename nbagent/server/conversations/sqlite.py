@@ -20,16 +20,16 @@ from nbagent.checks import checked_path
 from nbagent.core.sqlite_file import SQLiteFormat
 from nbagent.errors import StoreError
 from nbagent.server.conversations.store import (
-    Answer,
-    Approval,
     Change,
     Conversation,
     ConversationInfo,
     ConversationStore,
     Decision,
+    KeptAnswer,
     Lease,
     Page,
     Spent,
+    WaitingCall,
     approval_from,
     approval_to_json,
     cursor_from,
@@ -144,11 +144,11 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(read)
 
     @override
-    async def answer(self, owner: str, key: str) -> Answer | None:
-        def read(database: sqlite3.Connection) -> Answer | None:
+    async def answer(self, owner: str, key: str) -> KeptAnswer | None:
+        def read(database: sqlite3.Connection) -> KeptAnswer | None:
             query = "SELECT key, fingerprint, body FROM answers WHERE owner = ? AND key = ? AND expires > ?"
             row = database.execute(query, (owner, key, time.time())).fetchone()
-            return row and Answer(*row)
+            return row and KeptAnswer(*row)
 
         return await self._in_thread(read)
 
@@ -162,7 +162,7 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(write, writes=True, durable=True)
 
     @override
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
         def write(database: sqlite3.Connection) -> bool | None:
             now = time.time()
             if change and change.kept and not _has_message(database, change.info, change.kept - 1):
@@ -202,7 +202,7 @@ class SQLiteStore(ConversationStore):
     # -- approvals ----------------------------------------------------------------------------------------------------
 
     @override
-    async def ask(self, approval: Approval) -> None:
+    async def ask(self, approval: WaitingCall) -> None:
         row = (approval.owner, approval.id, approval.conversation_id, approval_to_json(approval), approval.expires)
 
         def write(database: sqlite3.Connection) -> None:
@@ -212,8 +212,8 @@ class SQLiteStore(ConversationStore):
         await self._in_thread(write, writes=True)
 
     @override
-    async def approval(self, owner: str, approval_id: str) -> Approval | None:
-        def read(database: sqlite3.Connection) -> Approval | None:
+    async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
+        def read(database: sqlite3.Connection) -> WaitingCall | None:
             query = "SELECT body, decision FROM approvals WHERE owner = ? AND id = ? AND expires > ?"
             row = database.execute(query, (owner, approval_id, time.time())).fetchone()
             return row and approval_from(*row)
@@ -221,8 +221,8 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(read)
 
     @override
-    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
-        def read(database: sqlite3.Connection) -> list[Approval]:
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
+        def read(database: sqlite3.Connection) -> list[WaitingCall]:
             query = """
                 SELECT body FROM approvals WHERE owner = ? AND decision IS NULL AND expires > ?
                 AND conversation_id = coalesce(?, conversation_id) ORDER BY rowid

@@ -78,7 +78,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class KeptAnswer:
     """The first answer to a request with an idempotency key.
 
     `fingerprint` tells whether a second request with this key is the same one. `body` is for the server to read.
@@ -99,7 +99,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class WaitingCall:
     """A call of a tool that waits for a person's decision, until it expires; `decision` is None as long as it waits."""
 
     id: str
@@ -124,7 +124,7 @@ class Lease:
 
 
 @dataclass(slots=True)
-class Turn:
+class HeldTurn:
     """The exclusive turn of a conversation; `conversation` is None if it is new. `lost`: nothing can be saved any more.
 
     Each `save` of the turn updates `conversation`.
@@ -215,13 +215,13 @@ class ConversationStore(ABC):
     # -- turns --------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[Turn]:
+    async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[HeldTurn]:
         """The exclusive turn of a conversation, also across processes. Waits for the turns that came before."""
         async with self._first_in_line(owner, _line_of(conversation_id)) as lease:
-            yield Turn(lease, conversation_id, await self.get(owner, conversation_id))
+            yield HeldTurn(lease, conversation_id, await self.get(owner, conversation_id))
 
     @asynccontextmanager
-    async def request(self, owner: str, key: str) -> AsyncIterator[Answer | None]:
+    async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
         """Enter a request with an idempotency key: gives its first answer, if it has one.
 
         Waits while the same key is being answered, so that a repeated request gets that answer. If that fails or its
@@ -231,7 +231,7 @@ class ConversationStore(ABC):
             yield await self.answer(owner, key)
 
     @abstractmethod
-    async def answer(self, owner: str, key: str) -> Answer | None:
+    async def answer(self, owner: str, key: str) -> KeptAnswer | None:
         """The first answer to the request with this key, if it was saved and did not expire."""
 
     async def save(
@@ -239,9 +239,9 @@ class ConversationStore(ABC):
         owner: str,
         spent: Spent,
         *,
-        turn: Turn | None = None,
+        turn: HeldTurn | None = None,
         messages: Sequence[LLMMessage] = (),
-        answer: Answer | None = None,
+        answer: KeptAnswer | None = None,
     ) -> None:
         """Save all messages of the turn's conversation, what they cost, and the answer: everything, or nothing.
 
@@ -267,15 +267,15 @@ class ConversationStore(ABC):
     # -- approvals ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    async def ask(self, approval: Approval) -> None:
+    async def ask(self, approval: WaitingCall) -> None:
         """Let a call wait for a decision."""
 
     @abstractmethod
-    async def approval(self, owner: str, approval_id: str) -> Approval | None:
+    async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
         """A call that waits or was decided, until it expires; else None."""
 
     @abstractmethod
-    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
         """The calls that wait for a decision, the oldest first."""
 
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
@@ -284,7 +284,7 @@ class ConversationStore(ABC):
         self._signals.send((owner, approval_id))
         return first
 
-    async def decision(self, approval: Approval) -> Decision | None:
+    async def decision(self, approval: WaitingCall) -> Decision | None:
         """Wait for the decision on a call, whichever process gets it. None when the call has expired."""
         with self._signals.listening((approval.owner, approval.id)) as sent:
             pause = _FIRST_LOOK
@@ -303,7 +303,7 @@ class ConversationStore(ABC):
         """Delete the conversation and empty its line."""
 
     @abstractmethod
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
         """False if the ticket is not first in line, or the key has an answer: only the owner's spending is counted.
 
         None if the messages that the change keeps are not there: then nothing is done.
@@ -368,7 +368,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
     event.clear()
 
 
-def _change(owner: str, spent: Spent, turn: Turn, messages: Sequence[LLMMessage]) -> Change:
+def _change(owner: str, spent: Spent, turn: HeldTurn, messages: Sequence[LLMMessage]) -> Change:
     before = turn.conversation
     kept = 0
     for old, new in zip(before.messages if before else (), messages, strict=False):
@@ -425,7 +425,7 @@ def cursor_from(text: str) -> tuple[float, str]:
     raise invalid("after", text, "the cursor of a page", "Pass `next` of the page before.")
 
 
-def approval_to_json(approval: Approval) -> str:
+def approval_to_json(approval: WaitingCall) -> str:
     """A call that waits, without the decision."""
     return json.dumps({f.name: getattr(approval, f.name) for f in fields(approval) if f.name != "decision"})
 
@@ -435,6 +435,6 @@ def decision_to_json(decision: Decision) -> str:
     return json.dumps(asdict(decision))
 
 
-def approval_from(text: str, decision: str | None) -> Approval:
+def approval_from(text: str, decision: str | None) -> WaitingCall:
     """The call again, with the decision if there is one."""
-    return Approval(**json.loads(text), decision=Decision(**json.loads(decision)) if decision else None)
+    return WaitingCall(**json.loads(text), decision=Decision(**json.loads(decision)) if decision else None)

@@ -31,7 +31,7 @@ async def page(request: Request) -> HTMLResponse:
     return HTMLResponse(_page(), 200 if is_known else 401, _headers() | headers)
 
 
-class Item(BaseModel):
+class PageItem(BaseModel):
     """Something that a model, a tool or a person wrote."""
 
     kind: Literal["markdown", "plain", "name", "call", "arguments"]
@@ -43,7 +43,7 @@ class Item(BaseModel):
 class Items(BaseModel):
     """What the page wants to show."""
 
-    items: Annotated[list[Item], Field(max_length=200)]
+    items: Annotated[list[PageItem], Field(max_length=200)]
 
 
 @router.post("/page/render")
@@ -52,7 +52,7 @@ def render(body: Items) -> dict[str, list[str]]:
     return {"html": [_html(item) for item in body.items]}
 
 
-def _html(item: Item) -> str:
+def _html(item: PageItem) -> str:
     match item.kind:
         case "markdown":
             return _ALIGNED.sub(r'class="\1"', markdown_to_html(item.text))

@@ -140,7 +140,7 @@ class _Chat:
 
 
 @dataclass(slots=True)
-class _OpenRun:
+class _RunSpans:
     """A run in progress."""
 
     span: Span
@@ -182,7 +182,7 @@ class Telemetry:
         )
         self._own_providers = own_providers
         self._stopped = False
-        self._open_runs: dict[str, _OpenRun] = {}
+        self._open_runs: dict[str, _RunSpans] = {}
 
     def __call__(self, trace: TraceLike, event: Event) -> None:
         """Take one event of a run that `trace` records."""
@@ -216,9 +216,9 @@ class Telemetry:
         if self.capture_content:
             attributes |= names.input_attributes(event.messages)
         span = self._start("invoke_agent", meta.get("agent"), SpanKind.INTERNAL, parent, attributes)
-        self._open_runs[meta["run_id"]] = _OpenRun(span, current_id, recorder, meta["conversation_id"])
+        self._open_runs[meta["run_id"]] = _RunSpans(span, current_id, recorder, meta["conversation_id"])
 
-    def _on_turn_started(self, run: _OpenRun, event: kinds.TurnStarted) -> None:
+    def _on_turn_started(self, run: _RunSpans, event: kinds.TurnStarted) -> None:
         """The event arrives in the provider's own context, in which the span becomes the current one."""
         meta = event.metadata
         request = {"gen_ai.provider.name": names.PROVIDERS.get(meta["provider"], meta["provider"])}
@@ -236,13 +236,13 @@ class Telemetry:
             spans = (context, run.span.get_span_context())
             run.recorder.set_span_ids(meta["run_id"], *(otel.format_span_id(each.span_id) for each in spans))
 
-    def _on_text(self, run: _OpenRun, event: Event) -> None:
+    def _on_text(self, run: _RunSpans, event: Event) -> None:
         if run.chat is not None and run.chat.first is None:
             run.chat.first = perf_counter()
 
     _on_thinking = _on_tool_call_delta = _on_text
 
-    def _on_retry(self, run: _OpenRun, event: Event) -> None:
+    def _on_retry(self, run: _RunSpans, event: Event) -> None:
         """The time to the first chunk is that of the last attempt."""
         if run.chat is not None:
             run.chat.span.add_event("retry", attributes_from(names.RETRY, event.metadata))
@@ -250,12 +250,12 @@ class Telemetry:
         if "next" in event.metadata:  # another model is asked
             self._end_chat(run, False, event.metadata["error"], event.metadata["error_message"])
 
-    def _on_usage(self, run: _OpenRun, event: kinds.UsageReport) -> None:
+    def _on_usage(self, run: _RunSpans, event: kinds.UsageReport) -> None:
         """What an answer took that broke off; that of a complete one is counted when it comes."""
         if run.chat is not None and not event.metadata["replayed"] and "input_tokens" in event.metadata:
             self._count(run, run.chat, event.usage, event.metadata["cost_usd"], is_estimated=True)
 
-    def _count(self, run: _OpenRun, chat: _Chat, usage: Usage, cost: float | None, *, is_estimated: bool) -> None:
+    def _count(self, run: _RunSpans, chat: _Chat, usage: Usage, cost: float | None, *, is_estimated: bool) -> None:
         """Add what an attempt of the call took."""
         chat.usage += usage
         run.usage += usage
@@ -268,7 +268,7 @@ class Telemetry:
             for span in (chat.span, run.span):
                 span.set_attribute("nbagent.usage_estimated", True)
 
-    def _on_turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
+    def _on_turn_done(self, run: _RunSpans, event: kinds.TurnDone) -> None:
         response, chat = event.response, run.chat
         if response is None or event.message is None or chat is None:
             return
@@ -299,7 +299,7 @@ class Telemetry:
         self._first_chunk.record(seconds, about)
         return {"gen_ai.response.time_to_first_chunk": seconds}
 
-    def _end_chat(self, run: _OpenRun, is_replayed: bool, error: str | None = None, text: str = "") -> None:
+    def _end_chat(self, run: _RunSpans, is_replayed: bool, error: str | None = None, text: str = "") -> None:
         chat, run.chat = run.chat, None
         if chat is None:
             return
@@ -311,7 +311,7 @@ class Telemetry:
             self._seconds.record(perf_counter() - chat.started, chat.metric_attributes())
         self._end(chat.span, error, text)
 
-    def _on_tool_started(self, run: _OpenRun, event: Event) -> None:
+    def _on_tool_started(self, run: _RunSpans, event: Event) -> None:
         """The event arrives in the tool's own context, in which the span becomes the current one."""
         attributes = {"gen_ai.tool.name": event.tool_name or "", "gen_ai.tool.type": "function"}
         attributes |= attributes_from(names.TOOL, event.metadata)
@@ -323,11 +323,11 @@ class Telemetry:
         run.tools[event.metadata["tool_call_id"]] = span
         contexts.attach(otel.set_span_in_context(span))
 
-    def _on_approval(self, run: _OpenRun, event: Event) -> None:
+    def _on_approval(self, run: _RunSpans, event: Event) -> None:
         if span := run.tools.get(event.metadata["tool_call_id"]):
             span.set_attribute("nbagent.tool.approval", event.content)
 
-    def _on_tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
+    def _on_tool_result(self, run: _RunSpans, event: kinds.ToolResult) -> None:
         span, outcome = run.tools.pop(event.metadata["tool_call_id"], None), event.outcome
         if span is None or outcome is None:  # the tool never started
             return
@@ -337,10 +337,10 @@ class Telemetry:
         error = (type(outcome.error).__name__ if outcome.error else unnamed) if outcome.is_error else None
         self._end(span, error, event.content)
 
-    def _on_limit(self, run: _OpenRun, event: Event) -> None:
+    def _on_limit(self, run: _RunSpans, event: Event) -> None:
         run.span.set_attribute("nbagent.limit_reason", str(event.metadata.get("limit_reason")))
 
-    def _on_done(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+    def _on_done(self, run: _RunSpans, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """End the run's span, after the spans in it that have not ended."""
         error, text, is_replayed = None, "", False
         if isinstance(event, kinds.Done):
@@ -385,6 +385,6 @@ class Telemetry:
 
 
 #: `_on_<type>` takes events of a type.
-_HANDLERS: dict[str, Callable[[Telemetry, _OpenRun, Any], None]] = {
+_HANDLERS: dict[str, Callable[[Telemetry, _RunSpans, Any], None]] = {
     name.removeprefix("_on_"): method for name, method in vars(Telemetry).items() if name.startswith("_on_")
 }

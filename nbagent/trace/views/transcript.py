@@ -19,7 +19,7 @@ from nbagent.trace.table import Row
 RESULT_CHARS = 200
 
 
-class _Entry(NamedTuple):
+class _Section(NamedTuple):
     """A message. The first of a run has its labels, the last how the run ended, unless well, and its scores."""
 
     labels: str
@@ -54,7 +54,7 @@ class TraceTranscript:
     def _repr_html_(self) -> str:
         return render.output_html(self.html())
 
-    def _entries(self) -> Iterator[_Entry]:
+    def _entries(self) -> Iterator[_Section]:
         """The messages. The result of a tool is part of its call, so its message is left out."""
         called = {
             each.get("tool_call_id") for own in self._blocks.values() for each in own if each["type"] == "tool_call"
@@ -73,7 +73,7 @@ class TraceTranscript:
             run = self._runs.get(run_id, {})
             is_first, is_last = number == first[run_id], number == last[run_id]
             scores = self._scores.get(run_id) if is_last else ""
-            yield _Entry(
+            yield _Section(
                 _labels(run) if is_first else "",
                 message,
                 blocks,

@@ -12,7 +12,7 @@ from ag_ui import core as ag_ui
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import NbagentError
 from nbagent.server.agent_host import AgentHost
-from nbagent.server.conversations.store import Approval
+from nbagent.server.conversations.store import WaitingCall
 from nbagent.server.hosted_run import RunRequest
 from nbagent.server.problems import RefusedError, problem_of
 from nbagent.server.routes.ag_ui.interrupts import interrupt, read_decisions
@@ -28,7 +28,7 @@ LEFT_OUT = "nbagent.tools_left_out"
 LOOK_S = 0.5
 
 
-class Exchange:
+class AgUiExchange:
     """A request and its events. Leaving it early cancels the run, unless that waits for a person."""
 
     def __init__(self, host: AgentHost, waiting: WaitingTalks, caller: Caller, given: ag_ui.RunAgentInput) -> None:
@@ -82,7 +82,7 @@ class Exchange:
         for event in events:
             yield event
 
-    async def _settled(self) -> list[Approval]:
+    async def _settled(self) -> list[WaitingCall]:
         """Wait until the conversation's turn is free; or until its run asks again: then its questions."""
         store = self._host.store
         async with AsyncExitStack() as turn:

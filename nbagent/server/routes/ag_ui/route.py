@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from nbagent.server import event_stream
 from nbagent.server.event_stream import EventStream, sse
-from nbagent.server.routes.ag_ui.exchange import Exchange
+from nbagent.server.routes.ag_ui.exchange import AgUiExchange
 from nbagent.server.routes.chat import ID_PATTERN
 from nbagent.server.security import Caller, caller_of
 
@@ -36,9 +36,9 @@ async def ag_ui_run(request: Request, body: AgUiInput, caller: Annotated[Caller,
     The client's messages are the conversation. Without messages, the answer is the conversation of the thread as it is.
     """
     state = request.app.state
-    return EventStream(Exchange(state.host, state.waiting_talks, caller, body), _write)
+    return EventStream(AgUiExchange(state.host, state.waiting_talks, caller, body), _write)
 
 
-async def _write(exchange: Exchange) -> AsyncIterator[str]:
+async def _write(exchange: AgUiExchange) -> AsyncIterator[str]:
     async for event in exchange.events():
         yield sse(event.model_dump(by_alias=True))

@@ -11,7 +11,7 @@ from pydantic import Field
 from nbagent.core.content.images import joined_content
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
-from nbagent.server.routes.openai.form import Form
+from nbagent.server.routes.openai.form import BodyPart
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 _TOOLS = (
@@ -20,7 +20,7 @@ _TOOLS = (
 )
 
 
-class RequestBody(Form):
+class RequestBody(BodyPart):
     """Fields of both APIs.
 
     Fields that are not listed are ignored, as in other servers for this API: they are hints, such as `service_tier`.
@@ -52,7 +52,7 @@ class RequestBody(Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LastQuestion:
     """The last question of a conversation, what came before it, and the client's own system texts."""
 
     question: LLMMessage
@@ -60,7 +60,7 @@ class Asked:
     instructions: str
 
 
-def asked(messages: Iterable[LLMMessage], param: str) -> Asked:
+def asked(messages: Iterable[LLMMessage], param: str) -> LastQuestion:
     """A conversation that ends with a question. System texts go to the instructions, wherever they stand.
 
     Questions at the end that follow each other are one. Raises `RefusedError` if the last message is not a user's.
@@ -73,7 +73,7 @@ def asked(messages: Iterable[LLMMessage], param: str) -> Asked:
         questions.insert(0, history.pop())
     if not questions:
         raise ParameterError(param, "the last message must be a user's: an agent answers questions.")
-    return Asked(LLMMessage("user", _one_content(questions)), history, instructions)
+    return LastQuestion(LLMMessage("user", _one_content(questions)), history, instructions)
 
 
 def _one_content(questions: list[LLMMessage]) -> Content:

@@ -14,7 +14,7 @@ from typing import Any
 from nbagent.core.events import AnyEvent, Done, Retry, RunStarted, Text, Thinking, TurnDone
 from nbagent.core.messages import Usage
 from nbagent.core.results import AgentResult
-from nbagent.server.problems import Problem
+from nbagent.server.problems import HTTPProblem
 from nbagent.server.routes.openai.errors import answer_restarted, envelope
 
 #: How a run ended -> why the answer ends. All other runs end with "stop".
@@ -61,7 +61,7 @@ class ChatAnswer:
             case Done():
                 yield from self._finish(event.result)
 
-    def fail(self, problem: Problem) -> Iterator[dict[str, Any]]:
+    def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
         """What ends a stream whose run failed."""
         yield envelope(problem)[1]
 

@@ -7,28 +7,28 @@ from typing import Any, Literal
 from pydantic import Field
 
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
-from nbagent.server.routes.openai.body import Asked, Effort, RequestBody, asked
+from nbagent.server.routes.openai.body import Effort, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import unsupported
-from nbagent.server.routes.openai.form import Form
+from nbagent.server.routes.openai.form import BodyPart
 from nbagent.server.routes.openai.output_format import ChatFormat
 
 
-class CalledFunction(Form):
+class CalledFunction(BodyPart):
     """What a model called."""
 
     name: str
     arguments: str = ""
 
 
-class CalledTool(Form):
+class CalledTool(BodyPart):
     """A call in a conversation that began elsewhere."""
 
     id: str
     function: CalledFunction
 
 
-class ChatMessage(Form):
+class ChatMessage(BodyPart):
     """One message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -49,7 +49,7 @@ class ChatMessage(Form):
         return LLMMessage(role, content, self.name, calls or None, self.tool_call_id)
 
 
-class StreamOptions(Form):
+class StreamFields(BodyPart):
     """Options of a stream."""
 
     include_usage: bool | None = None
@@ -70,12 +70,12 @@ class ChatCompletionRequest(RequestBody):
     response_format: ChatFormat | None = None
     reasoning_effort: Effort | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: StreamFields | None = None
     functions: list[Any] | None = Field(None, description="Not supported: the agent has tools of its own.")
     modalities: list[str] | None = None
     logprobs: bool | None = None
 
-    def conversation(self) -> Asked:
+    def conversation(self) -> LastQuestion:
         """The question and what came before it."""
         messages = [message.to_message(f"messages[{index}]") for index, message in enumerate(self.messages)]
         return asked(messages, f"messages[{len(messages) - 1}].role")

@@ -14,44 +14,44 @@ from nbagent.core.content.images import image_part, joined_content
 from nbagent.core.messages import Content
 from nbagent.errors import ConfigurationError
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
-from nbagent.server.routes.openai.form import Form
+from nbagent.server.routes.openai.form import BodyPart
 
 
-class TextPart(Form):
+class TextPart(BodyPart):
     """A text: `text` in chat completions, the others in responses."""
 
     type: Literal["text", "input_text", "output_text", "summary_text", "reasoning_text"]
     text: str
 
 
-class RefusalPart(Form):
+class RefusalPart(BodyPart):
     """What an assistant said when it refused to answer."""
 
     type: Literal["refusal"]
     refusal: str
 
 
-class ImageURL(Form):
+class ImageURL(BodyPart):
     """Where an image is."""
 
     url: str = Field(examples=["data:image/png;base64,iVBORw0KGgo="])
 
 
-class ChatImagePart(Form):
+class ChatImagePart(BodyPart):
     """An image of chat completions."""
 
     type: Literal["image_url"]
     image_url: ImageURL | str
 
 
-class ResponseImagePart(Form):
+class ResponseImagePart(BodyPart):
     """An image of responses."""
 
     type: Literal["input_image"]
     image_url: str | None = None
 
 
-class OtherPart(Form):
+class OtherPart(BodyPart):
     """Files and sounds, which an agent can't read."""
 
     type: Literal["file", "input_file", "input_audio", "input_video"]

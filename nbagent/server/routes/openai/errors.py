@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from nbagent.server.problems import Problem, RefusedError
+from nbagent.server.problems import HTTPProblem, RefusedError
 
 #: The server's word -> the API's status and word, where that has another.
 _CODES = {
@@ -26,7 +26,7 @@ class ParameterError(RefusedError):
 
     def __init__(self, param: str, message: str, code: str = "invalid_value") -> None:
         super().__init__(400, code, f"{param}: {message}")
-        self.problem = Problem(400, code, f"{param}: {message}", {"param": param})
+        self.problem = HTTPProblem(400, code, f"{param}: {message}", {"param": param})
 
 
 def unsupported(param: str, message: str) -> ParameterError:
@@ -40,7 +40,7 @@ def answer_restarted() -> RefusedError:
     return RefusedError(502, "answer_restarted", detail)
 
 
-def envelope(problem: Problem) -> tuple[int, dict[str, Any]]:
+def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
     """The status and the body. What the server calls unprocessable is a bad request here, as at OpenAI."""
     status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
@@ -50,7 +50,7 @@ def envelope(problem: Problem) -> tuple[int, dict[str, Any]]:
     return status, {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def openai_form(problem: Problem) -> Response:
+def openai_form(problem: HTTPProblem) -> Response:
     """The answer to a failed request. SDKs don't try again if the agent did, and may have run tools."""
     status, body = envelope(problem)
     final = problem.code == "budget_spent" or problem.code.startswith(("vendor_", "internal_"))

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 
-class Form(BaseModel):
+class BodyPart(BaseModel):
     """A part of a body: nothing is converted, as at OpenAI, so that a wrong type is told and not guessed at."""
 
     model_config = ConfigDict(strict=True)

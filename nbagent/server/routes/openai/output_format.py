@@ -10,26 +10,26 @@ from nbagent.core.json_schema import jsonschema
 from nbagent.core.json_text import json_text
 from nbagent.providers.base import LLMProvider
 from nbagent.server.routes.openai.errors import ParameterError
-from nbagent.server.routes.openai.form import Form
+from nbagent.server.routes.openai.form import BodyPart
 
 _ANY_OBJECT = {"type": "object"}
 #: What vendors get that can't be held to a schema, only to JSON.
 _ONLY_JSON = {"response_format": {"type": "json_object"}}
 
 
-class PlainText(Form):
+class PlainText(BodyPart):
     """A text."""
 
     type: Literal["text"]
 
 
-class AnyJSON(Form):
+class AnyJSON(BodyPart):
     """A JSON object."""
 
     type: Literal["json_object"]
 
 
-class JSONSchema(Form):
+class JSONSchema(BodyPart):
     """JSON that follows a schema."""
 
     name: str = Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$", examples=["sum"])
@@ -38,7 +38,7 @@ class JSONSchema(Form):
     strict: bool | None = None
 
 
-class ChatSchema(Form):
+class ChatSchema(BodyPart):
     """The same in chat completions."""
 
     type: Literal["json_schema"]

@@ -16,7 +16,7 @@ from nbagent.core.events import AnyEvent, Event
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import new_id
 from nbagent.core.results import AgentResult
-from nbagent.server.problems import Problem
+from nbagent.server.problems import HTTPProblem
 from nbagent.server.routes.openai.chat_answer import unsaid
 from nbagent.server.routes.openai.errors import answer_restarted
 from nbagent.server.routes.openai.response_ids import response_id
@@ -106,7 +106,7 @@ class ResponseAnswer:
             self._response["incomplete_details"] = {"reason": reason}
         yield self._end("incomplete" if reason else "completed")
 
-    def fail(self, problem: Problem) -> Iterator[StreamEvent]:
+    def fail(self, problem: HTTPProblem) -> Iterator[StreamEvent]:
         """The last events of a run that failed."""
         yield from self._close("incomplete")
         self._response["error"] = {"code": _failure_code(problem), "message": problem.detail}
@@ -242,7 +242,7 @@ def _asked(event: Event) -> dict[str, Any]:
     }
 
 
-def _failure_code(problem: Problem) -> str:
+def _failure_code(problem: HTTPProblem) -> str:
     """The codes that a response may fail with are few."""
     if problem.status == 429:
         return "rate_limit_exceeded"

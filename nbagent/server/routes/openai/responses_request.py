@@ -11,10 +11,10 @@ from pydantic import Field
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
 from nbagent.server.routes.chat import ID_PATTERN
-from nbagent.server.routes.openai.body import Asked, Effort, RequestBody, asked
+from nbagent.server.routes.openai.body import Effort, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
-from nbagent.server.routes.openai.form import Form
+from nbagent.server.routes.openai.form import BodyPart
 from nbagent.server.routes.openai.output_format import ResponseFormat
 
 #: Items that the model does not read again: thinking, and what servers did by themselves.
@@ -27,7 +27,7 @@ _ECHOED = {
 }
 
 
-class InputItem(Form):
+class InputItem(BodyPart):
     """A message, or what earlier responses gave back: calls of tools with their results, and thinking."""
 
     type: str | None = "message"
@@ -71,20 +71,20 @@ class InputItem(Form):
 ConversationId = Annotated[str, Field(pattern=ID_PATTERN, examples=["penguins-1"])]
 
 
-class Reasoning(Form):
+class Reasoning(BodyPart):
     """How much the model thinks."""
 
     effort: Effort | None = None
 
 
-class TextOptions(Form):
+class TextOptions(BodyPart):
     """The answer's form and length."""
 
     format: ResponseFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ConversationReference(Form):
+class ConversationReference(BodyPart):
     """A conversation by its id."""
 
     id: ConversationId
@@ -116,7 +116,7 @@ class ResponseRequest(RequestBody):
         given = self.conversation
         return given.id if isinstance(given, ConversationReference) else given
 
-    def asked(self) -> Asked:
+    def asked(self) -> LastQuestion:
         """The question, and what the input has before it."""
         if isinstance(self.input, str):
             messages, last = [LLMMessage("user", self.input)], "input"

@@ -6,7 +6,7 @@ from typing import Any
 
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.hosted_run import RunRequest
-from nbagent.server.routes.openai.body import Asked, RequestBody
+from nbagent.server.routes.openai.body import LastQuestion, RequestBody
 from nbagent.server.routes.openai.models import model_choice
 from nbagent.server.routes.openai.output_format import ChatFormat, ResponseFormat, output_options
 
@@ -14,7 +14,7 @@ from nbagent.server.routes.openai.output_format import ChatFormat, ResponseForma
 def run_request(
     host: AgentHost,
     body: RequestBody,
-    asked: Asked,
+    asked: LastQuestion,
     wanted: ChatFormat | ResponseFormat | None,
     param: str,
     **more: Any,

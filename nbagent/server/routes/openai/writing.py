@@ -16,20 +16,20 @@ from nbagent.core.json_text import json_text
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, while_connected
 from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
-from nbagent.server.problems import Problem, RefusedError, problem_of
+from nbagent.server.problems import HTTPProblem, RefusedError, problem_of
 from nbagent.server.security import Caller
 
 Piece = dict[str, Any]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)]
 
 
-class Answer(Protocol):
+class AnswerWriter(Protocol):
     """What one of the APIs makes of a run's events."""
 
     def feed(self, event: AnyEvent) -> Iterator[Piece]:
         """The pieces of the stream for one event. Raises `RefusedError` if the stream can't go on."""
 
-    def fail(self, problem: Problem) -> Iterator[Piece]:
+    def fail(self, problem: HTTPProblem) -> Iterator[Piece]:
         """The last pieces of a stream that has begun, and whose run failed."""
 
     def whole(self) -> Piece:
@@ -43,7 +43,7 @@ class Reply:
     `write` writes a piece of the stream, and `last` follows them; without `write` the answer is one JSON object.
     """
 
-    make: Callable[[HostedRun], Answer]
+    make: Callable[[HostedRun], AnswerWriter]
     write: Callable[[Piece], str] | None = None
     last: str = ""
 
@@ -98,7 +98,7 @@ class Reply:
         return self.last if piece is None else self.write(piece)
 
 
-async def _pieces(run: HostedRun, answer: Answer) -> AsyncIterator[Piece | None]:
+async def _pieces(run: HostedRun, answer: AnswerWriter) -> AsyncIterator[Piece | None]:
     """The pieces of a stream; None after the last one of an answer that is whole.
 
     Nothing is sent before the model has begun to answer, so that what fails until then is told by the HTTP status.

@@ -160,7 +160,8 @@ def test_what_cannot_be_evaluated_is_named_before_the_first_request():
 def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):
     options = {"scorers": {"right": is_same}, "expected": "label", "repeats": 2, "progress": False}
     result = evaluate_sync({"a": reviewer(fails=["odd"])}, REVIEWS, PROMPT, **options)
-    log = json.loads(json.dumps(log_data(result, "a")))
+    told = result.summary().loc["a"]
+    log = json.loads(json.dumps(log_data("a", result.models["a"], result.frame, ["right"], told, PROMPT, "label")))
     assert (log["version"], log["eval"]["model"], log["eval"]["config"]["epochs"]) == (2, "scripted/m", 2)
     assert [(each["id"], each["epoch"]) for each in log["samples"]] == [(n, e) for e in (1, 2) for n in (1, 2, 3, 4)]
     first, last = log["samples"][0], log["samples"][-1]

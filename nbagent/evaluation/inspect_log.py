@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
@@ -15,64 +15,33 @@ from nbagent.core.messages import new_id
 from nbagent.errors import MissingDependencyError
 
 
-class Evaluated(Protocol):
-    """What a log needs of an `Evaluation`."""
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """See `Evaluation`."""
-        ...
-
-    @property
-    def scorers(self) -> tuple[str, ...]:
-        """See `Evaluation`."""
-        ...
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """See `Evaluation`."""
-        ...
-
-    @property
-    def prompt(self) -> str:
-        """What the agents were asked."""
-        ...
-
-    @property
-    def expected(self) -> str | None:
-        """The column with the right answers, if there is one."""
-        ...
-
-    def summary(self) -> pd.DataFrame:
-        """See `Evaluation.summary`."""
-        ...
-
-
-def write_logs(evaluation: Evaluated, folder: Path) -> list[Path]:
-    """See `Evaluation.to_inspect`."""
+def write_log(path: Path, log: Mapping[str, Any]) -> Path:
+    """Write the data of a log as a file that Inspect reads."""
     try:
         from inspect_ai.log import EvalLog, write_eval_log
     except ImportError:
         raise MissingDependencyError("Inspect's logs need inspect_ai: pip install inspect-ai") from None
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for number, agent in enumerate(evaluation.models):
-        path = folder / f"{number}_{re.sub(r'[^a-zA-Z0-9-]+', '-', agent)}.eval"
-        write_eval_log(EvalLog.model_validate(log_data(evaluation, agent)), str(path))
-        paths.append(path)
-    return paths
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_eval_log(EvalLog.model_validate(log), str(path))
+    return path
 
 
-def log_data(evaluation: Evaluated, agent: str) -> dict[str, Any]:
-    """The log of an agent as JSON data for Inspect's `EvalLog`, of version 2."""
-    rows = evaluation.frame[evaluation.frame["agent"] == agent]
-    model, now = evaluation.models[agent].replace(":", "/", 1), datetime.now(UTC).isoformat()
-    samples = [_sample(evaluation, row, model) for row in _numbered(rows)]
+def log_data(
+    agent: str,
+    model: str,
+    rows: pd.DataFrame,
+    scorers: Sequence[str],
+    told: Mapping[str, Any],
+    prompt: str,
+    expected: str | None,
+) -> dict[str, Any]:
+    """The log of an agent as JSON data for Inspect's `EvalLog`, of version 2. `told` is its row of the summary."""
+    model, now = model.replace(":", "/", 1), datetime.now(UTC).isoformat()
+    samples = [_sample(row, model, scorers, prompt, expected) for row in _numbered(rows)]
     size, epochs = int((rows["repeat"] == 1).sum()), max([1, *rows["repeat"]])
-    told: Mapping[str, Any] = {str(name): value for name, value in evaluation.summary().loc[agent].items()}
     scores = [
         {"name": name, "scorer": name, "metrics": {"mean": {"name": "mean", "value": float(told[name])}}}
-        for name in evaluation.scorers
+        for name in scorers
         if pd.notna(told[name])
     ]
     return {
@@ -87,7 +56,7 @@ def log_data(evaluation: Evaluated, agent: str) -> dict[str, Any]:
             "dataset": {"samples": size, "sample_ids": list(range(1, size + 1))},
             "model": model,
             "config": {"epochs": epochs},
-            "metadata": {"prompt": evaluation.prompt, "made_by": "nbagent"},
+            "metadata": {"prompt": prompt, "made_by": "nbagent"},
         },
         "results": {
             "total_samples": len(rows),
@@ -105,7 +74,9 @@ def _numbered(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [{**row, "": place + 1} for row, place in zip(records, places, strict=True)]
 
 
-def _sample(evaluation: Evaluated, row: dict[str, Any], model: str) -> dict[str, Any]:
+def _sample(
+    row: dict[str, Any], model: str, scorers: Sequence[str], prompt: str, expected: str | None
+) -> dict[str, Any]:
     known = {str(name): _as_json(value) for name, value in row.items() if not _is_missing(value) and name != ""}
     answer = str(known.get("answer", ""))
     error = known.get("row_error", known.get("error"))
@@ -114,15 +85,15 @@ def _sample(evaluation: Evaluated, row: dict[str, Any], model: str) -> dict[str,
     return {
         "id": int(row[""]),
         "epoch": int(row["repeat"]),
-        "input": _filled(evaluation.prompt, known),
-        "target": str(known.get(evaluation.expected or "", "")),
+        "input": _filled(prompt, known),
+        "target": str(known.get(expected or "", "")),
         "output": {
             "model": model,
             "choices": [choice] if answer else [],
             "completion": answer,
             "usage": {**usage, "total_tokens": sum(usage.values())},
         },
-        "scores": {name: {"value": known[name], "answer": answer} for name in evaluation.scorers if name in known},
+        "scores": {name: {"value": known[name], "answer": answer} for name in scorers if name in known},
         "metadata": known,
         **({"error": {"message": str(error), "traceback": "", "traceback_ansi": ""}} if error else {}),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,9 +143,14 @@ class Evaluation:
 
         Repeats are Inspect's epochs. Needs `pip install inspect-ai`.
         """
-        from nbagent.evaluation.inspect_log import write_logs
+        from nbagent.evaluation.inspect_log import log_data, write_log
 
-        return write_logs(self, Path(folder))
+        paths = []
+        for number, (agent, model) in enumerate(self.models.items()):
+            rows = self.frame[self.frame["agent"] == agent]
+            log = log_data(agent, model, rows, self.scorers, self._summary_of(agent), self.prompt, self.expected)
+            paths.append(write_log(Path(folder, f"{number}_{re.sub(r'[^a-zA-Z0-9-]+', '-', agent)}.eval"), log))
+        return paths
 
     @property
     def trace(self) -> Trace:

@@ -113,7 +113,7 @@ async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
         run.result.status, run.result.status_reason = status, reason
     if not await _passes_checks(run, status):
         return False
-    return run.floor is None or status != "ok" or not run.floor.passes_on()
+    return run.speakers is None or status != "ok" or not run.speakers.passes_on()
 
 
 async def _passes_checks(run: Run, status: Status) -> bool:

@@ -88,8 +88,8 @@ class Tools(Protocol):
         ...
 
 
-class Floor(Protocol):
-    """Who speaks in a run of several agents. `nbagent.teams.team.Floor` implements it."""
+class Speakers(Protocol):
+    """Who speaks in a run of several agents. `nbagent.teams.team.TeamSpeakers` implements it."""
 
     speaker: str
 
@@ -144,7 +144,7 @@ class Run:
     #: The `Agent` that makes the run, which this layer does not know.
     agent: Any = field(default=None, repr=False)
     #: Who speaks, where several agents do.
-    floor: Floor | None = None
+    speakers: Speakers | None = None
     #: What it spends, others spend too.
     budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
@@ -187,7 +187,7 @@ class Run:
 
     def next_request(self) -> ModelRequest:
         """The history and the tools as they are now."""
-        messages = list(self.context.messages) if self.floor is None else self.floor.take()
+        messages = list(self.context.messages) if self.speakers is None else self.speakers.take()
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))

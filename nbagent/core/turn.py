@@ -106,8 +106,8 @@ class Turn:
             )
 
         self._add_results(results)
-        if self.run.floor is not None:
-            self.run.floor.end_turn()
+        if self.run.speakers is not None:
+            self.run.speakers.end_turn()
 
     def _add_results(self, results: list[LLMMessage]) -> None:
         """Put the results behind their calls: a tool, or another cell, may have added a message meanwhile.
@@ -308,7 +308,7 @@ class Turn:
     @property
     def _speaker(self) -> str | None:
         """Who asks the model, where several agents speak."""
-        return None if self.run.floor is None else self.run.floor.speaker
+        return None if self.run.speakers is None else self.run.speakers.speaker
 
     def _take_answer(self, response: LLMResponse) -> list[Event]:
         """Put a complete answer into the history, count its tokens, and announce its tool calls.

@@ -27,7 +27,7 @@ from nbagent.providers.base import LLMProvider
 from nbagent.text import shortened
 from nbagent.trace.trace import Trace
 
-#: The tool that gives another member the floor.
+#: The tool that lets another member speak.
 HAND_OVER = "hand_over"
 #: Characters of a member's system prompt that tell the others what it is for.
 ABOUT_CHARS = 200
@@ -109,21 +109,21 @@ class Team(Agent):
         """A run in which the members speak."""
         own: dict[str, Any] = {"toolsets": Toolsets(), "instructions": instructions, "limits": limits, "output": output}
         run = super()._new_run(entry, is_preview, offer=(False, None, False), **own, **of_question)
-        run.floor = floor = Floor(run, self.order, self.rounds)
+        run.speakers = speakers = TeamSpeakers(run, self.order, self.rounds)
         for name in self.members:
-            floor.seats[name] = self._seat(name, floor, offer, limits, output)
-        floor.call_on(next(iter(self.members)))
-        floor.speaker = floor.following
+            speakers.members[name] = self._speaker(name, speakers, offer, limits, output)
+        speakers.call_on(next(iter(self.members)))
+        speakers.speaker = speakers.following
         return run
 
-    def _seat(
+    def _speaker(
         self,
         name: str,
-        floor: Floor,
+        speakers: TeamSpeakers,
         offer: tuple[bool, Iterable[str] | None, bool],
         limits: Limits,
         output: Output | None,
-    ) -> Seat:
+    ) -> Speaker:
         """What a member brings to a run."""
         member, (use_tools, names, approve_all) = self.members[name], offer
         if names is not None:  # some may be those of other members
@@ -139,14 +139,14 @@ class Team(Agent):
         others = [each for each in self.members if each != name]
         if self.order == "supervisor":
             to = others if name == next(iter(self.members)) else [next(iter(self.members))]
-            executor.registry = JoinedRegistry(registry, floor.tool({each: self._about(each) for each in to}))
+            executor.registry = JoinedRegistry(registry, speakers.tool({each: self._about(each) for each in to}))
         budgets = tuple(budget.account for budget in (self.budget, member.budget) if budget)
         for each in (limits, *(budget.limits for budget in budgets)):
             check_priced(each.max_cost, member.provider)
         provider, tools = recorded(provider_of_run(member.provider, output), executor)
         note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
         texts = (self.system_prompt, member.system_prompt, note, toolsets.instructions(registry))
-        return Seat(
+        return Speaker(
             "\n\n".join(filter(None, texts)),
             provider,
             tools,
@@ -168,7 +168,7 @@ class Team(Agent):
 
 
 @dataclass(slots=True)
-class Seat:
+class Speaker:
     """What a member brings to a run."""
 
     system: str
@@ -179,11 +179,11 @@ class Seat:
     budgets: tuple[Account, ...]
 
 
-class Floor:
-    """Who speaks in a run, and who is next. `seats` are the members' by name."""
+class TeamSpeakers:
+    """Who speaks in a run, and who is next. `members` has them by name."""
 
     def __init__(self, run: Run, order: str, rounds: int) -> None:
-        self.seats: dict[str, Seat] = {}
+        self.members: dict[str, Speaker] = {}
         self.speaker = self.following = ""
         self._run = run
         self._order, self._rounds, self._answers = order, rounds, 0
@@ -191,7 +191,7 @@ class Floor:
     def call_on(self, name: str) -> None:
         """Let this member speak next. The run spends from its budget until another one is called on."""
         self.following = name
-        self._run.spent.count_for(*self.seats[name].budgets)
+        self._run.spent.count_for(*self.members[name].budgets)
 
     def end_turn(self) -> None:
         """What follows the calls of this turn is spent from the budget of who speaks next."""
@@ -200,17 +200,17 @@ class Floor:
     def take(self) -> list[LLMMessage]:
         """Let the next one speak. Returns the conversation as that one reads it."""
         self.speaker, run = self.following, self._run
-        seat = self.seats[self.speaker]
-        run.provider, run.tools, run.reminder = seat.provider, seat.tools, seat.reminder
+        member = self.members[self.speaker]
+        run.provider, run.tools, run.reminder = member.provider, member.tools, member.reminder
         said = (each for each in run.context.messages if each.role != "system")
-        return [LLMMessage("system", seat.system), *(_as_heard(each, self.speaker) for each in said)]
+        return [LLMMessage("system", member.system), *(_as_heard(each, self.speaker) for each in said)]
 
     def passes_on(self) -> bool:
         """After an answer: whether another one speaks now."""
         self._answers += 1
-        if self._order != "round_robin" or self._answers >= self._rounds * len(self.seats):
+        if self._order != "round_robin" or self._answers >= self._rounds * len(self.members):
             return False
-        self.call_on([*self.seats][self._answers % len(self.seats)])
+        self.call_on([*self.members][self._answers % len(self.members)])
         return True
 
     def tool(self, to: Mapping[str, str]) -> FunctionRegistry:

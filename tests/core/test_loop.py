@@ -249,7 +249,7 @@ async def test_a_call_that_was_denied_counts_if_the_answer_is_whole(reason, stat
     assert run.result.status == status
 
 
-class Floor:
+class TwoSpeakers:
     """Two who speak in turn."""
 
     def __init__(self):
@@ -268,11 +268,11 @@ class Floor:
 
 @pytest.mark.parametrize(("reason", "names"), [("stop", ["ada", "bob"]), ("length", ["ada"])])
 async def test_after_a_whole_answer_another_agent_may_speak(reason, names):
-    run = new_run(LLMResponse("I think so.", None, reason), "So do I.", floor=Floor())
+    run = new_run(LLMResponse("I think so.", None, reason), "So do I.", speakers=TwoSpeakers())
     told = await ask(run)
     assert [event.metadata["speaker"] for event in told if event.type == "turn_started"] == names
     assert [message.name for message in run.context.messages[1:]] == names
-    assert run.floor.ended == names[-1]
+    assert run.speakers.ended == names[-1]
     assert (run.result.status == "ok") == (reason == "stop")
 
 

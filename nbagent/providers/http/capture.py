@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncGenerator
 from time import perf_counter, time
 from typing import Any
 
@@ -29,18 +29,16 @@ def new_record(target: Target, body: bytes | None) -> RecordedResponse | None:
 
 
 class RecordedResponse:
-    """A response, and the iterator of its body, that keeps what is read. Everything else is the response's own.
+    """A response that keeps what is read of its body. Everything else is the response's own.
 
     The exchange is reported when the response is closed, or when there is none.
     """
 
     def __init__(self, collector: Collector, target: Target, body: bytes | None) -> None:
         self._collector: Collector | None = collector
-        self._target = target
-        self._body = body
+        self._target, self._body = target, body
         self._request: Any = None
         self._response: Any = None
-        self._chunks: Any = None
         self._parts: list[bytes] = []
         self._size = 0
         self._started, self._clock = time(), perf_counter()
@@ -52,31 +50,21 @@ class RecordedResponse:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._response, name)
 
-    def aiter_bytes(self) -> RecordedResponse:
+    async def aiter_bytes(self) -> AsyncGenerator[bytes]:
         """The body's bytes, uncompressed."""
-        self._chunks = self._response.aiter_bytes()
-        return self
+        try:
+            async for chunk in self._response.aiter_bytes():
+                self._received(chunk)
+                yield chunk
+            self._complete = True
+        except Exception as exc:
+            self._failed(exc, streaming=True)
+            raise
 
     @property
-    def stream(self) -> RecordedResponse:
+    def stream(self) -> AsyncGenerator[bytes]:
         """The same: what is kept is never compressed."""
         return self.aiter_bytes()
-
-    def __aiter__(self) -> RecordedResponse:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            chunk: bytes = await anext(self._chunks)
-        except StopAsyncIteration:
-            self._complete = True
-            raise
-        except Exception as exc:
-            self._duration = perf_counter() - self._clock
-            self._error = provider_error(exc, streaming=True) or exc
-            raise
-        self._received(chunk)
-        return chunk
 
     async def aclose(self) -> None:
         """Close the response and report the exchange."""
@@ -100,10 +88,7 @@ class RecordedResponse:
             self._complete = True
         else:
             self._request = _request_of(exc)
-            self._duration = perf_counter() - self._clock
-            if isinstance(exc, asyncio.CancelledError):
-                exc = asyncio.CancelledError("the request was cancelled before an answer came")
-            self._error = provider_error(exc, streaming=False) or exc if isinstance(exc, Exception) else exc
+            self._failed(exc, streaming=False)
         self._report()
 
     def _received(self, chunk: bytes) -> None:
@@ -111,6 +96,10 @@ class RecordedResponse:
         if self._size < LONGEST_KEPT:
             self._parts.append(chunk[: LONGEST_KEPT - self._size])
         self._size += len(chunk)
+
+    def _failed(self, exc: BaseException, streaming: bool) -> None:
+        self._duration = perf_counter() - self._clock
+        self._error = (isinstance(exc, Exception) and provider_error(exc, streaming)) or exc
 
     def _report(self) -> None:
         """Tell the collector, once."""

@@ -43,29 +43,23 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
         asked["should_retry"] = False
-    parameter = _refused_parameter(body)
+    parameter = _text_in(body, "param", "error")  # OpenAI names it beside its message
     if parameter and parameter not in message:
         message = f"{message.rstrip('.')} (parameter {parameter!r})"
     return cls(
         message or "no explanation was given",
         status=status,
         code=error_code(body, status),
-        request_id=request_id(headers) or _id_in(body),
+        request_id=request_id(headers) or _text_in(body, "request_id"),  # Claude's and DashScope's
         **asked,
     )
 
 
-def _refused_parameter(body: Any) -> str | None:
-    """The parameter that OpenAI names as wrong outside its message, which may not name it."""
-    error = body.get("error") if isinstance(body, dict) else None
-    named = error.get("param") if isinstance(error, dict) else None
-    return named if isinstance(named, str) else None
-
-
-def _id_in(body: Any) -> str | None:
-    """The request's id if only the body has it (Claude, DashScope)."""
-    named = body.get("request_id") if isinstance(body, dict) else None
-    return named if isinstance(named, str) else None
+def _text_in(body: Any, name: str, inner: str = "") -> str | None:
+    """The text of this name in a body, or in the object `inner` within it."""
+    found = body.get(inner) if inner and isinstance(body, dict) else body
+    text = found.get(name) if isinstance(found, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _retry_info(body: Any) -> float | None:

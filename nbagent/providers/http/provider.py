@@ -439,7 +439,7 @@ class HTTPProvider(StreamingProvider):
                     for piece in decoder.feed(event):
                         if not isinstance(piece.content, str):
                             raise TypeError(f"{piece.content!r:.100} instead of a text")
-                        piece.tool_name, *_ = names.get(piece.tool_name or "", [piece.tool_name])
+                        piece.tool_name = names.get(piece.tool_name or "", (piece.tool_name,))[0]
                         has_text = has_text or type(piece) is Text
                         yield piece
                     if decoder.done:

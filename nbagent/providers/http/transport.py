@@ -125,8 +125,8 @@ class HttpxTransport(Transport):
         address = target.base_url.rstrip("/") + target.path
         url = _parsed(address) if self._given is None else address
         method = "GET" if body is None else "POST"
-        content, headers = _in_pieces(body), self._headers(target, body)
-        request = client.build_request(method, url, content=content, headers=headers)
+        headers = self._headers(target, body)
+        request = client.build_request(method, url, content=_in_pieces(body), headers=headers)
         return await client.send(request, stream=True)
 
     def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
@@ -168,20 +168,20 @@ class SDKTransport(Transport):
 
         A client made here has the headers already: those of a request are written to the SDK's log.
         """
-        own = type(client).__name__ == self._client_class
+        about = _about(body)
+        content: dict[str, Any] = {}
+        if isinstance(body, Upload):
+            content = {"files": body.parts}
+        elif type(client).__name__ == self._client_class:
+            content = {"content": _in_pieces(body)}
+        elif body is not None:
+            about, content = _about(None), {"body": json.loads(body)}
         more = {} if self._given is None else target.headers
-        is_form = isinstance(body, Upload)
-        about = _about(body) if own or is_form else _about(None)
         headers = {**about, **more, **target.more_headers, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)
         else:
-            content: dict[str, Any] = {"content": _in_pieces(body)} if own else {}
-            if isinstance(body, Upload):
-                content = {"files": body.parts}
-            elif not own:
-                content = {"body": json.loads(body)}
             reply = await client.post(target.path, cast_to=object, options=options, **content)
         response = reply.http_response
         if "amazon.eventstream" in response.headers.get("content-type", ""):

@@ -30,7 +30,7 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
     """The error for an HTTP answer with an error status, without the secrets that the request sent."""
     if status == 407 and request is not None:
-        return proxy_error(str(request.url), "407 Proxy Authentication Required")
+        return _proxy_error(str(request.url), "407 Proxy Authentication Required")
     redactor = redactor_of(request)
     text = redactor.text(content.decode("utf-8", "replace").strip())
     asked = retry_headers(headers)
@@ -141,12 +141,9 @@ def provider_error(
         return None
     if streaming and cls is ProviderConnectionError:
         return IncompleteStreamError(f"the connection broke in the middle of the answer ({text})")
-    if base_url and proxy_for(base_url) and kinds & {"ProxyError", "ConnectError", "ConnectTimeout"}:
-        if "ProxyError" in kinds:
-            return proxy_error(base_url, text.removeprefix("ProxyError: "))
-        if "SSL" not in text:  # TLS may fail with the proxy or the server
-            proxy = without_password(proxy_for(base_url) or "")
-            return cls(f"{_host(exc)}, or the proxy {proxy}, which the environment names, can't be reached: {text}")
+    not_reached = kinds & {"ProxyError", "ConnectError", "ConnectTimeout"} and "SSL" not in text
+    if not_reached and base_url and proxy_for(base_url):
+        return _proxy_error(base_url, text, _host(exc), cls)
     if cls is ProviderTimeoutError:
         if "ConnectTimeout" in kinds:
             return cls("the connection was not made in time")
@@ -167,13 +164,15 @@ def _tls_explanation(text: str) -> str:
     return ""
 
 
-def proxy_error(base_url: str, reason: str) -> ProviderConnectionError:
-    """The error for a proxy that refuses a request."""
+def _proxy_error(
+    base_url: str, reason: str, host: str | None = None, cls: type[ProviderError] = ProviderConnectionError
+) -> ProviderError:
+    """The error for a request that a proxy was to pass on."""
     proxy = without_password(proxy_for(base_url) or "on the way")
-    if "407" not in reason:
-        return ProviderConnectionError(f"the proxy {proxy} refused: {reason}")
-    text = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port ({reason})"
-    return ProviderConnectionError(text, should_retry=False)
+    if "407" in reason:
+        login = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port"
+        return ProviderConnectionError(f"{login} ({reason})", should_retry=False)
+    return cls(f"{host}, or the proxy {proxy}, which the environment names, can't be reached: {reason}")
 
 
 def _host(exc: BaseException) -> str | None:

@@ -14,9 +14,8 @@ from nbagent.providers.http.errors import readable, request_id
 
 #: How long to wait for the few bytes after the logical end, so that the connection can be used again.
 DRAIN_TIMEOUT_S = 0.1
-#: A JSON body may hold pictures; of a web page or other prose an error quotes a few words.
+#: Bytes of a body, which may hold pictures.
 LONGEST_BODY = 64 * 2**20
-LONGEST_PROSE = 64 * 2**10
 #: A line of server-sent events begins with one of these.
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LONGEST_FIELD = max(map(len, _FIELDS))
@@ -67,7 +66,7 @@ def _chunks(response: Any) -> AsyncIterator[bytes]:
 
 
 async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
-    """`head` and the rest of the body; of prose, only as much as an error needs.
+    """`head` and the rest of the body.
 
     Raises `InvalidResponseError` for more than `LONGEST_BODY` bytes.
     """
@@ -75,8 +74,6 @@ async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
     async for chunk in chunks:
         parts.append(chunk)
         size += len(chunk)
-        if size > LONGEST_PROSE and not b"".join(parts[:2]).lstrip().startswith((b"{", b"[")):
-            break
         if size > LONGEST_BODY:
             raise InvalidResponseError(f"the answer has more than {LONGEST_BODY} bytes")
     return b"".join(parts)

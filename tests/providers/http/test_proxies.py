@@ -167,15 +167,15 @@ async def test_a_proxy_that_cannot_be_reached(vendor, monkeypatch, scheme):
     [
         ("open_source", "http", {"user": "ada:right"}, "requires a user.*407", False),
         ("open_source", "https", {"user": "ada:right"}, "requires a user.*407", False),
-        ("open_source", "https", {"status": "502 Bad Gateway"}, "refused: 502", True),
-        ("openai", "https", {"status": "502 Bad Gateway"}, "refused: 502", True),
+        ("open_source", "https", {"status": "502 Bad Gateway"}, "can't be reached.*502", True),
+        ("openai", "https", {"status": "502 Bad Gateway"}, "can't be reached.*502", True),
     ],
     indirect=["vendor"],
 )
 async def test_a_proxy_that_refuses(vendor, monkeypatch, scheme, how, says, retryable):
     async with served_by(Proxy(**how)) as address:
         monkeypatch.setenv("ALL_PROXY", f"http://ada:wr0ng@{address}")
-        with pytest.raises(ProviderConnectionError, match=f"the proxy http://{address} {says}") as caught:
+        with pytest.raises(ProviderConnectionError, match=f"the proxy http://{address}.*{says}") as caught:
             await ask(vendor, f"{scheme}://vendor.test:81")
     assert "wr0ng" not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
     assert caught.value.retryable is retryable

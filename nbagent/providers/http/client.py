@@ -45,6 +45,8 @@ class ClientPerLoop:
         self._opened: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[Any, httpx2.AsyncClient, AsyncGenerator[None]]
         ] = weakref.WeakKeyDictionary()
+        # the garbage collector would finalize connections of a cycle before the generators could close them
+        weakref.finalize(self, self._opened.clear).atexit = False
 
     async def get(self, target: Target, make: Callable[[Target], tuple[Any, httpx2.AsyncClient]]) -> Any:
         """The client of the running event loop, made by `make(target)` together with the HTTP client below it.

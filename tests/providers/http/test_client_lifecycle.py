@@ -146,7 +146,9 @@ async def test_agents_that_are_dropped_free_their_sockets(loopback, vendor):
     for _ in range(20):
         agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url=url))
         assert (await agent.chat("hi")).content == "Good."
-        del agent
+        cycle = [agent]
+        cycle.append(cycle)  # such as an exception and its frames: the garbage collector finds it
+        del agent, cycle
     assert loopback.connections == 20
     await all_gone(loopback)
 

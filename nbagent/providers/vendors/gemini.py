@@ -91,7 +91,7 @@ class GeminiProvider(HTTPProvider):
     """Gemini models. `base_url` ends in the API's version; if it has none, `/v1beta` is added.
 
     Options such as `max_tokens`, `top_p` or `seed` go into `generationConfig`, and so does what you pass under that
-    name; `safetySettings` and `tools` (Gemini's own) stay beside it. `client` is an `httpx.AsyncClient`.
+    name; `safetySettings` and `tools` (Gemini's own) stay beside it. `client` is an `AsyncClient` of httpx2 or httpx.
     """
 
     vendor = "gemini"

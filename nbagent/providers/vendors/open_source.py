@@ -47,7 +47,8 @@ VENDOR = Vendor(
 class OpenSourceProvider(HTTPProvider):
     """Chat completions over HTTP, with or without a key. `base_url` usually ends in `/v1`.
 
-    `vendor` names another vendor of the catalog, as `create_provider("qwen")` does. `client` is an `httpx.AsyncClient`.
+    `vendor` names another vendor of the catalog, as `create_provider("qwen")` does. `client` is an `AsyncClient` of
+    httpx2 or httpx.
     """
 
     vendor = "open_source"

@@ -61,7 +61,8 @@ async def call_entry(
         except TimeoutError:
             raise ToolError(f"{skill.name} was stopped: it took more than {skill.timeout:g} s.") from None
     else:
-        found = await run_in_thread(_answer_of_process, skill.name, replace(limits, seconds=skill.timeout), *call)
+        limits = replace(limits, seconds=skill.timeout, output_bytes=MAX_OUTPUT)
+        found = await run_in_thread(_answer_of_process, skill.name, limits, *call)
     if "invalid" in found:
         raise invalid_arguments(tool, found["invalid"], arguments)
     if "error" in found:
@@ -74,16 +75,12 @@ def _answer_of_process(
 ) -> dict[str, Any]:
     stdin = json.dumps({"file": file, "function": function, "arguments": arguments}).encode()
     with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder, ".nbagent-answer.json")
-        command = [sys.executable, "-P", "-B", str(_ENTRY), str(path)]
-        done = run_limited(command, cwd=Path(folder), stdin=stdin, limits=limits)
-        if done.refused is not None:
-            raise ToolError(f"{name} was stopped: {done.refused}.")
-        try:
-            if path.stat().st_size > MAX_OUTPUT:
-                raise ValueError(f"it has more than {MAX_OUTPUT:,} bytes")
-            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            last = (done.stderr.strip().splitlines() or [str(error)])[-1]
-            raise ToolError(f"{name} ended with exit code {done.exit_code} and no usable answer: {last}") from None
-        return found
+        done = run_limited([sys.executable, "-P", "-B", str(_ENTRY)], cwd=Path(folder), stdin=stdin, limits=limits)
+    if done.refused is not None:
+        raise ToolError(f"{name} was stopped: {done.refused}.")
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        raise ToolError(f"{name} ended with exit code {done.exit_code} and no usable answer: {last}") from None
+    return found

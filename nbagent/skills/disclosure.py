@@ -112,24 +112,14 @@ class Disclosure:
 
     def definitions(self, skills: Sequence[SkillManifest]) -> list[FunctionDefinition]:
         """The tools for these skills; none that would have nothing to do."""
-        script: dict[str, Any] = {
-            "script": {"type": "string", "description": "As it is listed in the skill's instructions"},
-            "arguments": {"type": "array", "items": {"type": "string"}, "description": "Command-line arguments"},
-            "stdin": {"type": "string", "description": "What the script reads from its standard input"},
-        }
-        path: dict[str, Any] = {
-            "path": {"type": "string", "description": "As it is listed in the skill's instructions"},
-            "offset": {"type": "integer", "description": "The first character to read", "minimum": 0, "default": 0},
-        }
         known = [(str(each.folder), file) for each in skills for file in scripts(each)]
         if known != self._run[0]:
             self._run = (known, functools.partial(self.run))
-        runs = "Run a script of a skill, with the user's rights. The user is asked first."
         timeout = self._limits.seconds + _MORE_TIME_S
         found = [
-            _tool(ACTIVATE, _ACTIVATES, self.activate, skills, {}, pinned=True),
-            _tool(READ, "Read a text file of a skill.", self.read, filter(resources, skills), path),
-            _tool(RUN, runs, self._run[1], filter(scripts, skills), script, approve=True, timeout=timeout),
+            _tool(ACTIVATE, self.activate, skills, pinned=True),
+            _tool(READ, self.read, filter(resources, skills)),
+            _tool(RUN, self._run[1], filter(scripts, skills), approve=True, timeout=timeout),
         ]
         return [each for each in found if each is not None]
 
@@ -139,14 +129,24 @@ class Disclosure:
         return skill
 
     def activate(self, name: str) -> str:
-        """The instructions of a skill, unless the conversation has them."""
+        """Read the instructions of a skill. Follow them for the task at hand.
+
+        Args:
+            name: The skill
+        """
         skill = self._skill(name)
         if is_active(skill, current.get().history):
             return f"The instructions of {name!r} are in this conversation already: follow them."
         return wrapped(skill)
 
     def read(self, name: str, path: str, offset: int = 0) -> str:
-        """A part of a text file of a skill."""
+        """Read a text file of a skill.
+
+        Args:
+            name: The skill
+            path: As it is listed in the skill's instructions
+            offset: The first character to read
+        """
         try:
             text = read_text_inside(self._skill(name).folder, path, MAX_RESOURCE)
         except RefusedFileError as error:
@@ -155,8 +155,15 @@ class Disclosure:
         note = f"\n… ({len(text) - end:,} more characters: go on with offset={end})" if end < len(text) else ""
         return show_control_chars(text[offset:end]) + note
 
-    def run(self, name: str, script: str, arguments: Sequence[str] = (), stdin: str = "") -> dict[str, Any]:
-        """Run a script in the working folder, and say what it printed and which files are new."""
+    def run(self, name: str, script: str, arguments: list[str] = [], stdin: str = "") -> dict[str, Any]:  # noqa: B006
+        """Run a script of a skill, with the user's rights. The user is asked first.
+
+        Args:
+            name: The skill
+            script: As it is listed in the skill's instructions
+            arguments: Command-line arguments
+            stdin: What the script reads from its standard input
+        """
         skill, folder = self._skill(name), self.folder
         if skill.scope == "project" and skill.has_changed():
             raise ToolError(f"The files of {name!r} have changed since they were trusted.")
@@ -165,7 +172,7 @@ class Disclosure:
         except RefusedFileError as error:
             raise ToolError(str(error)) from None
         before = {each.name for each in files_inside(folder)}
-        command = [*_interpreter(path), str(path), *(each.replace("\0", "") for each in arguments)]
+        command = [*_interpreter(path), str(path), *arguments]
         done = run_limited(command, cwd=folder, stdin=stdin.encode(), limits=self._limits)
         if done.refused is not None:
             ends = f"stdout: {done.stdout[-1_000:]}\nstderr: {done.stderr[-1_000:]}"
@@ -184,23 +191,16 @@ class Disclosure:
         return self._folder
 
 
-_ACTIVATES = "Read the instructions of a skill. Follow them for the task at hand."
-
-
 def _tool(
-    name: str,
-    description: str,
-    function: Callable[..., Any],
-    skills: Iterable[SkillManifest],
-    more: dict[str, Any],
-    **options: Any,
+    name: str, function: Callable[..., Any], skills: Iterable[SkillManifest], **options: Any
 ) -> FunctionDefinition | None:
-    """A tool whose first argument is the name of one of these skills; None if there are none."""
-    names = [each.name for each in skills]
-    properties = {"name": {"type": "string", "enum": names, "description": "The skill"}, **more}
-    required = [each for each in ("name", "path", "script") if each in properties]
-    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    definition = FunctionDefinition(name, description, parameters, function, source=_source, **options)
+    """A tool whose argument `name` is one of these skills; None if there are none."""
+    from nbagent.functions.schema.function_schema import schema_of
+
+    names, about = [each.name for each in skills], schema_of(function)
+    properties = about.parameters["properties"]
+    parameters = about.parameters | {"properties": properties | {"name": properties["name"] | {"enum": names}}}
+    definition = FunctionDefinition(name, about.description, parameters, function, source=_source, **options)
     return definition if names else None
 
 

@@ -1,8 +1,8 @@
 """Calls the Python entry of an executable skill. It also runs by itself, in a process of its own.
 
 There it may not need nbagent: it imports the standard library and pydantic only. It reads one JSON object from its
-standard input, `{"file", "function", "arguments"}`, and writes one to the file that its first argument names:
-`{"value": …}`, `{"invalid": …}` with pydantic's errors of the arguments, or `{"error": …}`.
+standard input, `{"file", "function", "arguments"}`, and prints one: `{"value": …}`, `{"invalid": …}` with pydantic's
+errors of the arguments, or `{"error": …}`. What the skill prints goes to the standard error.
 """
 
 from __future__ import annotations
@@ -59,5 +59,7 @@ def _module(file: str, changed_ns: int) -> Any:
 
 
 if __name__ == "__main__":
-    _text = json.dumps(answer(**json.load(sys.stdin)), default=repr)
-    Path(sys.argv[1]).write_text(_text, encoding="utf-8")
+    _out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    with _out:
+        _out.write(json.dumps(answer(**json.load(sys.stdin)), default=repr))

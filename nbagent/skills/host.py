@@ -112,13 +112,7 @@ class SkillHost(Toolset):
     def reload(self) -> None:
         """Look for new, changed and removed skills now."""
         with self._lock:
-            found, self._problems = places(self.folders, self._packages, discover=self.discover, builtin=self.builtin)
-            loaded: dict[Path, _Loaded] = {}
-            for place in found:
-                folders, problems = skill_folders(place)
-                self._problems += problems
-                loaded |= {folder: self._load(folder, place) for folder in folders if folder not in loaded}
-            self._loaded = loaded
+            self._search()
             self._set_states()
             self._offer()
 
@@ -128,9 +122,20 @@ class SkillHost(Toolset):
 
     def trust(self, answer: bool = True) -> None:
         """Say whether the skills of the current project are used, now and as long as their files stay the same."""
-        for project in self._of_projects():
-            trust.set_trust(project, answer and self._digests[project][1])
+        with self._lock:
+            self._search()
+            for project, skills in self._of_projects().items():
+                trust.set_trust(project, answer and self._digest(project, skills))
         self.reload()
+
+    def _search(self) -> None:
+        found, self._problems = places(self.folders, self._packages, discover=self.discover, builtin=self.builtin)
+        loaded: dict[Path, _Loaded] = {}
+        for place in found:
+            folders, problems = skill_folders(place)
+            self._problems += problems
+            loaded |= {folder: self._load(folder, place) for folder in folders if folder not in loaded}
+        self._loaded = loaded
 
     def _load(self, folder: Path, place: Place) -> _Loaded:
         """The skill in a folder, as it was loaded before if its files are the same."""
@@ -151,9 +156,12 @@ class SkillHost(Toolset):
         """An executable skill as a tool. Raises ValueError if it can't be one."""
 
         async def call_skill(**arguments: Any) -> dict[str, Any]:
-            return {"success": True, "data": await self._call(manifest, arguments)}
+            if manifest.scope == "project" and manifest.has_changed():
+                raise ToolError(f"The files of {manifest.name!r} have changed since they were trusted.")
+            limits = None if self.in_process or manifest.scope == "builtin" else self.limits
+            return {"success": True, "data": await call_entry(manifest, definition, arguments, limits)}
 
-        return FunctionDefinition(
+        definition = FunctionDefinition(
             manifest.tool_name,
             manifest.tool_description,
             manifest.parameters,
@@ -162,6 +170,7 @@ class SkillHost(Toolset):
             timeout=manifest.timeout + _MORE_TIME_S,
             source=manifest.source,
         )
+        return definition
 
     def _of_projects(self) -> dict[Path, list[SkillManifest]]:
         projects: dict[Path, list[SkillManifest]] = {}
@@ -170,19 +179,18 @@ class SkillHost(Toolset):
                 projects.setdefault(each.place.project, []).append(each.manifest)
         return projects
 
-    def _is_trusted(self, project: Path, skills: list[SkillManifest]) -> bool | None:
-        """The user's answer for these skills of a project; None if nobody can be asked, or a file can't be read."""
+    def _digest(self, project: Path, skills: list[SkillManifest]) -> str:
+        """The digest of a project's skills, computed when one of their files has changed."""
         if self._digests.get(project, ([], ""))[0] != skills:
-            try:
-                self._digests[project] = (skills, trust.digest_of(skills))
-            except OSError as error:
-                self._problems.append(Problem("error", "", f"it can't be read: {error}", str(project)))
-                return None
-        return trust.ask(project, [each.name for each in skills], self._digests[project][1])
+            self._digests[project] = (skills, trust.digest_of(skills))
+        return self._digests[project][1]
 
     def _set_states(self) -> None:
         """Which skills are on. Asks about projects without an answer."""
-        answers = {project: self._is_trusted(project, skills) for project, skills in self._of_projects().items()}
+        answers = {
+            project: trust.ask(project, [each.name for each in skills], self._digest(project, skills))
+            for project, skills in self._of_projects().items()
+        }
         names: dict[str, Path] = {}
         for each in self._loaded.values():
             project, manifest = each.place.project, each.manifest
@@ -260,6 +268,16 @@ class SkillHost(Toolset):
         """The skill of this name, or whose tool has it, if it is on."""
         return next((each for each in self.skills.values() if name in (each.name, each.tool_name, each.id)), None)
 
+    def _tool_of(self, name: str) -> FunctionDefinition:
+        """The tool of a skill. Raises `ToolError` if it has none."""
+        manifest = self.manifest(name)
+        definition = None if manifest is None else self._loaded[manifest.folder].definition
+        if definition is None:
+            executable = [each.name for each in self.skills.values() if each.is_executable]
+            known = did_you_mean(name, executable) or f". Executable are: {', '.join(executable) or 'none'}."
+            raise ToolError(f"There is no executable skill {name!r}{known}")
+        return definition
+
     def __repr__(self) -> str:
         names = list(self.skills)
         count = "1 skill" if len(names) == 1 else f"{len(names)} skills"
@@ -272,23 +290,10 @@ class SkillHost(Toolset):
         began, trace_id = time.perf_counter(), current.get().call.run_id or new_id("run")
         data, wrong = None, None
         try:
-            manifest = self.manifest(name)
-            if manifest is None or not manifest.is_executable:
-                executable = [each.name for each in self.skills.values() if each.is_executable]
-                known = did_you_mean(name, executable) or f". Executable are: {', '.join(executable) or 'none'}."
-                raise ToolError(f"There is no executable skill {name!r}{known}")
-            data = await self._call(manifest, arguments or {})
+            data = (await self._tool_of(name).func(**(arguments or {})))["data"]
         except ToolError as error:
             wrong = str(error)
         return SkillResult(wrong is None, data, wrong, trace_id, (time.perf_counter() - began) * 1_000)
-
-    async def _call(self, manifest: SkillManifest, arguments: dict[str, Any]) -> Any:
-        if manifest.scope == "project" and manifest.has_changed():
-            raise ToolError(f"The files of {manifest.name!r} have changed since they were trusted.")
-        in_process = self.in_process or manifest.scope == "builtin"
-        definition = self._loaded[manifest.folder].definition
-        assert definition is not None
-        return await call_entry(manifest, definition, arguments, None if in_process else self.limits)
 
     def invoke_sync(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
         """Blocking twin of `invoke`."""

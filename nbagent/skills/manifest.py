@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.errors import ConfigurationError
 from nbagent.skills.front_matter import NotYAMLError, read_mapping, split_front_matter
 from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
 from nbagent.skills.signature import read_signature
@@ -47,13 +45,9 @@ class SkillManifest:
 
     Of an executable skill, `entry` names the function to call (`skill.py:run`), `parameters` is the JSON Schema of its
     input, `timeout` the seconds of a call, and `tool_description` what a model reads of it: the description of
-    `skill.yaml`, else the function's docstring, else that of `SKILL.md`. `allowed_tools` is what the skill's author
-    asks for; it allows nothing. A skill `for_people_only` is not offered to models (`disable-model-invocation`).
-    `scope` is where the skill was found: "given", "project", "user", "package" or "builtin".
-
-    >>> manifest = SkillManifest.load("skills/pdf-processing")              # doctest: +SKIP
-    >>> manifest.name, manifest.is_executable                               # doctest: +SKIP
-    ('pdf-processing', False)
+    `skill.yaml`, else the function's docstring, else that of `SKILL.md`. A skill `for_people_only` is not offered to
+    models (`disable-model-invocation`). `scope` is where the skill was found: "given", "project", "user", "package" or
+    "builtin".
     """
 
     name: str
@@ -61,10 +55,6 @@ class SkillManifest:
     folder: Path
     body: str = field(default="", repr=False)
     scope: str = "given"
-    license: str | None = None
-    compatibility: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    allowed_tools: str | None = None
     for_people_only: bool = False
     id: str = ""
     entry: str | None = None
@@ -91,16 +81,6 @@ class SkillManifest:
     def has_changed(self) -> bool:
         """Whether its files are others than those that were read."""
         return files_inside(self.folder) != self.files
-
-    @classmethod
-    def load(cls, folder: str | Path) -> SkillManifest:
-        """The skill in a folder. Raises `ConfigurationError` with the first error if it can't be used."""
-        path = Path(folder).expanduser().resolve()
-        manifest, problems = load_manifest(path, "given")
-        if manifest is None:
-            _, _, message, file, line = problems[-1]
-            raise ConfigurationError(f"{file}:{line}: {message}." if line else f"{file}: {message}.")
-        return manifest
 
 
 def tool_name(skill_id: str) -> str:
@@ -185,10 +165,7 @@ class _Reader:
             raise _BrokenError(text, SKILL_FILE)
         front_matter, body, first_line = found
         values, lines = self._mapping(SKILL_FILE, front_matter, first_line, _KNOWN, plain=True)
-        metadata = values.get("metadata")
         texts = {key: show_control_chars(value.strip()) for key, value in values.items() if isinstance(value, str)}
-        for key in sorted(values.keys() - texts.keys() - {"metadata"}):
-            self.add("warning", f"{key} must be a text", SKILL_FILE, lines.get(key))
         description = texts.get("description", "")
         if len(description) > MAX_DESCRIPTION:
             text = f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}"
@@ -197,10 +174,6 @@ class _Reader:
             "name": self._name(texts.get("name"), lines.get("name")),
             "description": description[:MAX_DESCRIPTION],
             "body": body,
-            "license": texts.get("license"),
-            "compatibility": texts.get("compatibility"),
-            "metadata": {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {},
-            "allowed_tools": texts.get("allowed-tools"),
             "for_people_only": texts.get("disable-model-invocation", "").lower() == "true",
         }
 
@@ -215,11 +188,9 @@ class _Reader:
             raise _BrokenError("the skill has no usable name", SKILL_FILE, line)
         if not given:
             self.add("warning", "the name is missing: the folder's name is used", SKILL_FILE)
-        elif name != usable:
-            text = f"the name {name[:80]!r} must be 1 to {MAX_NAME} lowercase letters, digits and single hyphens"
+        elif not name == usable == folder:
+            text = f"the name {name[:80]!r} must be the folder's, of lowercase letters, digits and single hyphens"
             self.add("warning", text, SKILL_FILE, line)
-        elif name != folder:
-            self.add("warning", f"the name {name!r} must be the folder's, {folder!r}", SKILL_FILE, line)
         return usable
 
     def _executable(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from nbagent.core.browser import check_possible
 
@@ -37,8 +37,7 @@ class ProcessLimits:
     output_bytes: int = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """What became of a command. `refused` says which limit stopped it."""
 
     exit_code: int | None
@@ -56,24 +55,22 @@ def run_limited(command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
+        streams: dict[str, Any] = {"stdin": given, "stdout": out, "stderr": err}
         try:
             process = subprocess.Popen(  # noqa: S603  what a person approved
-                list(command),
-                stdin=given,
-                stdout=out,
-                stderr=err,
-                cwd=cwd,
-                env=_environment(cwd),
-                start_new_session=True,
+                command, **streams, cwd=cwd, env=_environment(cwd), start_new_session=True
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # such as a zero byte in an argument
             return Finished(None, "", "", f"it could not be started: {error}")
         try:
             refused = _watch(process, (out, err), limits)
         finally:
             _kill(process)
-        stdout, stderr = (_beginning(each, limits.output_bytes) for each in (out, err))
-        return Finished(process.wait(), stdout, stderr, refused)
+        printed = []
+        for stream in (out, err):
+            stream.seek(0)
+            printed.append(stream.read(limits.output_bytes).decode("utf-8", "replace"))
+        return Finished(process.returncode, printed[0], printed[1], refused)
 
 
 def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limits: ProcessLimits) -> str | None:
@@ -114,11 +111,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.Error):
             each.kill()
     process.wait()
-
-
-def _beginning(file: IO[bytes], limit: int) -> str:
-    file.seek(0)
-    return file.read(limit).decode("utf-8", "replace")
 
 
 def _environment(cwd: Path) -> dict[str, str]:

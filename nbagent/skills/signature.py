@@ -128,7 +128,8 @@ class _Names(dict[str, ast.AST]):
     def _of(self, name: str, parts: list[ast.expr]) -> Schema:
         match name:
             case "Literal":
-                return {"enum": list(map(self._value, parts))}
+                values = [self._value(each) for each in parts]
+                return {"enum": values} | ({"type": "string"} if all(isinstance(each, str) for each in values) else {})
             case "Optional" | "Union":
                 null = [{"type": "null"}] if name == "Optional" else []
                 return _either([*map(self._type, parts), *null])

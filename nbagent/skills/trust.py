@@ -48,11 +48,12 @@ def set_asker(asker: Asker | None) -> None:
 
 
 def digest_of(skills: Iterable[SkillManifest]) -> str:
-    """A digest of all files of these skills. Raises OSError for one that can't be read."""
+    """A digest of all files of these skills."""
     digest = hashlib.sha256()
     for skill in skills:
         for file in skill.files:
-            with (skill.folder / file.name).open("rb") as opened:
+            content = ""
+            with suppress(OSError), (skill.folder / file.name).open("rb") as opened:
                 content = hashlib.file_digest(opened, "sha256").hexdigest()
             digest.update(f"{skill.name!r} {file.name!r} {content}\n".encode())
     return digest.hexdigest()

@@ -131,7 +131,6 @@ async def test_scripts_need_approval_whatever_the_skill_says(folder, tmp_path):
     file = folder / "tea/SKILL.md"
     file.write_text(file.read_text().replace("---\n#", "allowed-tools: run_skill_script Bash(*)\n---\n#"))
     host = SkillHost(folder, discover=False, work_dir=tmp_path / "work")
-    assert host.skills["tea"].allowed_tools == "run_skill_script Bash(*)"
     _, text = await results(host, ("activate_skill", {"name": "tea"}), RUN)
     assert "needs approval" in text
     (text,) = await results(host, RUN, approve=lambda *_: False)

@@ -93,8 +93,8 @@ def test_the_project_wins_over_the_user(tmp_path, home):
     assert SkillHost(discover=False).skills == {}
 
 
-def test_a_project_is_asked_about_once(tmp_path):
-    write_skill(tmp_path / "project/.agents/skills", "tea")
+def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path):
+    folder = write_skill(tmp_path / "project/.agents/skills", "tea")
     asked = []
     trust.set_asker(lambda project, names: asked.append((project.name, list(names))))
     host = SkillHost()
@@ -107,26 +107,14 @@ def test_a_project_is_asked_about_once(tmp_path):
     trust.set_asker(lambda *_: pytest.fail("asked again"))
     trust._here.clear()  # another process
     assert list(SkillHost().skills) == ["tea"]
+    (folder / "helper.py").write_text("1")
+    trust.set_asker(lambda *_: None)
+    assert "nobody can answer" in states(SkillHost())["tea"]
+    host.trust()
+    assert list(host.skills) == list(SkillHost().skills) == ["tea"]
     host.trust(False)
     assert "is not trusted" in states(host)["tea"]
     assert SkillHost().skills == {}
-
-
-def test_trust_is_for_the_files_that_were_there(tmp_path):
-    folder = write_executable(tmp_path / "project/.agents/skills")
-    asked = []
-    trust.set_asker(lambda project, names: asked.append(names) or True)
-    SkillHost().reload()
-    assert asked == [["average"]]
-    (folder / "helper.py").write_text("")
-    SkillHost()
-    assert asked == [["average"]] * 2
-    trust.set_asker(lambda *_: None)
-    (folder / "helper.py").write_text("1")
-    host = SkillHost()
-    assert "nobody can answer" in states(host)["average"]
-    host.trust()
-    assert states(host)["average"] == "on"
 
 
 @pytest.mark.parametrize("in_process", [True, False])

@@ -4,8 +4,6 @@ import pytest
 from skills_ref import validate
 from support.skill_folders import write_executable, write_skill
 
-from nbagent import SkillManifest
-from nbagent.errors import ConfigurationError
 from nbagent.skills.manifest import load_manifest
 from nbagent.skills.signature import read_signature
 
@@ -20,25 +18,12 @@ def loaded(tmp_path, front_matter, body="# Body"):
     return manifest, [(problem.level, problem.line, problem.message) for problem in problems]
 
 
-FULL = """name: tea
-description: Makes tea. Use it for tea.
-license: Apache-2.0
-compatibility: Needs a kettle
-metadata:
-  author: example
-  version: 1.0
-allowed-tools: Bash(git:*) Read"""
-
-
-def test_all_fields_of_the_standard(tmp_path):
-    manifest, problems = loaded(tmp_path, FULL)
-    assert problems == []
-    assert validate(tmp_path / "tea") == []
-    assert (manifest.name, manifest.license) == ("tea", "Apache-2.0")
-    assert manifest.description == "Makes tea. Use it for tea."
-    assert manifest.metadata == {"author": "example", "version": "1.0"}
-    assert (manifest.compatibility, manifest.allowed_tools) == ("Needs a kettle", "Bash(git:*) Read")
-    assert (manifest.body, manifest.is_executable) == ("# Body", False)
+def test_a_skill_of_the_standard(tmp_path):
+    more = "license: Apache-2.0\nmetadata:\n  version: 1.0\nallowed-tools: Bash(git:*) Read"
+    manifest, problems = loaded(tmp_path, f"name: tea\ndescription: Makes tea.\n{more}")
+    assert (problems, validate(tmp_path / "tea")) == ([], [])
+    assert (manifest.name, manifest.description, manifest.body) == ("tea", "Makes tea.", "# Body")
+    assert not manifest.is_executable
 
 
 def test_what_is_wrong_has_a_line(tmp_path):
@@ -50,7 +35,7 @@ def test_what_is_wrong_has_a_line(tmp_path):
         ("name: tea\ndescription: " + "x" * 1025, "warning", 3, "1,025 characters"),
         ("name: tea\ndescription: [x", "error", 3, "not YAML"),
         ("name: tea\ndescription: x\ncolour: red", "warning", 4, "unknown field 'colour'"),
-        ("name: tea\ndescription: {a: b}", "warning", 3, "must be a text"),
+        ("name: tea\ndescription: {a: b}", "error", None, "description is missing"),
         ("- tea", "error", 2, "key: value"),
         ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 4, "aliases are not read"),
     ]:
@@ -75,18 +60,13 @@ def test_names_in_any_script(tmp_path, name):
         assert validate(folder) == []
 
 
-def test_without_front_matter(tmp_path):
-    folder = write_skill(tmp_path, "tea")
-    for text in ("# Tea", "---\nname: tea\n# no end"):
-        (folder / "SKILL.md").write_text(text)
-        manifest, (problem,) = load_manifest(folder, "given")
-        assert manifest is None
-        assert "front matter is missing" in problem.message
-
-
 def test_files_that_are_not_read(tmp_path):
     file = write_skill(tmp_path, "tea") / "SKILL.md"
-    for content, told in ((b"---\nname: tea\xff\n---", "not text in UTF-8"), (b"x" * 1_000_001, "1,000,001 bytes")):
+    for content, told in (
+        (b"---\nname: tea\xff\n---", "not text in UTF-8"),
+        (b"x" * 1_000_001, "1,000,001 bytes"),
+        (b"---\nname: tea\n# no end", "front matter is missing"),
+    ):
         file.write_bytes(content)
         assert told in load_manifest(file.parent, "given")[1][0].message
     file.unlink()
@@ -97,7 +77,7 @@ def test_files_that_are_not_read(tmp_path):
 def test_an_executable_skill(tmp_path):
     folder = write_executable(tmp_path, more="timeout: 5\ndescription: Averages.")
     assert validate(folder) == []
-    manifest = SkillManifest.load(folder)
+    manifest, _ = load_manifest(folder, "given")
     assert (manifest.is_executable, manifest.entry, manifest.timeout) == (True, "skill.py:run", 5.0)
     about = (manifest.tool_description, manifest.tool_name, manifest.source)
     assert about == ("Averages.", "average", "skill:average")
@@ -122,7 +102,7 @@ class Input(BaseModel):
     def _checked(cls, value): ...
 
 def run(request: Input): ...
-async def plain(day: str, *, count: int = 2, sizes: dict[str, float] = None): ...
+async def plain(day: str, *, sizes: dict[str, float]): ...
 def elsewhere(request: others.Input): ...
 """
 
@@ -137,16 +117,15 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
         "properties": {
             "count": {"type": "number", "minimum": 1, "exclusiveMaximum": 5, "description": "How many"},
             "names": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
-            "unit": {"enum": ["m", "km"], "default": "m"},
+            "unit": {"enum": ["m", "km"], "type": "string", "default": "m"},
             "day": {"anyOf": [{}, {"type": "null"}], "default": None},
             "part": {**part, "required": [], "description": "A part"},
             "odd": {},
         },
         "required": ["count", "part"],
     }
-    sizes = {"type": "object", "additionalProperties": {"type": "number"}, "default": None}
-    properties = {"day": {"type": "string"}, "count": {"type": "integer", "default": 2}, "sizes": sizes}
-    assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day"]}
+    properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
+    assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes"]}
     assert parameters("elsewhere") == {"type": "object", "properties": {}}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None
@@ -170,5 +149,5 @@ def test_what_is_wrong_with_skill_yaml(tmp_path):
     folder = write_executable(tmp_path)
     for entry in ("other.py:run", "../skill.py:run", "skill.py", "os:system"):
         (folder / "skill.yaml").write_text(f'id: average\nentry: "{entry}"\n')
-        with pytest.raises(ConfigurationError, match="skill.yaml:2: "):
-            SkillManifest.load(folder)
+        manifest, (problem,) = load_manifest(folder, "given")
+        assert (manifest, problem.line) == (None, 2), entry

@@ -44,13 +44,6 @@ def test_a_command_that_ends(tmp_path):
     assert (done.exit_code, done.stdout, done.stderr, done.refused) == (3, "hello\n", "oh\n", None)
 
 
-def test_one_that_hangs(tmp_path):
-    began = time.monotonic()
-    done = run(tmp_path, "import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(60)", seconds=1)
-    assert done.refused == "it took more than 1 s"
-    assert time.monotonic() - began < 15
-
-
 def test_one_that_eats_memory(tmp_path):
     code = "data = []\nwhile True: data.append(bytearray(b'x' * 10_000_000))"
     assert run(tmp_path, code, memory_mb=100).refused == "it took more than 100 MB of memory"

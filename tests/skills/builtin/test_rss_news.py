@@ -60,18 +60,6 @@ async def test_no_source_answers(sources, server):
         assert "gone: HTTP 404; inner: 127.0.0.1 is 127.0.0.1, an address of this machine" in answer["error"]
 
 
-def test_wrong_arguments_are_named():
-    for call, said in [
-        (lambda: fetch_rss_news(max_articles=0), "max_articles: expected a whole number of at least 1"),
-        (lambda: fetch_rss_news(sources_limit="many"), "sources_limit: expected"),
-        (lambda: filter_rss_news(" "), "query: expected a text"),
-        (lambda: search_rss_by_keywords("AI"), "keywords: expected a list"),
-        (lambda: search_rss_by_keywords([]), "keywords: expected 1 to 20"),
-    ]:
-        with pytest.raises(ConfigurationError, match=said):
-            call()
-
-
 def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
     monkeypatch.delenv("NBAGENT_RSS_SOURCES", raising=False)
     monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **options: str(tmp_path / name))

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 from nbagent.functions.formatting import error_summary
-from nbagent.skills.inside import SKIPPED
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, Problem
 
 logger = logging.getLogger("nbagent")
@@ -23,6 +22,7 @@ SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 ENTRY_POINTS = "nbagent.skills"
 #: How far a place is searched: levels below it, and folders.
 MAX_DEPTH, MAX_FOLDERS = 5, 5_000
+_SKIPPED = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 BUILTIN = Path(__file__).with_name("builtin")
 
 
@@ -73,7 +73,7 @@ def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
         if SKILL_FILE in inside or EXECUTABLE_FILE in inside:
             found.append(folder)
         for name, each in inside.items():
-            if depth < MAX_DEPTH and name not in SKIPPED and each.is_dir(follow_symlinks=place.project is None):
+            if depth < MAX_DEPTH and name not in _SKIPPED and each.is_dir(follow_symlinks=place.project is None):
                 waiting.append((folder / name, depth + 1))
     text = f"it has more than {MAX_FOLDERS:,} folders: the rest was not searched. Name the folders with skills."
     return sorted(found), [Problem("warning", "", text, str(place.folder))]

@@ -12,8 +12,6 @@ from nbagent.errors import NbagentError
 
 #: Files of one skill.
 MAX_FILES = 2_000
-#: Folders that hold nothing of a skill.
-SKIPPED = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 
 
 class RefusedFileError(NbagentError):
@@ -58,15 +56,18 @@ def read_text_inside(folder: Path, name: str, limit: int) -> str:
 
 
 def files_inside(folder: Path) -> tuple[File, ...]:
-    """The regular files in a folder, sorted; more than `MAX_FILES` if there are too many. Links are left out."""
+    """The regular files in a folder, sorted; more than `MAX_FILES` if there are too many.
+
+    Links, `.git` and what Python compiled are left out.
+    """
     found: list[File] = []
     for number, (path, folders, names) in enumerate(os.walk(folder)):
-        folders[:] = sorted(each for each in folders if each not in SKIPPED)
+        folders[:] = sorted(each for each in folders if each != ".git")
         for name in names:
             full = Path(path, name)
             with suppress(OSError):
                 status = full.lstat()
-                if stat.S_ISREG(status.st_mode):
+                if stat.S_ISREG(status.st_mode) and not name.endswith(".pyc"):
                     found.append(File(full.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size))
         if len(found) + number > MAX_FILES:
             break

@@ -87,7 +87,7 @@ def tool_name(skill_id: str) -> str:
     """The name of a skill's tool. Providers take ASCII only, so that a hash stands for other letters.
 
     >>> tool_name("file-search"), tool_name("数据分析")
-    ('file_search', 'skill_f38da2')
+    ('file_search', 'skill_5d8ec6')
     """
     plain = re.sub(r"[^a-zA-Z0-9_]+", "_", skill_id)
     if not skill_id.isascii():
@@ -100,6 +100,8 @@ def load_manifest(folder: Path, scope: str) -> tuple[SkillManifest | None, list[
     files = files_inside(folder)
     reader = _Reader(folder, {each.name for each in files})
     try:
+        if scope == "project" and len(files) > MAX_FILES:
+            raise _BrokenError(f"more than {MAX_FILES:,} files can't be trusted", SKILL_FILE)
         fields = reader.fields()
     except _BrokenError as error:
         reader.add("error", *error.args)
@@ -124,8 +126,6 @@ class _Reader:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the manifest."""
-        if len(self.names) > MAX_FILES:
-            raise _BrokenError(f"the skill has more than {MAX_FILES:,} files", SKILL_FILE)
         executable = self._executable()
         if SKILL_FILE not in self.names and executable:
             self.add("warning", f"there is no {SKILL_FILE}: other programs can't use the skill", EXECUTABLE_FILE)

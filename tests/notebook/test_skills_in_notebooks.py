@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shared(folder, tmp_path_factory):
     write_skill(folder / "skills", "tea", "Makes tea.", "# Tea\nPour {water}.")
-    write_skill(folder / "skills", "teapot", "Washes <b>pots</b>.")
+    write_skill(folder / "skills", "tea-壶", "Washes <b>pots</b>.")
     write_skill(folder / "skills", "bad", "")
     write_skill(folder / "project/.agents/skills", "cake", "Bakes.")
     home = tmp_path_factory.mktemp("home")
@@ -82,7 +82,7 @@ def test_a_dry_run_shows_what_skills_add(kernel):
 
 def test_completion(kernel):
     for code, matches in (
-        ("%%agent\n/te", ["/tea", "/teapot"]),
+        ("%%agent\n/te", ["/tea", "/tea-壶"]),
         ("%%agent\nIs /te", ["/te"]),
         ("%agent skills ", ["use", "trust", "distrust", "reload"]),
     ):

@@ -155,12 +155,9 @@ def _terms(text: str) -> set[str]:
 
 def _pattern(keyword: str) -> re.Pattern[str]:
     """Finds a whole word or phrase: `AI` is not in `said`. A Latin word ends where Chinese text begins."""
-    text = keyword.strip()
-    letter = rf"[^\W{_CJK}]"
-    before, after = (
-        f"(?{look}{letter})" if re.match(letter, end) else "" for look, end in (("<!", text), ("!", text[-1]))
-    )
-    return re.compile(before + r"\s+".join(map(re.escape, text.split())) + after, re.IGNORECASE)
+    words = keyword.split()
+    before, after = (r"(?a:\b)" if re.match(r"[a-zA-Z0-9]", end) else "" for end in (words[0], words[-1][-1]))
+    return re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
 
 
 #: The three functions, as `agent.register_tool` takes them.

@@ -70,11 +70,8 @@ def wrapped(skill: SkillManifest) -> str:
     names = resources(skill)
     lines = [f'<skill_content name="{skill.name}">', _as_data(skill.body)]
     if names:
-        lines += [
-            "",
-            f"<skill_files> (call {READ} to read a text; all are in the folder {_as_data(str(skill.folder))})",
-        ]
-        lines += [*map(_as_data, names), "</skill_files>"]
+        about = f"call {READ} to read a text; all are in the folder {_as_data(str(skill.folder))}"
+        lines += ["", f"<skill_files> ({about})", *map(_as_data, names), "</skill_files>"]
     return "\n".join([*lines, "</skill_content>"])
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from nbagent.core.atomic_files import atomic_write
@@ -71,7 +72,14 @@ def ask(project: Path, names: Sequence[str], digest: str) -> bool | None:
     answer = _asker[0](project, names) if can_ask else None
     if answer is not None:
         set_trust(project, digest if answer else False)
+    elif known is not None:
+        _warn_once(project, digest)
     return answer
+
+
+@lru_cache
+def _warn_once(project: Path, digest: str) -> None:
+    logger.warning("The skills in %s have changed: they are off until you trust them again, by host.trust().", project)
 
 
 def set_trust(project: Path, answer: str | bool) -> None:
@@ -98,7 +106,7 @@ _here: dict[str, str | bool] = {}
 
 
 def _read() -> dict[str, str | bool]:
-    with suppress(OSError, ValueError, AttributeError, TypeError):
+    with suppress(OSError, ValueError, LookupError, TypeError):
         return {**json.loads(trust_file().read_text(encoding="utf-8"))["projects"], **_here}
     return dict(_here)
 

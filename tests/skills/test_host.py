@@ -93,7 +93,7 @@ def test_the_project_wins_over_the_user(tmp_path, home):
     assert SkillHost(discover=False).skills == {}
 
 
-def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path):
+def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path, caplog):
     folder = write_skill(tmp_path / "project/.agents/skills", "tea")
     asked = []
     trust.set_asker(lambda project, names: asked.append((project.name, list(names))))
@@ -110,6 +110,7 @@ def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path):
     (folder / "helper.py").write_text("1")
     trust.set_asker(lambda *_: None)
     assert "nobody can answer" in states(SkillHost())["tea"]
+    assert "have changed: they are off" in caplog.text
     host.trust()
     assert list(host.skills) == list(SkillHost().skills) == ["tea"]
     host.trust(False)

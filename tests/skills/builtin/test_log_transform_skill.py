@@ -24,15 +24,18 @@ def summary(text="", **options):
 def test_levels_messages_range_and_table():
     found = summary(PLAIN, rows=2)
     assert found.counts_by_level == {"INFO": 2, "ERROR": 2, "WARNING": 1}
-    assert [(top.message, top.count) for top in found.top_messages][:2] == [
+    assert [(top["message"], top["count"]) for top in found.top_messages][:2] == [
         ("app: started worker #", 2),
         ("app: job # failed", 2),
     ]
-    assert found.time_range.start == "2026-01-20T18:19:12.875000+00:00"
-    assert found.time_range.seconds == pytest.approx(167.125)
-    assert [row.message for row in found.table] == ["app: slow", "app: job 18 failed"]
+    assert found.time_range["start"] == "2026-01-20T18:19:12.875000+00:00"
+    assert found.time_range["seconds"] == pytest.approx(167.125)
+    assert [row["message"] for row in found.table] == ["app: slow", "app: job 18 failed"]
     assert found.entries == 5
-    assert [row.message for row in summary(PLAIN, level="ERROR").table] == ["app: job 17 failed", "app: job 18 failed"]
+    assert [row["message"] for row in summary(PLAIN, level="ERROR").table] == [
+        "app: job 17 failed",
+        "app: job 18 failed",
+    ]
 
 
 def test_formats():
@@ -46,8 +49,8 @@ def test_formats():
         ("{not json} ERROR disk full", "ERROR", None),
     ]:
         row = summary(line).table[0]
-        assert (row.level, row.time) == (level, time), line[:99]
-        assert row.message
+        assert (row["level"], row["time"]) == (level, time), line[:99]
+        assert row["message"]
 
 
 def test_files_inside_the_folder_are_read_and_others_refused(tmp_path, monkeypatch):

@@ -47,38 +47,14 @@ class Input(BaseModel):
         return self
 
 
-class TopMessage(BaseModel):
-    """A message, with # for its numbers, and how often it came."""
-
-    message: str
-    count: int
-    level: Level
-
-
-class Row(BaseModel):
-    """One entry."""
-
-    time: str | None
-    level: Level
-    message: str
-
-
-class TimeRange(BaseModel):
-    """From the first to the last time, in ISO 8601."""
-
-    start: str
-    end: str
-    seconds: float
-
-
 class Output(BaseModel):
-    """The summary of a log."""
+    """The summary of a log. Numbers are # in the top messages."""
 
     entries: int
     counts_by_level: dict[Level, int]
-    top_messages: list[TopMessage]
-    time_range: TimeRange | None = Field(description="None if no entry has a time")
-    table: list[Row]
+    top_messages: list[dict[str, Any]] = Field(description="message, count and level of each")
+    time_range: dict[str, Any] | None = Field(description="start, end and seconds; None if no entry has a time")
+    table: list[dict[str, Any]] = Field(description="time, level and message of the last entries")
 
 
 class _Entry(NamedTuple):
@@ -92,14 +68,22 @@ def run(request: Input) -> Output:
     text = request.text or _text_of(request.path)
     entries = list(_entries(text.splitlines()))
     chosen = [entry for entry in entries if request.level in (None, entry.level)]
-    levels = Counter(entry.level for entry in entries)
+    counts = Counter((_VARYING.sub("#", message)[:_MESSAGE], level) for _, level, message in chosen)
+    times = [entry.time for entry in entries if entry.time]
+    span = None
+    if times:
+        start, end = min(times), max(times)
+        span = {"start": start.isoformat(), "end": end.isoformat(), "seconds": (end - start).total_seconds()}
     return Output(
         entries=len(entries),
-        counts_by_level=dict(levels.most_common()),
-        top_messages=_top(chosen, request.top),
-        time_range=_time_range(entries),
+        counts_by_level=dict(Counter(entry.level for entry in entries).most_common()),
+        top_messages=[
+            {"message": message, "count": count, "level": level}
+            for (message, level), count in counts.most_common(request.top)
+        ],
+        time_range=span,
         table=[
-            Row(time=time.isoformat() if time else None, level=level, message=message[:_MESSAGE])
+            {"time": time and time.isoformat(), "level": level, "message": message[:_MESSAGE]}
             for time, level, message in chosen[max(len(chosen) - request.rows, 0) :]
         ],
     )
@@ -161,16 +145,3 @@ def _moment(text: str) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _top(entries: list[_Entry], most: int) -> list[TopMessage]:
-    counts = Counter((_VARYING.sub("#", entry.message)[:_MESSAGE], entry.level) for entry in entries)
-    return [TopMessage(message=text, count=n, level=level) for (text, level), n in counts.most_common(most)]
-
-
-def _time_range(entries: list[_Entry]) -> TimeRange | None:
-    times = [entry.time for entry in entries if entry.time]
-    if not times:
-        return None
-    start, end = min(times), max(times)
-    return TimeRange(start=start.isoformat(), end=end.isoformat(), seconds=(end - start).total_seconds())

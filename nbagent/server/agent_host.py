@@ -77,11 +77,11 @@ class AgentHost:
     async def run(self, caller: Caller, request: RunRequest) -> AsyncIterator[HostedRun]:
         """Take the conversation's turn, which waits for earlier turns, and start the run.
 
-        Leaving the block early cancels the run, unless it outlives its client, and saves a valid conversation.
+        Leaving the block early cancels the run, unless the request can be repeated, and saves a valid conversation.
         """
         again = request.repeatable
         provider = self.provider_for(request.provider, request.model)
-        run = HostedRun(request.conversation_id or new_id("conv"), provider, keeps_events=again is not None)
+        run = HostedRun(request.conversation_id or new_id("conv"), provider)
         async with AsyncExitStack() as held:
             if again is not None:
                 first = await held.enter_async_context(self.store.request(caller.owner, again.key))
@@ -108,7 +108,7 @@ class AgentHost:
         try:
             yield run
         finally:
-            if again is None or not again.outlives_client:
+            if again is None:
                 run.cancel()
             await asyncio.shield(task)
 

@@ -30,14 +30,13 @@ from nbagent.server.problems import RefusedError
 class Repeatable:
     """An idempotency key: the first answer to a request is kept, and given to whoever repeats the request.
 
-    `fingerprint` is the same for the same request. `text(run)` makes what is kept, once the run is done. A run that
-    `outlives_client` goes on when its client goes, who may only have waited too short: its tools run once.
+    `fingerprint` is the same for the same request. `text(run)` makes what is kept, once the run is done. The run goes
+    on when its client goes, who may only have waited too short: its tools run once.
     """
 
     key: str
     fingerprint: str
     text: Callable[[HostedRun], str]
-    outlives_client: bool = False
 
     def answer(self, run: HostedRun) -> KeptAnswer | None:
         """What is kept; None for a run that failed, which may be tried again."""
@@ -105,10 +104,10 @@ class HostedRun:
     """One run of an `AgentHost`. Iterate it once for its events; then `result` or `error` is set.
 
     `first_answer` is set, and nothing runs, if the request repeats one that was answered. If the request can be
-    repeated, `events` are those so far, and `kept_answer` is what was kept for a repeat.
+    repeated, `kept_answer` is what was kept for a repeat.
     """
 
-    def __init__(self, conversation_id: str, provider: LLMProvider, keeps_events: bool = False) -> None:
+    def __init__(self, conversation_id: str, provider: LLMProvider) -> None:
         self.conversation_id = conversation_id
         self.run_id = ""
         self.provider = provider.vendor
@@ -119,7 +118,6 @@ class HostedRun:
         self.kept_answer: str | None = None
         #: Is set when the last event is there.
         self.ended = asyncio.Event()
-        self.events: list[AnyEvent] | None = [] if keeps_events else None
         self._tool_results: list[ToolResult] = []
         self._queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
@@ -207,8 +205,6 @@ class HostedRun:
                     self.put(event)
 
     def _note(self, event: AnyEvent) -> None:
-        if self.events is not None:
-            self.events.append(event)
         if isinstance(event, RunStarted):
             self.run_id = event.metadata["run_id"]
         elif isinstance(event, TurnStarted):  # one of several models may answer

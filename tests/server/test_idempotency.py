@@ -2,12 +2,11 @@
 
 import threading
 
-from support.serving import OTHER_TOKEN, events_of, leave, served
+from support.serving import OTHER_TOKEN, leave, served
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 
 KEY = {"Idempotency-Key": "key-1"}
-STREAM = {**KEY, "Accept": "text/event-stream"}
 ASK = {"message": "?"}
 
 
@@ -29,14 +28,6 @@ def test_a_repeated_request_gets_the_first_answer():
         assert theirs["response"] == "answer 2"
         refused = client.post("/agent/chat", json={"message": "another"}, headers=KEY)
         assert (refused.status_code, refused.json()["code"]) == (422, "idempotency_key_reused")
-
-
-def test_a_repeated_stream_gets_the_first_events():
-    with served(counting()) as server:
-        first, second = (server.client().post("/agent/chat", json=ASK, headers=STREAM) for _ in range(2))
-    assert "".join(each["content"] for each in events_of(first) if each["type"] == "text") == "answer 1"
-    assert second.text == first.text
-    assert second.headers["content-type"].startswith("text/event-stream")
 
 
 def test_what_a_client_did_not_wait_for_is_done_once():

@@ -1,7 +1,5 @@
 """The official `openai` SDK against a real server: models, chat completions, responses, errors."""
 
-import re
-
 import openai
 import pytest
 from pydantic import BaseModel
@@ -128,24 +126,6 @@ def test_a_response_can_be_read_again_and_deleted(client, server):
     client.responses.delete(second.id)
     conversation_id, _ = place_of(first.id)
     assert server.run(server.host.store.get(owner_of(TOKEN), conversation_id)) is None
-
-
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("api", ["chat/completions", "responses"])
-def test_a_repeated_request_gets_the_first_answer(server, api, streamed):
-    question = {"input": "Please add."} if api == "responses" else {"messages": asking("Please add.")}
-    body, key = {"model": MODEL, "stream": streamed, **question}, {"Idempotency-Key": f"{api} {streamed}"}
-    http = server.client()
-    first = http.post(f"/v1/{api}", json=body, headers=key)
-    before = len(requests(server))
-    again = http.post(f"/v1/{api}", json=body, headers=key)
-    assert len(requests(server)) == before  # nothing ran
-    assert (first.status_code, again.status_code) == (200, 200)
-    name = re.compile(r'"id": ?"((?:chatcmpl|resp)_[^"]*)"')
-    assert set(name.findall(again.text)) == set(name.findall(first.text)) != set()
-    assert again.text.count("data: ") == first.text.count("data: ")
-    other = http.post(f"/v1/{api}", json={**body, "user": "ann"}, headers=key)
-    assert (other.status_code, other.json()["error"]["code"]) == (400, "idempotency_key_reused")
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

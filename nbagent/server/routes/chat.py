@@ -105,13 +105,9 @@ async def chat(
     def whole(run: HostedRun) -> str:
         return json_text(_answer(run, began).model_dump())
 
-    def text_of(run: HostedRun) -> str:
-        return "".join(map(_event_text, run.events or ())) if streams else whole(run)
-
     repeatable = None
-    if idempotency_key is not None:
-        fingerprint = hashlib.sha256(f"{streams}:".encode() + await request.body()).hexdigest()
-        repeatable = Repeatable(idempotency_key, fingerprint, text_of, outlives_client=not streams)
+    if idempotency_key is not None and not streams:
+        repeatable = Repeatable(idempotency_key, hashlib.sha256(await request.body()).hexdigest(), whole)
     run = host.run(caller, _run_request(body, repeatable))
     if streams:
         return EventStream(run, _written)
@@ -194,10 +190,7 @@ def _result(event: ToolResult) -> dict[str, Any]:
 
 
 async def _written(run: HostedRun) -> AsyncIterator[str]:
-    """The events of a run as they come; of a repeated request, the first answer."""
-    if run.first_answer is not None:
-        yield run.first_answer
-        return
+    """The events of a run as they come."""
     async for event in run:
         yield _event_text(event)
 

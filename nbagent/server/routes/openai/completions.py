@@ -13,7 +13,7 @@ from nbagent.server.routes.openai.chat_answer import ChatAnswer
 from nbagent.server.routes.openai.chat_request import ChatCompletionRequest
 from nbagent.server.routes.openai.models import Host
 from nbagent.server.routes.openai.run_request import run_request
-from nbagent.server.routes.openai.writing import IdempotencyKey, Reply
+from nbagent.server.routes.openai.writing import Reply
 from nbagent.server.security import Caller, caller_of
 
 router = APIRouter(prefix="/v1")
@@ -29,7 +29,6 @@ async def create_completion(
     host: Host,
     body: ChatCompletionRequest,
     caller: Annotated[Caller, Depends(caller_of)],
-    key: IdempotencyKey = None,
 ) -> Response:
     """Ask the agent. The messages are the whole conversation. Tools run on the server; the answer leaves them out."""
     asked, limit = body.conversation(), body.max_completion_tokens or body.max_tokens
@@ -41,4 +40,4 @@ async def create_completion(
 
     reply = Reply(answer, sse if body.stream else None, last="data: [DONE]\n\n")
     ask = run_request(host, body, asked, body.response_format, "response_format", **kept)
-    return await reply.send(request, host, caller, ask, key)
+    return await reply.send(request, host, caller, ask)

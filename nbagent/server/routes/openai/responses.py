@@ -20,7 +20,7 @@ from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 from nbagent.server.routes.openai.responses_request import ResponseRequest
 from nbagent.server.routes.openai.run_request import run_request
 from nbagent.server.routes.openai.stored_response import stored_response
-from nbagent.server.routes.openai.writing import IdempotencyKey, Reply
+from nbagent.server.routes.openai.writing import Reply
 from nbagent.server.security import Caller, caller_of
 from nbagent.text import shortened
 
@@ -33,9 +33,7 @@ Asking = Annotated[Caller, Depends(caller_of)]
     response_model=None,
     responses={200: {"content": {MEDIA_TYPE: {}}}},
 )
-async def create_response(
-    request: Request, host: Host, body: ResponseRequest, caller: Asking, key: IdempotencyKey = None
-) -> Response:
+async def create_response(request: Request, host: Host, body: ResponseRequest, caller: Asking) -> Response:
     """Ask the agent, which goes on from an earlier response, in a conversation, or begins one.
 
     Tools run on the server, and are items of the type `mcp_call`.
@@ -46,7 +44,7 @@ async def create_response(
         return ResponseAnswer(body.model, body.echo(), conversation_id, is_streamed=bool(body.stream))
 
     reply = Reply(answer, (lambda event: sse(event, event["type"])) if body.stream else None)
-    return await reply.send(request, host, caller, await _run_request(host, body, caller), key)
+    return await reply.send(request, host, caller, await _run_request(host, body, caller))
 
 
 async def _run_request(host: AgentHost, body: ResponseRequest, caller: Caller) -> RunRequest:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,12 +13,11 @@ from nbagent.core.events import AnyEvent, Error, RunStarted
 from nbagent.core.json_text import json_text
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, while_connected
-from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
-from nbagent.server.problems import HTTPProblem, RefusedError, problem_of
+from nbagent.server.hosted_run import HostedRun, RunRequest
+from nbagent.server.problems import HTTPProblem, problem_of
 from nbagent.server.security import Caller
 
 Piece = dict[str, Any]
-IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)]
 
 
 class AnswerWriter(Protocol):
@@ -47,22 +44,15 @@ class Reply:
     write: Callable[[Piece], str] | None = None
     last: str = ""
 
-    async def send(
-        self, request: Request, host: AgentHost, caller: Caller, asked: RunRequest, key: str | None
-    ) -> Response:
-        """Run the agent. A client that repeats a key gets the first answer."""
-        if key is not None:
-            fingerprint = hashlib.sha256(f"{request.url.path}:".encode() + await request.body()).hexdigest()
-            repeatable = Repeatable(key, fingerprint, self._kept, outlives_client=self.write is None)
-            asked = replace(asked, repeatable=repeatable)
+    async def send(self, request: Request, host: AgentHost, caller: Caller, asked: RunRequest) -> Response:
+        """Run the agent."""
         run = host.run(caller, asked)
         if self.write is not None:
             return EventStream(run, self._stream)
 
         async def answer() -> Response:
             async with run as running:
-                text = running.first_answer or await self._whole(running)
-            return Response(text, media_type="application/json")
+                return Response(await self._whole(running), media_type="application/json")
 
         return await while_connected(request.receive, answer())
 
@@ -73,25 +63,11 @@ class Reply:
                 raise event.exception
             for _ in made.feed(event):
                 pass
-        return run.kept_answer or json_text(made.whole())
+        return json_text(made.whole())
 
     async def _stream(self, run: HostedRun) -> AsyncIterator[str]:
-        if run.first_answer is not None:
-            yield run.first_answer
-            return
         async for piece in _pieces(run, self.make(run)):
             yield self._written(piece)
-
-    def _kept(self, run: HostedRun) -> str:
-        """The whole answer, or the whole stream, for whoever repeats the request."""
-        made, pieces = self.make(run), list[Piece | None]()
-        try:
-            for event in run.events or ():
-                pieces += made.feed(event)
-            pieces.append(None)
-        except RefusedError as refused:
-            pieces += made.fail(refused.problem)
-        return json_text(made.whole()) if self.write is None else "".join(map(self._written, pieces))
 
     def _written(self, piece: Piece | None) -> str:
         assert self.write is not None

@@ -23,6 +23,7 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
+    ConfigurationError,
     NbagentError,
     ProviderError,
     QuotaError,
@@ -30,6 +31,7 @@ from nbagent.errors import (
 )
 from nbagent.functions.allowances import Allow, as_key
 from nbagent.functions.approval import approver_of, ask_approver
+from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.pricing import NBAGENT_SERVER
 from nbagent.providers.formats.codec import dumps
@@ -89,7 +91,16 @@ def connect(
     check_type("url", url, str, fix="Pass the server's address, such as 'http://127.0.0.1:8000'.")
     served = ServedAgent(token, None, url, approve=approve, timeout=timeout, max_retries=max_retries)
     limits = Limits()  # those of the environment are for the agents that run here
-    return Agent(served, FunctionRegistry(), limits=limits, trace=trace)
+    agent = Agent(served, FunctionRegistry(), limits=limits, trace=trace)
+    agent.tool_executor = _NoTools(agent.function_registry)
+    return agent
+
+
+class _NoTools(ToolExecutor):
+    def with_options(self, *, approve_all: bool = False, **options: Any) -> ToolExecutor:
+        if approve_all:
+            raise ConfigurationError("The server decides which calls need approval: mark its tools with approve=True.")
+        return super().with_options(**options)
 
 
 class _Decoder(ResponsesDecoder):

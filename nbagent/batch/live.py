@@ -13,7 +13,7 @@ from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.fields import row_of
 from nbagent.batch.rows import Row
-from nbagent.core.admission import Waited, admission_of
+from nbagent.core.admission import admission_of
 from nbagent.core.current import current, set_current
 from nbagent.core.limits import Account
 from nbagent.core.results import AgentResult
@@ -73,9 +73,9 @@ def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
 
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     """The answer to one row. A failure is one, too."""
-    started, waited = monotonic(), Waited()
+    started, waits = monotonic(), list[float]()
     agent.clear_history()
-    set_current(row_key=row.key, waited=waited)
+    set_current(row_key=row.key, waits=waits)
     error: str | None
     result, values = None, None
     try:
@@ -98,7 +98,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
         result.usage.input_tokens,
         result.usage.output_tokens,
         result.cost,
-        monotonic() - started - waited.seconds,
+        max(0.0, monotonic() - started - sum(waits)),
         error,
         result.run_id or None,
         values,

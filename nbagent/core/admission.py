@@ -27,25 +27,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 LATE_S = 0.1
 
 
-class Waited:
-    """For how many seconds the requests of one row waited for slots. Those that wait together count once."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._waiting = 0
-        self._since = 0.0
-
-    def __enter__(self) -> None:
-        if not self._waiting:
-            self._since = monotonic()
-        self._waiting += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._waiting -= 1
-        if not self._waiting:
-            self.seconds += monotonic() - self._since
-
-
 class RateAdmission:
     """The admission of one process, for all its threads and event loops. First come, first served.
 

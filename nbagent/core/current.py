@@ -12,7 +12,6 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from nbagent.core.admission import Waited
 from nbagent.core.labels import Labels, checked_labels
 from nbagent.core.limits import Account, Request
 from nbagent.core.messages import LLMMessage
@@ -66,8 +65,8 @@ class Current:
     has_no_cell_output: bool = False
     #: The row of a map that is asked.
     row_key: str | None = None
-    #: The waits of that row, whose requests take slots. None: this is no row, and requests are sent at once.
-    waited: Waited | None = None
+    #: How many seconds each request of that row waited for its slot. None: this is no row, and requests are sent at once.
+    waits: list[float] | None = None
     #: Whether another model is asked if this one can't answer now: then nobody waits until the provider takes requests.
     has_alternative: bool = False
     #: That of the request that is being sent, to which connecting is added.

@@ -163,6 +163,8 @@ def test_wrong_tokens_addresses_and_arguments_are_errors(monkeypatch):
         remote.register_tool("a", "", {}, double)
         with pytest.raises(BadRequestError, match="tools of its own"):
             remote.chat_sync("hello")
+        with pytest.raises(ConfigurationError, match="decides which calls"):
+            remote.fork().chat_sync("hello", approve_all=True)
     with pytest.raises(ProviderConnectionError):
         nbagent.connect(server.url, max_retries=0).chat_sync("hello")
     for wrong in ({"timeout": 0}, {"url": "ftp://x"}):

@@ -301,7 +301,7 @@ class HTTPProvider(StreamingProvider):
         encode = partial(self._encode, request)
         read = partial(self._read, names=renamed(options.tools))
         attempt = partial(self._attempt, path, encode, read, changes, request.timing, request.tools, options.betas)
-        if current.get().waited is None:
+        if current.get().waits is None:
             items = retrying(attempt, self.max_retries)
         else:
             items = retrying(attempt, self.max_retries, admission_of(self.rate_key), estimated_input(request))

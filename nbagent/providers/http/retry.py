@@ -15,7 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -88,8 +88,10 @@ async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
     """The items of `attempt()`, which holds a slot meanwhile."""
-    with current.get().waited or nullcontext():
-        slot = await admission.acquire(tokens)
+    begun = time.monotonic()
+    slot = await admission.acquire(tokens)
+    if (waits := current.get().waits) is not None:
+        waits.append(time.monotonic() - begun)
     end: int | ProviderError | None = None
     try:
         async with aclosing(attempt()) as items:

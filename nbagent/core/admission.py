@@ -50,7 +50,7 @@ class RateAdmission:
         #: By limit, when the next request may go.
         self._next_at = [-math.inf, -math.inf]
         #: The slots that are taken, each with its request's estimated tokens. Slots are numbers, which rise.
-        self._taken: dict[int, int] = {}
+        self.taken: dict[int, int] = {}
         self._last = 0
         #: Slots up to this one were taken before the last refusal: theirs belong to the same event.
         self._last_before_refusal = 0
@@ -61,11 +61,6 @@ class RateAdmission:
         #: Since when every request is refused (`-inf`: for too long), and what the provider said last.
         self._refused_since: float | None = None
         self._said = ""
-
-    @property
-    def slots(self) -> int:
-        """How many requests are under way."""
-        return len(self._taken)
 
     @contextmanager
     def limited(self, rpm: float | None, tpm: float | None) -> Iterator[None]:
@@ -95,13 +90,13 @@ class RateAdmission:
                     waiter.woken.clear()
                     self._check_patience()
                     now = self._clock()
-                    is_next = self._queue[0] is waiter and len(self._taken) + 1 <= self.window
+                    is_next = self._queue[0] is waiter and len(self.taken) + 1 <= self.window
                     wait = max(self._paused_until, *self._next_at) - now if is_next else math.inf
                     if wait <= 0:
                         self._next_at = [max(at, now - LATE_S) for at in self._next_at]
                         self._spend(1, tokens)
                         self._last += 1
-                        self._taken[self._last] = tokens
+                        self.taken[self._last] = tokens
                         return self._last
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None if wait == math.inf else wait):
@@ -118,7 +113,7 @@ class RateAdmission:
         or 529, overloaded). None for a request that tells nothing of rates: it was cancelled, or failed otherwise.
         """
         with self._lock:
-            if (estimated := self._taken.pop(slot, None)) is None:
+            if (estimated := self.taken.pop(slot, None)) is None:
                 return
             if isinstance(end, ProviderError):
                 self._refused(slot, end)
@@ -139,7 +134,7 @@ class RateAdmission:
         self._refused_since = now if self._refused_since is None else self._refused_since
         if slot > self._last_before_refusal:
             self._last_before_refusal = self._last
-            self.window = max(1.0, min(self.window, len(self._taken) + 1) / 2)
+            self.window = max(1.0, min(self.window, len(self.taken) + 1) / 2)
             wait = wait or self._pause
             self._pause = min(self._pause * 2, LONGEST_PAUSE_S)
         self._paused_until = max(self._paused_until, now + wait)
@@ -151,8 +146,8 @@ class RateAdmission:
     def _check_patience(self) -> None:
         if self._refused_since == -math.inf:
             text = f"{self._said.rstrip('.') or 'the provider refused'}: no request is answered any more"
-            wait = self._paused_until - self._clock()
-            raise RateLimitError(text, status=429, retry_after=wait if wait > 0 else None, should_retry=False)
+            wait = max(0.0, self._paused_until - self._clock())
+            raise RateLimitError(text, status=429, retry_after=wait or None, should_retry=False)
 
     def _wake_first(self) -> None:
         if self._queue:

@@ -60,17 +60,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_acp(commands: Any) -> None:
     acp = commands.add_parser("acp", help="serve an agent to an editor or Jupyter AI", description=_acp.__doc__)
-    acp.add_argument(
-        "agent", nargs="?", help="app.py:agent, module:function, or a .toml, .yaml or .json file; by default Agent()"
-    )
+    acp.add_argument("agent", nargs="?", help="app.py:agent or module:function; by default Agent()")
     acp.set_defaults(run=_acp)
 
 
 def _add_serve(commands: Any) -> None:
     serve = commands.add_parser("serve", help="serve an agent over HTTP", description=_serve.__doc__)
-    serve.add_argument(
-        "agent", nargs="?", help="app.py:agent, module:function, or a .toml, .yaml or .json file; by default Agent()"
-    )
+    serve.add_argument("agent", nargs="?", help="app.py:agent or module:function; by default Agent()")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
     serve.add_argument("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
     serve.add_argument("--token", action="append", default=[], help="may be repeated; or set NBAGENT_SERVE_TOKEN")

@@ -1,42 +1,31 @@
-"""The agent that a command names: a Python file, `file.py:name`, `module:name`, a configuration file, or none.
+"""The agent that a command names: a Python file, `file.py:name`, `module:name`, or none.
 
 >>> load_agent("app.py:agent")                                              # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import yaml
-
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
-from nbagent.config import AgentConfig
 from nbagent.errors import ConfigurationError
-from nbagent.skills.host import SkillHost
 from nbagent.text import did_you_mean
 
 #: The file's `__name__`: what stands below `if __name__ == "__main__":` does not run.
 MODULE_NAME = "nbagent_served_file"
-_FORMATS = (".json", ".toml", ".yaml", ".yml")
-_SKILLS = ("skills", "builtin_skills")
 
 
 def load_agent(target: str | None = None) -> Agent:
     """The agent that `target` names. A function that it names is called, and returns the agent.
 
     - `app.py`, `app.py:agent`, `package.module:make_agent`: a variable of a file or a module, by default `agent`
-    - `agent.toml`, `agent.yaml` or `agent.json`: the fields of `AgentConfig` but for the key, which stays in the
-      environment; `skills`, a list of folders; and `builtin_skills = true`
     - None: `Agent()`
 
     Raises ConfigurationError, and whatever the file raises.
@@ -44,8 +33,6 @@ def load_agent(target: str | None = None) -> Agent:
     if target is None:
         return Agent()
     place, name = _split(target)
-    if place.endswith(_FORMATS):
-        return _configured(Path(place))
     module = run_file(place, MODULE_NAME) if place.endswith(".py") else _module(place)
     made: Agent | Callable[[], Any] | None = getattr(module, name, None)
     if made is None:
@@ -85,44 +72,4 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and not f"{name}.".startswith(f"{error.name}."):  # one that it imports
             raise
-        expected = "a Python file, a module, or a .toml, .yaml or .json file"
-        raise ConfigurationError(f"expected {expected}, got {name!r}.") from None
-
-
-def _configured(file: Path) -> Agent:
-    settings = _read(file)
-    known = [f.name for f in fields(AgentConfig) if f.name != "api_key"]
-    for name in settings:
-        if name == "api_key":
-            raise ConfigurationError(f"{file}: a key does not belong into it. Set the vendor's environment variable.")
-        if name not in (*known, *_SKILLS):
-            raise ConfigurationError(
-                f"{file}: there is no setting {name!r}{did_you_mean(name, (*known, *_SKILLS)) or '.'}"
-            )
-    skills = {name: settings.pop(name) for name in _SKILLS if name in settings}
-    config = AgentConfig(**settings)
-    agent = Agent(config)
-    if config.provider is None and not config.base_url:
-        agent.provider = config.model or None  # `vendor:model`, or what `Agent()` chooses
-    if skills:
-        folders = [file.parent / folder for folder in skills.get("skills", ())]
-        agent.use(SkillHost(*folders, builtin=skills.get("builtin_skills", False), discover=False))
-    return agent
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text("utf-8")
-        if file.suffix == ".toml":
-            return tomllib.loads(text)
-        if file.suffix == ".json":
-            data: Any = json.loads(text)
-        else:
-            data = yaml.safe_load(text)
-    except OSError as error:
-        raise ConfigurationError(f"{str(file)!r} can't be read: {error.strerror or error}.") from None
-    except (ValueError, yaml.YAMLError) as error:  # those of TOML, JSON and Unicode are ValueErrors
-        raise ConfigurationError(f"{str(file)!r} can't be read: {error}") from None
-    if not isinstance(data, Mapping):
-        raise ConfigurationError(f"{str(file)!r}: expected settings by name, got {type(data).__name__}.")
-    return dict(data)
+        raise ConfigurationError(f"expected a Python file or a module, got {name!r}.") from None

@@ -65,7 +65,7 @@ class Current:
     has_no_cell_output: bool = False
     #: The row of a map that is asked.
     row_key: str | None = None
-    #: How many seconds each request of that row waited for its slot. None: this is no row, and requests are sent at once.
+    #: The seconds that each request of that row waited for its slot. None: this is no row, and requests don't wait.
     waits: list[float] | None = None
     #: Whether another model is asked if this one can't answer now: then nobody waits until the provider takes requests.
     has_alternative: bool = False

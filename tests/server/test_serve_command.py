@@ -13,7 +13,6 @@ import httpx
 import pytest
 from support.serving import events_of
 
-from nbagent import Agent
 from nbagent.cli import main
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.loading import load_agent
@@ -103,13 +102,13 @@ def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path):
         (["--keep-days", "0"], "--keep-days"),
         (["--port", "TAKEN"], "can't be used"),
         (["--store", "redis://127.0.0.1:1/0"], "127.0.0.1:1"),
-        (["agent.json"], "OPENAI_API_KEY"),
+        (["keyless.py"], "OPENAI_API_KEY"),
         (["own.py", "--max-cost-per-token", "2"], "max_cost_per_token=2: the price of openai:own is"),
         ([], "Name a file with --store"),
     ],
 )
 def test_what_is_wrong_is_one_line(options, told, capsys, tmp_path, monkeypatch):
-    (tmp_path / "agent.json").write_text('{"model": "openai:gpt-5.6-luna"}')
+    (tmp_path / "keyless.py").write_text("from nbagent import *; agent = Agent('openai:gpt-5.6-luna')")
     (tmp_path / "own.py").write_text("from nbagent import *; agent = Agent(create_provider('openai:own', api_key='k'))")
     (tmp_path / "file").write_text("in the way of a home")
     for name in ("NBAGENT_SERVE_TOKEN", "OPENAI_API_KEY"):
@@ -142,21 +141,3 @@ def test_agents_that_a_command_names(tmp_path, monkeypatch):
     for target in ("served_module.py:mak", "served_module:asyncio", "served_modul:agent", "nothing.py"):
         with pytest.raises(ConfigurationError, match="mak|asyncio|served_modul|nothing.py"):
             load_agent(target)
-
-
-def test_agents_of_configuration_files(tmp_path, monkeypatch):
-    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
-    toml = tmp_path / "agent.toml"
-    toml.write_text('model = "local"\nsystem_prompt = "Be brief."\nmax_cost = 0.5\nbuiltin_skills = true\n')
-    agent = load_agent(str(toml))
-    assert (agent.system_prompt, agent.limits.max_cost, agent.provider.vendor) == ("Be brief.", 0.5, "local")
-    assert "calculator" in agent.offered_tools()
-    (tmp_path / "agent.yaml").write_text("model: openai:gpt-5.6-luna\n")
-    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-    assert load_agent(str(tmp_path / "agent.yaml")).provider.model_name == "gpt-5.6-luna"
-    wrong = tmp_path / "agent.json"
-    for text, told in (('{"modell": "local"}', "modell"), ('{"api_key": "x"}', "key"), ("{", "json")):
-        wrong.write_text(text)
-        with pytest.raises(ConfigurationError, match=told):
-            load_agent(str(wrong))
-    assert isinstance(load_agent(), Agent)

@@ -32,9 +32,9 @@ from nbagent.providers.prompting.schemas import Schema, Tool, parameter_schemas
 Choices = dict[str, list[Any]]
 
 #: The relevance from which a tool is called.
-THRESHOLD = 1.6
+THRESHOLD = 1.5
 #: How badly a piece may suit a required parameter.
-LEAST = -2.2
+LEAST = -4
 #: How much likelier a name or quotation that no other parameter got is for an optional one.
 REST = 2.0
 #: The model chooses among so many values at most, none of which is this much less likely than the first.
@@ -170,8 +170,14 @@ class Filling:
         rest = [piece for piece in texts if piece.kind in ("quoted", "date") or self._is_whole(piece, True)]
         for pieces, bonus in ((texts, 0.0), (rest, REST)):
             asked = self._open("string", None)
-            self._assign({name: [(self._text_fit(piece, name) + bonus, piece) for piece in pieces] for name in asked})
+            options = {name: [(self._text_fit(piece, name) + bonus, piece) for piece in pieces] for name in asked}
+            self._assign({name: [(fit, self._dated(piece, name)) for fit, piece in options[name]] for name in asked})
         self._assign_lists(self._items(texts), "string", None)
+        for name, schema in self.schemas.items():
+            if name not in self.found and "properties" in schema:
+                inner = Filling(self.reading, {"name": name, "parameters": schema})
+                if inner.found and inner.calls:
+                    self.found[name] = [{key: values[0] for key, values in inner.calls[0].items()}]
 
     def _open(self, *types: str | None) -> list[str]:
         """The parameters of these types that have no value yet, the required ones first."""
@@ -235,7 +241,7 @@ class Filling:
         given = (schema.get("items") or {} if is_list else schema).get("enum")
         if given is None and (schema.get("type") not in ("string", "array", None) or self._asks(name, "text")):
             return []
-        values = given or re.findall(r"'([\w -]{2,30})'", str(schema.get("description") or ""))
+        values = given or re.findall(r"'(\w[\w -]{0,28}\w)'", str(schema.get("description") or ""))
         hits = [piece for value in dict.fromkeys(values) if (piece := self._said(value))]
         hits = sorted(hits or (self._partly_said(given) if given else ()), key=lambda piece: piece.start)
         if is_list and hits:
@@ -327,6 +333,14 @@ class Filling:
             if kind == asked_kind and factor % asked_factor == 0:
                 return replace(piece, value=piece.value * (factor // asked_factor))
         return piece
+
+    def _dated(self, piece: Piece, name: str) -> Piece:
+        """A date in the format that the parameter's description names, such as MM/DD/YYYY."""
+        asked = re.search(r"\b([DMY]+)([-/.])([DMY]+)\2([DMY]+)\b", str(self.schemas[name].get("description")).upper())
+        if piece.kind != "date" or not asked or not re.fullmatch(r"\d{4}-\d\d-\d\d", piece.value):
+            return piece
+        parts = dict(zip("YMD", piece.value.split("-"), strict=True))
+        return replace(piece, value=asked[2].join(parts[asked[i][0]] for i in (1, 3, 4)))
 
     def _assign_lists(self, pieces: Sequence[Piece], *types: str | None) -> None:
         """Lists get pieces that stand together; numbers of which no two do are one list."""

@@ -76,14 +76,14 @@ _QUOTED = re.compile(
     r"|«\s?([^«»]*[^«»\s])\s?»"
 )
 _DATE = re.compile(
-    r"\b\d{4}-\d{1,2}-\d{1,2}\b|\b\d{1,2}[-/]\d{1,2}[-/]\d{4}\b"
-    r"|\b(?P<month>[A-Z][a-z]{2})[a-z]*\.?\s?(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s?(?P<year>\d{4})\b"
-    r"|\b(?P<first_day>\d{1,2})(?:st|nd|rd|th)?(?: of)? (?P<then_month>[A-Z][a-z]{2})[a-z]*[, ]+(?P<then_year>\d{4})\b"
+    r"\b\d{1,2}[-/]\d{1,2}[-/]\d{4}\b|\b(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})\b"
+    r"|\b(?P<month>[A-Za-z]{3})[a-z]*\.?\s?(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s?(?P<year>\d{4})\b"
+    r"|\b(?P<first_day>\d{1,2})(?:st|nd|rd|th)?(?: of)? (?P<then_month>[A-Za-z]{3})[a-z]*[, ]+(?P<then_year>\d{4})\b"
 )
-#: Addresses, files and formulas.
+#: Addresses, files, times of day and formulas.
 _CODE = re.compile(
     r"https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.]+|~?(?:/[\w.-]+){2,}"
-    r"|(?<![\w/-])(?:[\w-]+/)*[\w-]+\.(?:com|org|net|io|gov|edu|csv|json|txt|xlsx|pdf|py|png|jpg)\b"
+    r"|\b\d{1,2}:\d{2}\b|(?<![\w/-])(?:[\w-]+/)*[\w-]+\.(?:com|org|net|io|gov|edu|csv|json|txt|xlsx|pdf|py|png|jpg)\b"
     r"|(?:\b[a-z](?:\([a-z]\))?\s?=\s?)?-?\b\d*[a-z](?:(?:\^|\*\*)\d+|(?=\s?[-+]\s?\d))"
     r"(?:\s?[-+*/]\s?\d*[a-z]?(?:(?:\^|\*\*)\d+)?)*"
 )
@@ -94,7 +94,7 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 def stem(word: str) -> str:
     """A word without a common ending, for comparison only. Everyday synonyms become the same word.
 
-    >>> stem("calculates") == stem("calculated"), stem("cities") == stem("city"), stem("average")
+    >>> stem("calculates") == stem("calculated"), stem("movies") == stem("movie"), stem("average")
     (True, True, 'mean')
     """
     word = word.lower()
@@ -104,7 +104,7 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: -len(ending)]
             break
-    word = word.rstrip("ye") if len(word) > 3 else word
+    word = word.rstrip("yei") if len(word) > 3 else word
     return _SYNONYMS.get(word, word)
 
 
@@ -264,7 +264,7 @@ class Reading:
                 end += 1
                 found.append(self.span(start, end))
                 if (
-                    self.word(end) in ("of", "the", "de", ",")
+                    self.word(end) in ("of", "the", "de", "del", "van", "von", ",")
                     and self.is_name(end + 1)
                     and self.word(end - 1)[0].isupper()
                 ):
@@ -276,15 +276,16 @@ class Reading:
         return Piece(value, bisect_right(self._ends, match.start()), bisect_left(self._starts, match.end()), kind)
 
     def _date(self, match: re.Match[str]) -> Piece | None:
-        """A date as it is written; with the name of its month, as ISO 8601."""
-        month, day, year = (
-            match[a] or match[b] for a, b in (("month", "then_month"), ("day", "first_day"), ("year", "then_year"))
+        """A date as ISO 8601; as it is written if day and month can't be told apart."""
+        year, month, day = (
+            match[a] or match[b] or match[c]
+            for a, b, c in (("y", "year", "then_year"), ("m", "month", "then_month"), ("d", "day", "first_day"))
         )
-        if month is None:
+        if year is None:
             return self._piece(match, match[0], "date")
-        if month.lower() not in _MONTHS:
-            return None
-        return self._piece(match, f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{int(day):02}", "date")
+        if month.lower() in _MONTHS:
+            month = str(_MONTHS.index(month.lower()) + 1)
+        return self._piece(match, f"{year}-{month:0>2}-{day:0>2}", "date") if month.isdigit() else None
 
     def _numbers(self) -> list[Piece]:
         found = [

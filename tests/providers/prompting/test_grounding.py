@@ -15,6 +15,8 @@ INTERESTS = [{"amount": 10, "rate": 0.01, "years": 2}, {"amount": 30, "rate": 0.
 SHOES = tool(
     "find_shoes", "Find shoes in the shop.", ["size"], size={"type": "integer"}, brand=TEXT, limit={"type": "integer"}
 )
+DAY = tool("", "", day={"type": "string", "description": "The day of leaving, as DD/MM/YYYY."})
+LEAVE = tool("leave", "Book a day of leave.", when=DAY["parameters"])
 ROUTE = tool("route", "The route between two cities.", start=TEXT, end=TEXT)
 NOTE = tool("add_note", "Add a note.", ["text"], text=TEXT, due_date=TEXT, pinned={"type": "boolean"})
 
@@ -45,6 +47,7 @@ def test_a_tool_needs_values_for_its_required_arguments():
         ("a timer for 2 hours", TIMER, {"minutes": 120}),
         ("How is the weather in New York, NY?", WEATHER, {"city": "New York, NY"}),
         ("find shoes of size 43 by Acme", SHOES, {"size": 43, "brand": "Acme"}),
+        ("leave on 5 may 2027", LEAVE, {"when": {"day": "05/05/2027"}}),
         ("find twelve shoes of size 43", SHOES, {"size": 43, "limit": 12}),
         ("volume of a box of height 2, depth 3 and width 4", BOX, {"width": 4, "height": 2, "depth": 3}),
         ("box volume of 2 by 3 by 4", BOX, {"width": 2, "height": 3, "depth": 4}),

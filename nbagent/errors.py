@@ -91,13 +91,13 @@ class ProviderError(NbagentError):
     Attributes: `vendor`, `model`, `status` (HTTP status or None), `code` (the vendor's own, such as "1214" or
     "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None),
     `retryable` (whether the retry policy sends the request again; the vendor's `x-should-retry` wins),
-    `elsewhere` (whether another vendor may well answer: `Agent([…])` then goes on with the next one).
+    `may_fall_back` (whether another vendor may well answer: `Agent([…])` then goes on with the next one).
     """
 
     #: Whether the retry policy sends the request again, unless the vendor says otherwise.
     retryable = False
     #: Whether another vendor may well answer the same request: this one is down, or refuses whatever is asked.
-    elsewhere = False
+    may_fall_back = False
     #: The next step for the user, appended to the message.
     remedy = ""
 
@@ -112,7 +112,7 @@ class ProviderError(NbagentError):
         request_id: str | None = None,
         retry_after: float | None = None,
         should_retry: bool | None = None,
-        elsewhere: bool | None = None,
+        may_fall_back: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -124,8 +124,8 @@ class ProviderError(NbagentError):
         self.retry_after = retry_after
         if should_retry is not None:
             self.retryable = should_retry
-        if elsewhere is not None:
-            self.elsewhere = elsewhere
+        if may_fall_back is not None:
+            self.may_fall_back = may_fall_back
 
     def __str__(self) -> str:
         """`vendor model: message (status 429, request req_1). What to do next.`"""
@@ -175,56 +175,56 @@ class ImageInputError(BadRequestError):
 class RateLimitError(ProviderError):
     """Too many requests or tokens (429)."""
 
-    retryable = elsewhere = True
+    retryable = may_fall_back = True
     remedy = "Wait, lower the concurrency, or raise the account's limit."
 
 
 class QuotaError(ProviderError):
     """The account has no credit or quota left, or its bill is not paid: trying again does not help."""
 
-    elsewhere = True
+    may_fall_back = True
     remedy = "Add credit or raise the quota in the vendor's console, or use another model."
 
 
 class RegionError(ProviderError):
     """The vendor does not serve the country or region that the request came from."""
 
-    elsewhere = True
+    may_fall_back = True
     remedy = "Use a model of another vendor, or an address that serves your region: base_url=..."
 
 
 class ServerError(ProviderError):
     """The vendor failed or is overloaded (408, 409, 5xx, 529)."""
 
-    retryable = elsewhere = True
+    retryable = may_fall_back = True
     remedy = "Try again later, or use another model."
 
 
 class ProviderConnectionError(ProviderError):
     """The vendor could not be reached."""
 
-    retryable = elsewhere = True
+    retryable = may_fall_back = True
     remedy = "Check the network, the proxy settings and base_url."
 
 
 class ProviderTimeoutError(ProviderError):
     """No byte arrived within the time limit."""
 
-    retryable = elsewhere = True
+    retryable = may_fall_back = True
     remedy = "Raise timeout=..., or try again."
 
 
 class IncompleteStreamError(ProviderError):
     """A streamed answer ended or broke off before its terminal marker. No tool was run from it."""
 
-    retryable = elsewhere = True
+    retryable = may_fall_back = True
     remedy = "Try again."
 
 
 class InvalidResponseError(ProviderError):
     """The answer is not in the format of the vendor's API."""
 
-    elsewhere = True
+    may_fall_back = True
     remedy = "Check that base_url points to the API, not to a web page or a proxy."
 
 

@@ -150,7 +150,7 @@ class Turn:
                             yield event
                     return
                 except ProviderError as error:
-                    if not error.elsewhere or self.response is not None:
+                    if not error.may_fall_back or self.response is not None:
                         raise
                     failure = error
             if failure is not None:

@@ -67,7 +67,7 @@ def errors_table() -> str:
     rows = []
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, NbagentError):
-            flags = ["yes" if getattr(kind, name, False) else "" for name in ("retryable", "elsewhere")]
+            flags = ["yes" if getattr(kind, name, False) else "" for name in ("retryable", "may_fall_back")]
             rows.append((f"`{kind.__name__}`", _prose(kind.__doc__), *flags))
     return _table("| error | meaning | sent again | next model asked |", rows)
 

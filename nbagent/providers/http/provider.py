@@ -473,7 +473,7 @@ class HTTPProvider(StreamingProvider):
             raise AuthenticationError(
                 f"there is no API key: {variables} is neither set nor in a .env file",
                 vendor=self.vendor,
-                elsewhere=True,
+                may_fall_back=True,
             )
         if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
             raise AuthenticationError("the API key holds characters that no key may have", vendor=self.vendor)

@@ -38,7 +38,7 @@ class Candidates(StreamingProvider):
       a tool's result is asked of the same model. Without one, the first name gets short questions (under 300
       characters, without images and blocks of code), and the last one all others.
 
-    The next one goes on after what has nothing to do with the request (`ProviderError.elsewhere`): no connection, a
+    The next one goes on after what has nothing to do with the request (`ProviderError.may_fall_back`): no connection, a
     provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
     an unknown model and a request that a provider refuses are errors. Each model retries first, as its `max_retries`
     says. One that failed rests for a minute, for all agents that share these candidates; then it has its place again.
@@ -168,7 +168,7 @@ class Candidates(StreamingProvider):
                         yield item
                 return
             except ProviderError as error:
-                if not error.elsewhere:
+                if not error.may_fall_back:
                     raise
                 failure = error
         if failure is not None:

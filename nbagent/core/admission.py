@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from nbagent.core.waiter import Waiter
+from nbagent.core.threadsafe_event import ThreadsafeEvent
 from nbagent.errors import ProviderError, RateLimitError
 
 #: A provider that asks for a longer wait than this has refused: the error is raised at once, with `retry_after`.
@@ -45,7 +45,7 @@ class RateAdmission:
     ) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._queue: deque[Waiter] = deque()
+        self._queue: deque[ThreadsafeEvent] = deque()
         self._limits = [(rpm, tpm)]
         #: By limit, when the next request may go.
         self._next_at = [-math.inf, -math.inf]
@@ -81,16 +81,16 @@ class RateAdmission:
 
         Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S`, or asks for too long a wait.
         """
-        waiter = Waiter(asyncio.get_running_loop())
+        turn = ThreadsafeEvent()
         with self._lock:
-            self._queue.append(waiter)
+            self._queue.append(turn)
         try:
             while True:
                 with self._lock:
-                    waiter.woken.clear()
+                    turn.clear()
                     self._check_patience()
                     now = self._clock()
-                    is_next = self._queue[0] is waiter and len(self.taken) + 1 <= self.window
+                    is_next = self._queue[0] is turn and len(self.taken) + 1 <= self.window
                     wait = max(self._paused_until, *self._next_at) - now if is_next else math.inf
                     if wait <= 0:
                         self._next_at = [max(at, now - LATE_S) for at in self._next_at]
@@ -100,10 +100,10 @@ class RateAdmission:
                         return self._last
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None if wait == math.inf else wait):
-                        await waiter.woken.wait()
+                        await turn.wait()
         finally:
             with self._lock:
-                self._queue.remove(waiter)
+                self._queue.remove(turn)
                 self._wake_first()
 
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
@@ -140,8 +140,8 @@ class RateAdmission:
         self._paused_until = max(self._paused_until, now + wait)
         if wait > MAX_RETRY_AFTER_S or now - self._refused_since >= PATIENCE_S:
             self._refused_since = -math.inf
-            for waiter in self._queue:
-                waiter.wake()
+            for turn in self._queue:
+                turn.set_from_thread()
 
     def _check_patience(self) -> None:
         if self._refused_since == -math.inf:
@@ -151,7 +151,7 @@ class RateAdmission:
 
     def _wake_first(self) -> None:
         if self._queue:
-            self._queue[0].wake()
+            self._queue[0].set_from_thread()
 
 
 _of_this_process: dict[str, RateAdmission] = {}

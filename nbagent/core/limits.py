@@ -5,7 +5,6 @@ A run and all runs that its tools start, in tasks or left running, spend one bud
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import threading
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 from nbagent.checks import check_number
 from nbagent.config import DEFAULT_MAX_DEPTH, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REQUESTS
 from nbagent.core.messages import Usage
-from nbagent.core.waiter import Waiter
+from nbagent.core.threadsafe_event import ThreadsafeEvent
 from nbagent.errors import AgentDepthError
 
 #: Before the name of a limit in capitals: `NBAGENT_MAX_COST`.
@@ -114,7 +113,7 @@ class Request:
 #: Guards all accounts: the runs of a tree may be on different threads.
 _LOCK = threading.Lock()
 #: Requests that wait for others to end, of all trees: few do, and only where a budget is nearly spent.
-_waiting: list[Waiter] = []
+_waiting: list[ThreadsafeEvent] = []
 
 
 @dataclass(slots=True)
@@ -192,12 +191,12 @@ class Account:
 
     @asynccontextmanager
     async def _taking_turns(self) -> AsyncGenerator[Request]:
-        while (waiter := self._begin_request()) is not None:
+        while (ended := self._begin_request()) is not None:
             try:
-                await waiter.woken.wait()
+                await ended.wait()
             finally:
                 with _LOCK:
-                    _waiting.remove(waiter)
+                    _waiting.remove(ended)
         request = Request()
         try:
             yield request
@@ -206,15 +205,15 @@ class Account:
             with _LOCK:
                 for account in self._above:
                     account.under_way -= 1
-                for waiter in _waiting:
-                    waiter.wake()
+                for ended in _waiting:
+                    ended.set_from_thread()
 
-    def _begin_request(self) -> Waiter | None:
+    def _begin_request(self) -> ThreadsafeEvent | None:
         """Count a request as under way, or return what wakes it when another one has ended."""
         with _LOCK:
             if self.reached_budget() is None and any(each._may_be_spent() for each in self._above):
-                _waiting.append(waiter := Waiter(asyncio.get_running_loop()))
-                return waiter
+                _waiting.append(ended := ThreadsafeEvent())
+                return ended
             for account in self._above:
                 account.under_way += 1
         return None

@@ -19,7 +19,6 @@ from typing import Any
 from nbagent.core import events
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.background import running_loop
-from nbagent.core.breathing import Breather
 from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.counting import broken_attempt, with_counts
 from nbagent.core.current import current, set_current
@@ -34,6 +33,7 @@ from nbagent.core.run import Provider, Run
 from nbagent.core.run_context import RunContext
 from nbagent.core.tool_output import ToolOutput
 from nbagent.core.vendor_calls import VendorCalls
+from nbagent.core.yield_point import YieldPoint
 from nbagent.errors import ProviderError
 
 log = logging.getLogger("nbagent")
@@ -195,7 +195,7 @@ class Turn:
         yield event
         response: LLMResponse | None = None
         taken: list[Event] = []
-        over_budget, breather = False, Breather()
+        over_budget, yield_point = False, YieldPoint()
         vendor_calls = VendorCalls(self.provider.vendor, self.step)
         try:
             async with aclose_if_possible(self._open_stream(request, context if has_context else None)) as answer:
@@ -216,7 +216,7 @@ class Turn:
                     if over_budget:
                         self._request = None
                         return
-                    await breather.pause()
+                    await yield_point.pass_on()
         finally:  # closing the stream may be cancelled; a complete answer counts all the same
             if response is not None:
                 taken = self._take_answer(with_counts(response, request))

@@ -25,7 +25,7 @@ from nbagent.batch.endpoints.vendors import endpoint_for
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
-from nbagent.core.breathing import Breather
+from nbagent.core.yield_point import YieldPoint
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderError
 from nbagent.providers.http.retry import wait_s
 
@@ -106,7 +106,7 @@ class _Work:
 
     async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[BatchRequest]]:
         """The requests of these rows, as many at a time as the vendor takes."""
-        agent, breather = self.new_agent(), Breather()
+        agent, yield_point = self.new_agent(), YieldPoint()
         requests: list[BatchRequest] = []
         size = 0
         for row in rows:
@@ -121,7 +121,7 @@ class _Work:
                 requests, size = [], 0
             requests.append(BatchRequest(row.key, body))
             size += length
-            await breather.pause()
+            await yield_point.pass_on()
         if requests:
             yield requests
 

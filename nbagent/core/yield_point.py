@@ -9,15 +9,15 @@ from time import monotonic
 HOLD_S = 0.1
 
 
-class Breather:
-    """`await breather.pause()` after each item: it lets the event loop run if that has been held for long."""
+class YieldPoint:
+    """`await yield_point.pass_on()` after each item lets the event loop run if that has been held for long."""
 
     __slots__ = ("_due",)
 
     def __init__(self) -> None:
         self._due = monotonic() + HOLD_S
 
-    async def pause(self) -> None:
+    async def pass_on(self) -> None:
         """May raise CancelledError, as every wait may."""
         if monotonic() > self._due:
             await asyncio.sleep(0)

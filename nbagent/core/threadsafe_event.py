@@ -1,0 +1,19 @@
+"""`ThreadsafeEvent`: an `asyncio.Event` that any thread may set."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+
+class ThreadsafeEvent(asyncio.Event):
+    """An event of the running loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._home = asyncio.get_running_loop()
+
+    def set_from_thread(self) -> None:
+        """Set it soon, from any thread."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._home.call_soon_threadsafe(self.set)

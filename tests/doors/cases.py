@@ -15,7 +15,7 @@ from nbagent.core.content.images import Image, images_in
 from nbagent.core.events import Retry, Text
 from nbagent.errors import AuthenticationError
 
-GIF = "R0lGODlhAQABAAAAACw="
+GIF = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="
 PICTURE = {"type": "image", "media_type": "image/gif", "data": GIF}
 #: Is asked after each case, in the same conversation; and what a door asks whose agent is in another process.
 AFTER, TELL, WAITS = "And now?", "What happened?", "Does it wait?"
@@ -114,7 +114,7 @@ CASES = {
     "image asked about": Case(
         "What is this?",
         (lambda last: f"It is {images_in(last.content)}.",),
-        Seen("It is [<Image 1x1 gif, 14 bytes>]."),
+        Seen("It is [<Image 1x1 gif, 35 bytes>]."),
         draws=True,
     ),
     "image of a tool": Case(

@@ -86,17 +86,12 @@ def without_password(url: str) -> str:
     return f"{scheme[0] if scheme else ''}{url.rpartition('@')[2]}"
 
 
-def behind_proxy(base_url: str) -> bool:
-    """Whether the environment names a proxy that may lie on the way to a server. This machine is never behind one."""
-    return not is_loopback(urlsplit(base_url).hostname or "") and any(map(getproxies().get, ("http", "https", "all")))
-
-
 def proxy_for(base_url: str) -> str | None:
-    """The proxy on the way to a server, for error messages: httpx reads the environment itself."""
+    """The proxy on the way to a server, as the environment says. This machine is never behind one."""
     parts = urlsplit(base_url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or not behind_proxy(base_url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    if not proxy or is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 

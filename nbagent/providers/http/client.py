@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.browser import IN_BROWSER
 from nbagent.core.current import current
 from nbagent.errors import ConfigurationError
-from nbagent.providers.http.address import Target, behind_proxy, proxy_for, without_password
+from nbagent.providers.http.address import Target, proxy_for, without_password
 
 if TYPE_CHECKING:
     import httpx2
@@ -89,8 +89,8 @@ async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
 def new_http_client(target: Target) -> httpx2.AsyncClient:
     """A client for requests to `target`. It follows no redirection, which would take the key to another host.
 
-    Behind a proxy, httpx2 reads proxies and their exceptions from the environment; loopback never has one. In a
-    browser, certificates, proxies and redirections are the browser's.
+    Behind a proxy, httpx2 reads it and its exceptions from the environment. In a browser, certificates, proxies and
+    redirections are the browser's.
 
     Raises `ConfigurationError` for certificates or a proxy that can't be used.
     """
@@ -99,18 +99,19 @@ def new_http_client(target: Target) -> httpx2.AsyncClient:
     timeout = httpx2.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout))
     if IN_BROWSER:
         return httpx2.AsyncClient(timeout=timeout)
-    if not behind_proxy(target.base_url):
-        with_tls = target.base_url.startswith("https:")
-        context = tls_context() if with_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody
+    proxy = proxy_for(target.base_url)
+    if proxy is None:
+        is_secure = target.base_url.startswith("https:")
+        context = tls_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody
         return httpx2.AsyncClient(transport=_over_aiohttp(context), timeout=timeout)
+    context = tls_context()
+    limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEPT_S)
     try:
-        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEPT_S)
-        return httpx2.AsyncClient(verify=tls_context(), limits=limits, timeout=timeout)
+        return httpx2.AsyncClient(verify=context, limits=limits, timeout=timeout)
     except (ImportError, ValueError, httpx2.InvalidURL):
-        proxy = without_password(proxy_for(target.base_url) or "named by the environment")
         raise ConfigurationError(
-            f"The proxy {proxy!r} can't be used: correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, such as "
-            "http://user:password@proxy.example:3128. One that begins with socks needs `pip install socksio`."
+            f"The proxy {without_password(proxy)!r} can't be used: correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, such "
+            "as http://user:password@proxy.example:3128. One that begins with socks needs `pip install socksio`."
         ) from None
 
 

@@ -47,7 +47,7 @@ def read_mapping(text: str, *, plain: bool = False) -> tuple[dict[str, Any], dic
         mark = getattr(error, "problem_mark", None)
         line = mark.line if mark is not None else 0
         raise NotYAMLError(f"this is not YAML: {getattr(error, 'problem', None) or error}", line) from None
-    except (ValueError, RecursionError) as error:  # such as a date that is none
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:  # such as `!!bool maybe`
         raise NotYAMLError(f"a value can't be read: {error}") from None
     if node is None:
         return {}, {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -37,7 +38,7 @@ def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
     >>> read_signature("def run(count: int = 1): 'Count.'", "run")
     ({'type': 'object', 'properties': {'count': {'type': 'integer', 'default': 1}}, 'required': []}, 'Count.')
     """
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
         source_names = _Names(ast.parse(source))
         if isinstance(node := source_names.get(function), ast.FunctionDef | ast.AsyncFunctionDef):
             return source_names.arguments(node.args), ast.get_docstring(node) or ""

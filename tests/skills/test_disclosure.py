@@ -67,7 +67,6 @@ def test_a_catalogue_has_an_end(tmp_path):
         write_skill(tmp_path, f"skill-{number:03}", "x" * 1_000)
     host = SkillHost(tmp_path, discover=False)
     assert len(host.instructions()) < 25_000
-    assert "skill-000" in host.instructions()
     (message,) = host.diagnostics["message"]
     assert message.startswith("the descriptions of 500 skills have 504,500 characters: they are cut to 80, and 2")
     assert message.endswith("skills are not offered to models. Use fewer folders of skills")

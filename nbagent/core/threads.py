@@ -14,8 +14,7 @@ import itertools
 import os
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -163,15 +162,3 @@ def _settle(future: asyncio.Future[Any], ended: asyncio.Event, answer: Callable[
 
 #: Runs a sync function in a thread: `await run_in_thread(function, *args)`.
 run_in_thread = DaemonThreads("nbagent-tool", max_tool_threads, interrupts=True).run
-
-
-def map_in_threads(function: Callable[[S], T], items: Iterable[S], at_once: int) -> list[T]:
-    """What the function returns for each item. Waits; `at_once` threads, or in a browser none, call it.
-
-    >>> map_in_threads(len, ["a", "bc"], 2)
-    [1, 2]
-    """
-    if IN_BROWSER:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(at_once) as threads:
-        return list(threads.map(function, items))

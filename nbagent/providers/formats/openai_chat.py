@@ -12,7 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import compress, groupby, pairwise
 from typing import Any
 
 from nbagent.core.content.documents import is_document
@@ -396,8 +396,16 @@ class ChatCodec(Codec):
         changes: Changes,
     ) -> list[bytes]:
         """The encoded messages, those of the user joined: many servers refuse two in a row."""
-        spoken = _joined([each for each in _with_images((*messages, *reminder)) if self.encode_message(each)])
-        return [self.encode_message(each) for each in (_alternating(spoken) if ROLES in changes else spoken)]
+        said = [*messages, *reminder]
+        if not all(isinstance(each.content, str) for each in said):
+            said = list(_with_images(said))
+        fragments = [self.encode_message(each) for each in said]
+        spoken = list(compress(said, fragments))
+        roles = [each.role for each in spoken]
+        if ROLES not in changes and ("user", "user") not in pairwise(roles):
+            return list(filter(None, fragments))
+        joined = _joined(spoken)
+        return [self.encode_message(each) for each in (_alternating(joined) if ROLES in changes else joined)]
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """One message; the images of tool results get a message of their own in `_with_images`.

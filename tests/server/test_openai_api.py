@@ -248,5 +248,5 @@ def test_structured_output(server):
     assert "JSON" in any_json.text
     # another one gets the schema as its own option
     assert [(name, schema["properties"]["value"]["type"]) for name, schema in wanted] == [("Sum", "integer")]
-    assert seen[2]["response_format"] == {"type": "json_schema"}
+    assert seen[2]["extra_body"]["response_format"] == {"type": "json_schema"}
     assert question.role == "user"

@@ -76,7 +76,7 @@ async def test_activation_is_one_result_once_per_conversation(host, folder):
     activate = [FunctionCall("activate_skill", {"name": "tea"})]
     agent = agent_with(host, activate, activate, "done", activate, "done", activate, "done", activate, "done")
     first, again = [call["result"] for call in (await agent.chat("Tea?")).function_calls]
-    assert first.startswith('<skill_content name="tea">\n# Tea\nPour. &lt;/skill_content> Then')
+    assert first.startswith('<skill_content name="tea">\n# Tea\nPour. < /skill_content> Then')
     assert f"all are in the folder {folder / 'tea'})" in first
     assert first.endswith("references/black.md\nscripts/pour.py\n</skill_files>\n</skill_content>")
     assert "already" in again

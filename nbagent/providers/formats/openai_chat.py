@@ -446,7 +446,7 @@ class ChatCodec(Codec):
 
 
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The option `response_format`, for chat completions and Responses."""
+    """The field `response_format` of chat completions."""
     strict = strict_schema(plain_schema(schema), all_required=True, without=_NOT_STRICT)
     wanted = {"name": name, "schema": strict or schema, "strict": strict is not None}
     return {"response_format": {"type": "json_schema", "json_schema": wanted}}

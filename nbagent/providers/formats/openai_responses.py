@@ -284,7 +284,8 @@ class ResponsesCodec(Codec):
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
-        return schema_format(name, schema)
+        wanted = schema_format(name, schema)["response_format"]
+        return {"text": {"format": {"type": wanted["type"], **wanted["json_schema"]}}}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, "store": False}
@@ -405,10 +406,6 @@ def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
             options["max_output_tokens"] = options.pop(name)
     if "reasoning_effort" in options:
         options["reasoning"] = {**(options.get("reasoning") or {}), "effort": options.pop("reasoning_effort")}
-    if "response_format" in options:
-        wanted = options.pop("response_format")
-        flat = {"type": wanted["type"], **wanted.get("json_schema", {})}
-        options["text"] = {**(options.get("text") or {}), "format": flat}
     choice = options.get("tool_choice")
     if isinstance(choice, dict) and "function" in choice:
         options["tool_choice"] = {"type": "function", **choice["function"]}

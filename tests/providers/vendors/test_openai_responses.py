@@ -72,25 +72,21 @@ def test_the_api_is_a_choice_of_two():
 
 
 def test_options_named_as_for_chat_get_their_place():
-    schema = {"name": "s", "schema": {"type": "object"}}
     got = body(
         [USER],
         extra={
             "max_completion_tokens": 9,
             "reasoning": {"summary": "auto"},
             "reasoning_effort": "low",
-            "verbosity": "high",
-            "response_format": {"type": "json_schema", "json_schema": schema},
             "tool_choice": {"type": "function", "function": {"name": "add"}},
             "store": True,
         },
     )
     assert got["max_output_tokens"] == 9
     assert got["reasoning"] == {"summary": "auto", "effort": "low"}
-    assert got["text"] == {"verbosity": "high", "format": {"type": "json_schema", **schema}}
     assert got["tool_choice"] == {"type": "function", "name": "add"}
     assert got["store"] is True
-    assert not {"max_completion_tokens", "reasoning_effort", "response_format", "verbosity"} & set(got)
+    assert not {"max_completion_tokens", "reasoning_effort"} & set(got)
 
 
 # ------------------------------------------------------------------ what goes back

@@ -29,7 +29,7 @@ def run_request(
         message=asked.question,
         instructions="\n\n".join(filter(None, (asked.instructions, told))),
         model=model,
-        options={**body.options(), **form},
+        options={**body.options(), **({"extra_body": form} if form else {})},
         labels=body.labels(),
         **more,
     )

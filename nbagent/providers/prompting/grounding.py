@@ -70,8 +70,7 @@ _NUMBERS = ("number", "share", "word")
 
 # fmt: off
 #: How much each feature of a tool speaks for it; of a piece of the request, for it as the value of a text parameter; of
-#: one of its numbers, for it as the value of a number. Logistic regression fitted these weights to the odd cases of
-#: `benchmarks/embedded.py`: to change one by hand, measure there.
+#: one of its numbers, for it as the value of a number. `benchmarks/fit_embedded.py` fitted the last two.
 _RELEVANCE = {"named": 1.3, "known": 1.0, "covered": 1.2, "worst text": 0.5}
 _TEXT = {
     "words": -1.7, "number": -1.7, "quoted": 0.6, "date": 0.4,
@@ -170,7 +169,10 @@ class Filling:
         rest = [piece for piece in texts if piece.kind in ("quoted", "date") or self._is_whole(piece, True)]
         for pieces, bonus in ((texts, 0.0), (rest, REST)):
             asked = self._open("string", None)
-            options = {name: [(self._text_fit(piece, name) + bonus, piece) for piece in pieces] for name in asked}
+            options = {
+                name: [(_weighed(self.text_features(piece, name), _TEXT) + bonus, piece) for piece in pieces]
+                for name in asked
+            }
             self._assign({name: [(fit, self._dated(piece, name)) for fit, piece in options[name]] for name in asked})
         self._assign_lists(self._items(texts), "string", None)
         for name, schema in self.schemas.items():
@@ -297,13 +299,14 @@ class Filling:
             for i, piece in enumerate(pieces):
                 is_whole = isinstance(piece.value, int) and (piece.kind != "share" or "percent" in str(schema))
                 if is_whole or schema["type"] == "number":
-                    fit = self._number_fit(piece, name, i == rank) + bonus
+                    fit = _weighed(self.number_features(piece, name, i == rank), _NUMBER) + bonus
                     options[name].append((fit, self._converted(piece, name)))
         return options
 
-    def _number_fit(self, piece: Piece, name: str, is_in_order: bool) -> float:
+    def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
+        """What speaks for and against a number as the value of a parameter; `is_in_order`: both come as the nth."""
         before, behind = self._near(piece, name)
-        features = {
+        return {
             "number": 1,
             "share as share": piece.kind == "share" and self._asks(name, "share"),
             "before": before,
@@ -314,7 +317,6 @@ class Filling:
             "time": self._asks(name, "time") and bool(self.reading.unit(piece.end)),
             "optional": name not in self.needed,
         }
-        return _weighed(features, _NUMBER)
 
     def _year(self, piece: Piece, name: str) -> float:
         """How much it speaks for or against a number that it is a year."""
@@ -388,9 +390,6 @@ class Filling:
         if not reading.quoted and any(self._asks(name, "text") for name in names):
             pieces += reading.clauses(self.spoken, self.taken)
         return pieces
-
-    def _text_fit(self, piece: Piece, name: str) -> float:
-        return _weighed(self.text_features(piece, name), _TEXT)
 
     def text_features(self, piece: Piece, name: str) -> dict[str, float]:
         """What speaks for and against a piece as the value of a text parameter."""

@@ -66,10 +66,8 @@ class ChatCompletionRequest(RequestBody):
     seed: int | None = None
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
-    logit_bias: dict[str, float] | None = None
     response_format: ChatFormat | None = None
     reasoning_effort: Effort | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
     stream_options: StreamFields | None = None
     functions: list[Any] | None = Field(None, description="Not supported: the agent has tools of its own.")
     modalities: list[str] | None = None
@@ -90,6 +88,6 @@ class ChatCompletionRequest(RequestBody):
             raise unsupported("modalities", "an agent answers with text.")
         if self.logprobs:
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
-        names = ("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "verbosity")
+        names = ("stop", "seed", "frequency_penalty", "presence_penalty")
         given = {**{name: getattr(self, name) for name in names}, "thinking": self.reasoning_effort}
         return {**super().options(), **{name: value for name, value in given.items() if value is not None}}

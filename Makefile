@@ -20,6 +20,8 @@ BINDER := .venv-binder
 # uv installs in seconds what pip needs minutes for. A machine without uv gets one, in .venv-uv; where uv can't be
 # installed, pip does the work.
 UV := $(or $(shell command -v uv),$(CURDIR)/.venv-uv/bin/uv)
+# for tests of what the product does with uv
+export PATH := $(PATH):$(CURDIR)/.venv-uv/bin
 export UV_PYTHON_DOWNLOADS := never
 # $(call install,environment,requirements)
 install = if [ -x "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python $(2); \

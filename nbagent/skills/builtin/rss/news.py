@@ -39,9 +39,9 @@ def fetch_rss_news(max_articles: int | None = None, sources_limit: int | None = 
         sources_limit: Read only so many of the feeds
 
     Returns:
-        `{"success", "summary": {"total_sources", "successful_sources", "failed_sources", "total_articles",
-        "fetch_time"}, "articles": [{"title", "link", "summary", "published", "source"}]}`. `total_articles` counts them
-        before `max_articles` cuts. If no source answered, `success` is False, and `error` says why.
+        A dict of `success`, `summary` and `articles`. The summary has `total_sources`, `successful_sources`,
+        `failed_sources`, `total_articles` (before `max_articles` cuts) and `fetch_time`; an article has `title`,
+        `link`, `summary`, `published` and `source`. If no source answered, `success` is False, and `error` says why.
 
     >>> fetch_rss_news(max_articles=20)["summary"]                          # doctest: +SKIP
     """

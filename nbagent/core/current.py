@@ -69,7 +69,7 @@ class Current:
     waits: list[float] | None = None
     #: Whether another model is asked if this one can't answer now: then nobody waits until the provider takes requests.
     has_alternative: bool = False
-    #: That of the request that is being sent, to which connecting is added.
+    #: The times of the request that is being sent; the seconds of connecting are added to them.
     timing: Timing | None = None
     #: Called with each HTTP exchange when it is over: a `core.http_exchange.Collector`.
     collect: Callable[[Any], None] | None = None

@@ -66,8 +66,8 @@ class SkillHost(Toolset):
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it
     needs. Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An
     executable skill is a tool. It runs in a process of its own, within `limits` and its manifest's timeout, or, with
-    `in_process`, in this one. If it was found in the project or the user's folders, its calls need approval. To load a
-    skill runs none of its code. What runs has your rights: the limits are no sandbox.
+    `in_process`, in this one. If it was found in the project or the user's folders, its calls need approval. Loading a
+    skill runs none of its code. A call runs with your rights: the limits are no sandbox.
 
     Loading never fails: `table` and `diagnostics` are DataFrames that say what was found and what is wrong. Changes on
     disk take effect with the next run, or with `reload()`.

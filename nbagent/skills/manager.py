@@ -43,7 +43,7 @@ class ToolManager(Toolset):
     """The executable skills of a host, or of a server at a URL, as functions that a model can call.
 
     For a server, `token` is sent as a bearer token, `timeout` is for each request, and a run asks before each call, as
-    it does for the tools of an `MCPServer`; with `approve=False` before none.
+    it does for the tools of an `MCPServer`. With `approve=False` it never asks.
 
     `agent.use(ToolManager("http://127.0.0.1:8000"))` offers a server's skills to an agent.
     """

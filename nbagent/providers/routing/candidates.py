@@ -96,7 +96,7 @@ class Candidates(StreamingProvider):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """Those of all members, for what hides them."""
+        """The secrets of all members, which the redaction hides."""
         return [secret for member in self.members for secret in getattr(member, "secrets", ())]
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class Candidates(StreamingProvider):
         return replace(request, effective_options=self.members[0].resolve(request).effective_options)
 
     async def candidates(self, request: ModelRequest) -> Iterable[LLMProvider]:
-        """Those of the chosen name; those that rest come last. Who asks for the next one says that one failed."""
+        """The models of the chosen name, resting ones last. Asking for the next one says that the last one failed."""
         return self._one_by_one(self.models[await self._chosen(request.messages)])
 
     def _one_by_one(self, members: Sequence[LLMProvider]) -> Iterator[LLMProvider]:

@@ -72,4 +72,5 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and not f"{name}.".startswith(f"{error.name}."):  # one that it imports
             raise
-        raise ConfigurationError(f"expected a Python file or a module, got {name!r}.") from None
+        fix = "Write `agent = Agent(...)` in a file and name it: app.py:agent."
+        raise ConfigurationError(f"expected a Python file or a module, got {name!r}. {fix}") from None

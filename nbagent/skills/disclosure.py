@@ -162,8 +162,7 @@ class Disclosure:
             stdin: What the script reads from its standard input
         """
         skill, folder = self._skill(name), self.folder
-        if skill.scope == "project" and skill.has_changed():
-            raise ToolError(f"The files of {name!r} have changed since they were trusted.")
+        skill.check_trusted()
         try:
             path = checked_inside(skill.folder, script)
         except RefusedFileError as error:

@@ -156,8 +156,7 @@ class SkillHost(Toolset):
         """An executable skill as a tool. Raises ValueError if it can't be one."""
 
         async def call_skill(**arguments: Any) -> dict[str, Any]:
-            if manifest.scope == "project" and manifest.has_changed():
-                raise ToolError(f"The files of {manifest.name!r} have changed since they were trusted.")
+            manifest.check_trusted()
             limits = None if self.in_process or manifest.scope == "builtin" else self.limits
             return {"success": True, "data": await call_entry(manifest, definition, arguments, limits)}
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nbagent.core.render.control_chars import show_control_chars
+from nbagent.errors import ToolError
 from nbagent.skills.front_matter import NotYAMLError, read_mapping, split_front_matter
 from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
 from nbagent.skills.signature import read_signature
@@ -78,9 +79,11 @@ class SkillManifest:
         """What `trace.tool_calls.source` says of its calls."""
         return f"skill:{self.name}"
 
-    def has_changed(self) -> bool:
-        """Whether its files are others than those that were read."""
-        return files_inside(self.folder) != self.files
+    def check_trusted(self) -> None:
+        """Raises `ToolError` if it is a project's, and a file has changed since the user trusted it."""
+        if self.scope == "project" and files_inside(self.folder) != self.files:
+            remedy = "The user can trust them again: %agent skills trust, or host.trust()."
+            raise ToolError(f"The files of {self.name!r} have changed since they were trusted. {remedy}")
 
 
 def tool_name(skill_id: str) -> str:

@@ -138,6 +138,6 @@ def test_agents_that_a_command_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for target in ("served_module.py", "served_module.py:make", "served_module:agent", "served_module:make"):
         assert load_agent(target).provider.vendor == "scripted", target
-    for target in ("served_module.py:mak", "served_module:asyncio", "served_modul:agent", "nothing.py"):
-        with pytest.raises(ConfigurationError, match="mak|asyncio|served_modul|nothing.py"):
+    for target in ("served_module.py:mak", "served_module:asyncio", "served_modul:agent", "nothing.py", "agent.toml"):
+        with pytest.raises(ConfigurationError, match="mak|asyncio|served_modul|nothing.py|toml.*app.py:agent"):
             load_agent(target)

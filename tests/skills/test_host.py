@@ -1,6 +1,7 @@
 """`SkillHost`: what it finds, what it offers to an agent, and its calls."""
 
 import importlib.metadata
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -134,7 +135,8 @@ async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path,
     assert '"mean": 1.0' in (await agent.chat("Average?")).function_calls[0]["result"]
     assert (tmp_path / "ran").exists()
     (folder / "skill.py").write_text("raise SystemExit('not trusted')\n" + ENTRY)
-    assert "have changed since they were trusted" in (await host.invoke("average", {"numbers": [1]})).error
+    error = (await host.invoke("average", {"numbers": [1]})).error
+    assert re.search(r"have changed since they were trusted.*host\.trust\(\)", error)
 
 
 async def test_executable_skills_of_the_user_need_approval(home):

@@ -79,7 +79,7 @@ def connect(
             and what the run cost there.
         approve: who is asked when a tool on the server needs approval, as for `Agent`; in a notebook its user.
         timeout: seconds between two reads. The server sends a sign of life each 15 s.
-        max_retries: how often a question is sent again to which no answer began.
+        max_retries: how often a question is sent again if no answer has begun.
 
     The conversation is kept here and goes along with each question. The model and the tools are the server's. Raises
     `ConfigurationError` for a wrong argument, and, at a question, a `ProviderError` if the server can't be reached or
@@ -90,7 +90,7 @@ def connect(
     """
     check_type("url", url, str, fix="Pass the server's address, such as 'http://127.0.0.1:8000'.")
     served = ServedAgent(token, None, url, approve=approve, timeout=timeout, max_retries=max_retries)
-    limits = Limits()  # those of the environment are for the agents that run here
+    limits = Limits()  # the environment's limits are for agents that run here
     agent = Agent(served, FunctionRegistry(), limits=limits, trace=trace)
     agent.tool_executor = _NoTools(agent.function_registry)
     return agent

@@ -153,7 +153,7 @@ class ToolProgress(Event):
 
 @dataclass(slots=True)
 class ChildEvent(Event):
-    """An agent that a running tool asks did something: `event` is one of its run, and may be of a child of that.
+    """An agent that a running tool asks did something: `event` is an event of its run, or of a run below it.
 
     `metadata` is that of the call. Only observers get it, as they get `ToolPrinted`, on the thread of this run.
     """

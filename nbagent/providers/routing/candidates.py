@@ -31,17 +31,17 @@ Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
 class Candidates(StreamingProvider):
     """Several models, of which one answers each question. Pass it as an agent's provider.
 
-    - `models`: a list, whose first model is asked, and the next one if one fails; `Agent([…])` makes this. Or a dict by
-      names of your own, of models and such lists, from which `choose` takes one for each question.
-    - `choose`: gets the messages as the model would read them, the question last, and returns a name; sync or async, so
-      that it may ask an agent, whose tokens then count for this run. It is called once for each question: what follows
-      a tool's result is asked of the same model. Without one, the first name gets short questions (under 300
-      characters, without images and blocks of code), and the last one all others.
+    - `models`: a list, of which the first model is asked, and the next one if it fails; `Agent([…])` makes this. Or a
+      dict of models and such lists by names of your own, of which `choose` picks one for each question.
+    - `choose`: gets the messages as the model would read them, the question last, and returns a name. It may be async
+      and ask an agent, whose tokens then count for this run. It is called once for each question: the same model goes
+      on after a tool's result. Without `choose`, the first name gets short questions (under 300 characters, without
+      images and blocks of code), and the last one all others.
 
-    The next one goes on after what has nothing to do with the request (`ProviderError.may_fall_back`): no connection, a
-    provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
-    an unknown model and a request that a provider refuses are errors. Each model retries first, as its `max_retries`
-    says. One that failed rests for a minute, for all agents that share these candidates; then it has its place again.
+    The next model goes on after an error that has nothing to do with the request (`ProviderError.may_fall_back`): no
+    connection, a provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all.
+    A wrong key, an unknown model and a request that a provider refuses are errors. Each model retries first, as its
+    `max_retries` says. A model that failed is asked last for a minute, by all agents that share these candidates.
 
     An agent asks the candidates itself, so that its trace, prices and options are those of the one that answers.
 
@@ -103,7 +103,7 @@ class Candidates(StreamingProvider):
         return f"Candidates({self.members if self._is_list else self.models!r})"
 
     def check(self) -> None:
-        """Raise what the first one raises where none has a key that could be asked for a question."""
+        """Raise the first model's error if no model of a name has a key."""
         for name, members in self.models.items():
             problems = []
             for member in members:

@@ -212,11 +212,11 @@ class ToolServer:
     def _executor(self, progress: _Progress) -> ToolExecutor:
         """The agent's executor for the tools on offer; while a person is asked, the client knows it."""
         executor = self.agent.tool_executor.with_options(timeout=self.agent.limits.tool_seconds)
-        own = executor.approver
+        approver = approver_of(executor.approver)
 
         async def ask(call: FunctionCall, definition: FunctionDefinition) -> Any:
             with progress.during(WAITING_FOR_APPROVAL):
-                return await ask_approver(approver_of(own), call, definition)
+                return await ask_approver(approver, call, definition)
 
         executor.registry, executor.approver = self.registry(), ask
         return executor

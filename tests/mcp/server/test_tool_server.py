@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 from support.mcp_sessions import MODES, text_of
 
-from nbagent import Agent, FunctionRegistry, RunContext, ScriptedProvider
+from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
+from nbagent.core.current import changed
 from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
 from nbagent.functions.toolset import Toolset
@@ -148,6 +149,16 @@ async def test_the_client_is_told_what_a_call_waits_for_and_how_far_it_is():
     async with connected(agent) as client:
         assert text_of(await client.call_tool("read", {}, progress_callback=on_progress)) == "read"
     assert said == [(1, "waiting for a person to approve this call"), (2, "40 %")]
+
+
+async def test_whoever_serves_is_asked_about_the_calls_of_an_agent_that_a_tool_asks():
+    child = Agent(ScriptedProvider([FunctionCall("area", {"width": 1}), "Two."]))
+    child.function_registry.register("area", "", area, approve=True)
+    agent = Agent(ScriptedProvider([]), tools=[child.as_tool("ask", "")])
+    with changed(approver=lambda call, definition: True):  # as in a notebook
+        async with connected(agent) as client:
+            assert text_of(await client.call_tool("ask", {"question": "How large?"})) == "Two."
+    assert child.trace.tool_calls["approval"].tolist() == ["approved"]
 
 
 async def test_toolsets_are_prepared_and_what_is_off_is_not_offered():

@@ -333,12 +333,12 @@ class Agent:
             branch_at=branch_at,
         )
         is_ready = self._provider or self._spec is not None
-        prepare = None if is_ready and not toolsets else partial(self._prepare, toolsets)
+        prepare = None if is_ready and not toolsets else partial(self._prepare, toolsets, message)
         return AgentStream(new_run, message, self._queue, raise_errors, prepare)
 
-    async def _prepare(self, toolsets: Toolsets) -> None:
+    async def _prepare(self, toolsets: Toolsets, message: MessageInput) -> None:
         """What takes time before a run."""
-        if self._provider is None and self._spec is None:
+        if self._provider is None and self._spec is None and provider_for(self.routes, message) is None:
             await run_in_thread(lambda: self.provider)  # it may ask servers on this machine what they have
         await toolsets.prepare()
 

@@ -23,6 +23,11 @@ async def test_a_pattern_and_a_predicate_answer_and_the_model_reads_on():
     assert [message.text for message in agent.conversation_history[:2]] == ["How much is 2 + 2?", "4"]
 
 
+async def test_no_model_is_looked_for(monkeypatch):
+    monkeypatch.setenv("NBAGENT_MODEL", "nobody:knows")
+    assert (await Agent().route("time", lambda match: "noon").chat("What time is it?")).content == "noon"
+
+
 async def test_its_runs_are_in_the_trace_and_cost_nothing():
     agent = Agent("openai:gpt-5-mini")  # which has no key, and needs none for this
 

@@ -266,8 +266,12 @@ class Run:
         return self.own_context(enclosing=current.get().enclosing | {self.entry})
 
     def own_context(self, **changes: Any) -> Context:
-        """A copy of the current context, for code that belongs to this run. No tool is called there yet."""
-        return context_with(run=self, account=self.spent, call=RunContext(), tell=None, **changes)
+        """A copy of the current context, for code that belongs to this run. No tool of it is called there yet.
+
+        What the code prints is still the output of the call that started the run.
+        """
+        call = RunContext(output=current.get().call.output)
+        return context_with(run=self, account=self.spent, call=call, tell=None, **changes)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Add metadata to an event and pass it to the observers. The caller yields it."""

@@ -72,6 +72,14 @@ def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
     assert result(shared, "wiped") == "[('cities', 3)]"
 
 
+def test_a_panel_shows_what_checks_of_a_child_print_below_the_call_that_asks_it(shared):
+    shared.ok("agent = asking(Agent(ScriptedProvider(['The emperor.']), validators=[lambda answer: print('checked')]))")
+    panel = Panel(shared)
+    panel.ask("Which penguin is the heaviest?")
+    panel.until_text("The end.")
+    assert "checked" in panel.text
+
+
 def test_a_team_in_a_cell_and_in_a_panel(shared):
     shared.ok(
         "from nbagent import Team\n"

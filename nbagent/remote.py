@@ -152,7 +152,7 @@ class ServedAgent(HTTPProvider):
         try:
             try:
                 await send(dumps(decision))
-            except BadRequestError as error:  # arguments that the tool does not take
+            except (BadRequestError, TypeError) as error:  # arguments that the tool, or JSON, does not take
                 await send(dumps(_denied(error)))
         except ProviderError as error:  # somebody else decided, or the run is over
             log.warning("the decision on %s did not count: %s", asked.tool_name, error)
@@ -190,5 +190,5 @@ class ServedAgent(HTTPProvider):
         return error
 
 
-def _denied(error: NbagentError) -> dict[str, Any]:
+def _denied(error: Exception) -> dict[str, Any]:
     return {"decision": "deny", "reason": str(error.args[0])[:1000]}

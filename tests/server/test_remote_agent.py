@@ -85,16 +85,16 @@ def test_the_person_here_approves_calls_there():
 
     def approve(call, definition):
         asked.append((call.name, call.arguments))
-        return [True, False, {"path": "b.txt"}, {"wrong": 1}, Allow.TOOL][len(asked) - 1]
+        return [True, False, {"path": "b.txt"}, {"wrong": 1}, {"path": {1}}, Allow.TOOL][len(asked) - 1]
 
-    with served(an_agent([FunctionCall("remove", {"path": "a.txt"}), "Done."] * 7)) as server:
+    with served(an_agent([FunctionCall("remove", {"path": "a.txt"}), "Done."] * 8)) as server:
         connected(server).chat_sync("Remove it")
         remote = connected(server, approve=approve)
-        for _ in range(6):
+        for _ in range(7):
             remote.chat_sync("Remove it")
         calls = remote.trace.tool_calls
-    assert asked == [("remove", {"path": "a.txt"})] * 5, "the last call was allowed before"
-    assert calls["is_error"].tolist() == [False, True, False, True, False, False]
+    assert asked == [("remove", {"path": "a.txt"})] * 6, "the last call was allowed before"
+    assert calls["is_error"].tolist() == [False, True, False, True, True, False, False]
     assert "removed b.txt" in calls["result_text"].iloc[2]
 
 

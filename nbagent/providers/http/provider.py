@@ -279,8 +279,8 @@ class HTTPProvider(StreamingProvider):
         options = request.options
         unset = {name for name in ("thinking", "tool_choice", "temperature") if options.get(name) is None}
         both = {**self.options, **{name: value for name, value in options.items() if name not in unset}}
-        if "extra_body" in self.options:
-            both["extra_body"] = {**self.options["extra_body"], **options.get("extra_body", {})}
+        if "extra_body" in self.options and isinstance(both["extra_body"], Mapping):
+            both["extra_body"] = {**self.options["extra_body"], **both["extra_body"]}
         if "tool_choice" in unset and not (request.tools or both.get("tools")):
             both.pop("tool_choice", None)
         resolved = self._options_resolver.resolve(replace(request, options=both), self.streaming)

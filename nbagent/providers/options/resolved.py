@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.checks import check_type
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.options.merged import merged
+from nbagent.providers.options.settings import check_extra_body
 from nbagent.providers.options.thinking import fields_for, level_of, merge_fields, thinks
 from nbagent.providers.options.tool_choice import ToolChoiceResolver
 from nbagent.providers.options.vendor_tools import offered, with_own_tools
@@ -79,11 +79,12 @@ class OptionsResolver:
         if compaction and request.compact_at:
             extra = {**compaction.fields(request.compact_at), **extra}
         extra_body = extra.pop("extra_body", {})
-        check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
+        check_extra_body(extra_body)
         thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
         temperature = extra.pop("temperature", None)
-        level, sent = self._with_thinking(thinking, {**extra, **extra_body})
-        extra = {name: value for name, value in sent.items() if name not in extra_body or isinstance(value, Mapping)}
+        level, sent = self._with_thinking(thinking, merged(extra, extra_body))
+        # what was merged with fields of ours; the rest of the user's own joins the body as it is
+        extra = {name: value for name, value in sent.items() if name not in extra_body or value is not extra_body[name]}
         will_think = thinks(level, self.profile, sent)
         chosen = self._tool_choice.resolve(
             choice,

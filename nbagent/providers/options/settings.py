@@ -141,6 +141,12 @@ def check_body_options(cls: type, options: Mapping[str, Any]) -> None:
         makers = [vars(each).get("__init__") for each in cls.__mro__]
         own = [setting for maker in makers for setting in getattr(maker, "__annotations__", ())]
         raise _unknown_option(unknown[0], None, [*RequestOptions.__optional_keys__, *own])
+    check_extra_body(options.get("extra_body", {}))
+
+
+def check_extra_body(extra_body: Any) -> None:
+    """Raise `ConfigurationError` unless it is a dict."""
+    check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
 
 
 def _unknown_option(name: str, value: object, known: Iterable[str]) -> ConfigurationError:

@@ -47,8 +47,10 @@ def bare(schema):
 async def test_the_schema_goes_where_the_vendor_wants_it(vendor, place, required, loopback, connect):
     loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
     agent = Agent(connect(vendor))
-    assert await agent.extract("Paris has 2.1 million people.", City) == City(**PARIS)
+    own = {place[0]: {"own": 1}}
+    assert await agent.extract("Paris has 2.1 million people.", City, extra_body=own) == City(**PARIS)
     sent = loopback.requests[0].json
+    assert sent[place[0]]["own"] == 1
     for step in place:
         sent = sent[step]
     closed = {} if vendor == "gemini" else {"additionalProperties": False}

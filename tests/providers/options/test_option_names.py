@@ -74,6 +74,7 @@ async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, ve
     body = loopback.requests[-1].json
     assert (body["theirs"], body["maxTokens"], body["both"]) == (1, {"x": None}, {"b": [2]})
     assert "extra_body" not in body
+    assert str(body).count("maxTokens") == 1, "Gemini takes unknown fields nowhere"
     params = agent.trace.calls["params"][0]
     assert "maxTokens" in str(params)
 
@@ -84,6 +85,10 @@ async def test_extra_body_does_not_hold_the_conversation(loopback, connect, vend
         await Agent(connect(vendor)).chat("Hi", extra_body={field: []})
     with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
         await Agent(connect(vendor)).chat("Hi", extra_body="seed")
+    with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
+        connect(vendor, extra_body=None)
+    with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
+        await Agent(connect(vendor, extra_body={"a": 1})).chat("Hi", extra_body=None)
     assert not loopback.requests
 
 

@@ -19,8 +19,9 @@ from urllib.parse import quote, urlsplit
 
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.current import current
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.threads import run_in_thread
-from nbagent.errors import ToolError
+from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.skills.calls import SkillResult
@@ -115,8 +116,14 @@ class ToolManager(Toolset):
             answer = self._request("POST", f"/skills/{quote(skill['id'], safe='')}/invoke", body)
             if not isinstance(answer, dict) or not isinstance(answer.get("success"), bool):
                 raise ToolError(f"{self._url}: expected a result with success, got {_short(answer)}.")
-            fields: dict[str, Any] = {key: answer.get(key) for key in SkillResult.__dataclass_fields__}
-            return SkillResult(**fields)
+            wrong, taken = answer.get("error"), answer.get("duration_ms")
+            return SkillResult(
+                answer["success"],
+                answer.get("data"),
+                None if wrong is None else show_control_chars(str(wrong)),
+                str(answer.get("trace_id") or ""),
+                taken if isinstance(taken, float | int) else 0.0,
+            )
         except ToolError as error:
             milliseconds = (time.perf_counter() - began) * 1_000
             return SkillResult(False, None, str(error), current.get().call.run_id or "", milliseconds)
@@ -133,16 +140,17 @@ class ToolManager(Toolset):
         listed = answer.get("skills") if isinstance(answer, dict) else answer
         if not isinstance(listed, list) or not all(isinstance(each, dict) and each.get("id") for each in listed):
             raise ToolError(f"{self._url}/skills: expected a list of skills with ids, got {_short(answer)}.")
-        skills = {tool_name(str(each["id"])): each for each in listed}
+        skills = {tool_name(str(each["id"])): {**each, "id": str(each["id"])} for each in listed}
         for name in set(self.tools.names()) - set(skills):
             self.tools.unregister(name)
         for name, skill in skills.items():
             if skill != self._skills.get(name):
-                description, source = str(skill.get("description") or skill["id"]), f"skills:{self._url}"
-                function, parameters = self._tool(name), skill.get("parameters") or {}
-                self.tools.add(
-                    FunctionDefinition(name, description, parameters, function, approve=self._approve, source=source)
-                )
+                description = show_control_chars(str(skill.get("description") or skill["id"]))
+                about = (name, description, skill.get("parameters") or {}, self._tool(name))
+                try:
+                    self.tools.add(FunctionDefinition(*about, approve=self._approve, source=f"skills:{self._url}"))
+                except ConfigurationError as error:
+                    raise ToolError(f"{self._url}/skills: {error}") from None
         self._skills, self._listed = skills, time.monotonic()
 
     def _tool(self, name: str) -> Callable[..., Any]:

@@ -75,6 +75,7 @@ async def test_an_agent_uses_the_skills_of_a_server():
         (Answer(b"{}", 500), "status 500"),
         (Answer(b"<html>"), "expected JSON"),
         (as_json({"skills": [{}]}), "expected a list of skills with ids"),
+        (as_json([{"id": "average", "parameters": {"type": "string"}}]), "expected a JSON Schema"),
     ],
 )
 def test_a_server_that_answers_badly(answer, why):
@@ -84,6 +85,15 @@ def test_a_server_that_answers_badly(answer, why):
         with pytest.raises(ToolError, match=why):
             manager.get_available_tools()
         assert why in manager.invoke_tool("average", {"numbers": [1]}).error
+
+
+def test_ids_and_results_of_another_server_have_their_types():
+    with served(Loopback()) as server:
+        server.answers = [as_json([{"id": 5}]), as_json({"success": False, "error": {"why": "\x1b[2J"}})]
+        result = ToolManager(server.url).invoke_tool("5")
+        assert [request.path for request in server.requests] == ["/skills", "/skills/5/invoke"]
+    assert (result.trace_id, result.duration_ms, "\x1b" in str(result.error)) == ("", 0.0, False)
+    assert isinstance(result.error, str)
 
 
 def test_addresses_where_nobody_answers_and_that_are_none():

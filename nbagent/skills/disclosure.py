@@ -33,7 +33,7 @@ MAX_RESOURCE, RESOURCE_CHARS, MAX_LISTED = 2_000_000, 15_000, 200
 #: Seconds that stopping a script may take beyond its limit.
 _MORE_TIME_S = 15.0
 #: What runs a script, by the end of its name.
-_INTERPRETERS = {".py": [sys.executable], ".sh": ["bash"], ".bash": ["bash"], ".js": ["node"], ".mjs": ["node"]}
+_INTERPRETERS = {".py": [sys.executable, "-B"], ".sh": ["bash"], ".bash": ["bash"], ".js": ["node"], ".mjs": ["node"]}
 
 _INTRODUCTION = (
     f"Skills are instructions for particular tasks. If a task matches a description, call {ACTIVATE} with the skill's "
@@ -83,7 +83,8 @@ def is_active(skill: SkillManifest, messages: Iterable[Any]) -> bool:
 
 def resources(skill: SkillManifest) -> list[str]:
     """The names of a skill's files that can be read."""
-    names = [each.name for each in skill.files if each.name not in (SKILL_FILE, EXECUTABLE_FILE)]
+    ours = (SKILL_FILE, EXECUTABLE_FILE)
+    names = [each.name for each in skill.files if each.name not in ours and not each.name.endswith(".pyc")]
     return names if len(names) <= MAX_LISTED else [*names[:MAX_LISTED], "…"]
 
 
@@ -211,4 +212,4 @@ def _interpreter(path: Path) -> list[str]:
         raise ToolError(f"{path.name} can't be run: expected a name that ends in {', '.join(_INTERPRETERS)}.")
     if (found := shutil.which(command[0])) is None:
         raise ToolError(f"{path.name} can't be run: {command[0]} is not installed here.")
-    return [found]
+    return [found, *command[1:]]

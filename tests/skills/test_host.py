@@ -3,6 +3,7 @@
 import importlib.metadata
 import re
 import shutil
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -137,6 +138,20 @@ async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path,
     (folder / "skill.py").write_text("raise SystemExit('not trusted')\n" + ENTRY)
     error = (await host.invoke("average", {"numbers": [1]})).error
     assert re.search(r"have changed since they were trusted.*host\.trust\(\)", error)
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_what_python_compiles_is_trusted_as_the_source_is(tmp_path, in_process, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    entry = "from importlib import import_module\ndef run():\n    return import_module(__name__ + '.helper').NAME\n"
+    folder = write_executable(tmp_path / "project/.agents/skills", entry=entry)
+    (folder / "helper.py").write_text("NAME = 'trusted'")
+    host = SkillHost(in_process=in_process)
+    host.trust()
+    assert [host.invoke_sync("average").data for _ in range(2)] == ["trusted"] * 2, "a call compiles nothing there"
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__/helper.cpython-311.pyc").touch()
+    assert "have changed since they were trusted" in host.invoke_sync("average").error
 
 
 async def test_executable_skills_of_the_user_need_approval(home):

@@ -8,6 +8,8 @@ from typing import Any
 
 #: How deep and how wide a nested value is looked at to estimate its size.
 _DEPTH, _SAMPLE = 4, 50
+#: Columns of a table that are looked at.
+_COLUMNS = 1_000
 #: Packages whose objects tell their size themselves.
 TOLD = frozenset({"numpy", "pandas", "pyarrow"})
 _ATOMS = (int, float, bool, type(None), complex, str, bytes, bytearray)
@@ -42,11 +44,11 @@ def size_of(value: Any, depth: int = _DEPTH) -> int:
 def _told_size(value: Any) -> int:
     """The size that an array or table tells, and that of the Python objects in it."""
     is_frame = hasattr(value, "columns") and hasattr(value, "items")
-    parts = [column for _, column in value.items()] if is_frame else [value]
+    parts = [column for _, column in islice(value.items(), _COLUMNS)] if is_frame else [value]
     size = 0
     for part in parts:
         size += int(getattr(part, "nbytes", 0))
         if str(getattr(part, "dtype", "")) == "object" and part.size:
             sample = list(islice(getattr(part, "flat", part), _SAMPLE))
             size += sum(size_of(item, 2) for item in sample) * part.size // len(sample)
-    return size
+    return size * len(value.columns) // len(parts) if is_frame and parts else size

@@ -53,10 +53,16 @@ def atomic_write_folder(target: Path) -> Iterator[Path]:
         yield temporary
         for file in temporary.iterdir():
             _finish(file, target / file.name)
-        if target.exists():
-            shutil.copymode(target, temporary)
-            target.rename(temporary.with_name(".old"))
-        temporary.rename(target)
+        if not target.exists():
+            temporary.rename(target)
+            return
+        shutil.copymode(target, temporary)
+        old = target.rename(temporary.with_name(".old"))
+        try:
+            temporary.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
 
 
 def atomic_create(target: Path, content: bytes) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from nbagent import Agent, ScriptedProvider, Trace
+from nbagent.errors import ConfigurationError
 
 
 def save_conversation(path):
@@ -46,3 +48,19 @@ def test_a_new_file_has_the_permissions_that_the_user_gives_to_new_files(name, t
     (tmp_path / "mine").touch()
     (tmp_path / "folder").mkdir()
     assert mode(tmp_path / name) == mode(tmp_path / ("folder" if name == "t.parquet" else "mine"))
+
+
+def test_a_folder_whose_new_one_does_not_get_its_place_comes_back(tmp_path, monkeypatch):
+    SAVES["t.parquet"](tmp_path / "t.parquet")
+    files, rename = os.listdir(tmp_path / "t.parquet"), Path.rename
+
+    def fails_second(path, target):
+        if path.name == "t.parquet" and target == tmp_path / "t.parquet":
+            raise OSError("in the way")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fails_second)
+    with pytest.raises(ConfigurationError, match="in the way"):
+        SAVES["t.parquet"](tmp_path / "t.parquet")
+    assert os.listdir(tmp_path / "t.parquet") == files
+    assert os.listdir(tmp_path) == ["t.parquet"]

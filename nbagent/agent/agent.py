@@ -6,11 +6,13 @@ because the class has every method of an agent with its documentation; each is a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cached_property, partial
 from inspect import signature
@@ -22,7 +24,7 @@ from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_r
 from nbagent.agent.summary import keyless_note
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
-from nbagent.core.background import run_sync
+from nbagent.core.background import background_loop, run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.cells import watch_cells
 from nbagent.core.checking import UserCheck, as_answer_check, checked_functions
@@ -163,6 +165,7 @@ class Agent:
         config = provider if isinstance(provider, AgentConfig) else None
         self._spec: Any = provider
         self._provider: LLMProvider | None = None
+        self._looking: Future[LLMProvider] | None = None
         #: What `use` added, and its plans.
         self.toolsets = Toolsets()
         own = as_registry(tools) if function_registry is None else function_registry
@@ -339,8 +342,15 @@ class Agent:
     async def _prepare(self, toolsets: Toolsets, message: MessageInput) -> None:
         """What takes time before a run."""
         if self._provider is None and self._spec is None and provider_for(self.routes, message) is None:
-            await run_in_thread(lambda: self.provider)  # it may ask servers on this machine what they have
+            await self._look_for_provider()
         await toolsets.prepare()
+
+    async def _look_for_provider(self) -> None:
+        """Make the provider beside the event loop: it may ask servers on this machine. Once for questions at once."""
+        if self._looking is None or self._looking.done():
+            look = run_in_thread(lambda: self.provider)
+            self._looking = asyncio.run_coroutine_threadsafe(look, background_loop())
+        await asyncio.shield(asyncio.wrap_future(self._looking))
 
     def _new_run(
         self,

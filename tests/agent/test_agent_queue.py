@@ -1,6 +1,7 @@
 """Runs of one agent follow each other; one that would wait for itself is an error. With a scripted model."""
 
 import asyncio
+import time
 
 import pytest
 from support.small_agent import call
@@ -47,6 +48,22 @@ async def test_a_blocking_call_waits_for_runs_of_other_loops():
     while not agent.conversation_history:
         await asyncio.sleep(0.001)
     assert {agent.chat_sync("z").content, *[(await other).content for other in others]} == {"a b c", "d e f", "g"}
+
+
+async def test_questions_at_once_to_a_new_agent_keep_their_order_and_get_one_provider(monkeypatch):
+    made = []
+
+    def slowly(spec):
+        time.sleep(0.05)
+        made.append(ScriptedProvider(lambda messages, _: messages[-1].text))
+        return made[-1]
+
+    monkeypatch.setattr("nbagent.agent.agent.resolve", slowly)
+    agent = Agent()
+    questions = [str(number) for number in range(9)]
+    await asyncio.gather(*map(agent.chat, questions))
+    assert [message.text for message in agent.conversation_history[::2]] == questions
+    assert len(made) == 1
 
 
 async def test_asking_from_a_callback_is_an_error():

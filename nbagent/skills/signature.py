@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeGuard
 
 _PLAIN = {
     "str": "string", "int": "integer", "float": "number", "FiniteFloat": "number", "bool": "boolean", "dict": "object",
@@ -49,33 +50,48 @@ class _Names(dict[str, ast.AST]):
     """The functions, classes and aliases of a file."""
 
     def __init__(self, module: ast.Module) -> None:
+        #: What is imported from Python's own library, which has no models.
+        self._of_python: set[str] = set()
         for node in module.body:
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     self[name] = node
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self[name] = value
+                case ast.Import() | ast.ImportFrom():
+                    source = node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
+                    if source.partition(".")[0] in sys.stdlib_module_names:
+                        self._of_python |= {each.asname or each.name.partition(".")[0] for each in node.names}
 
     def arguments(self, given: ast.arguments) -> Schema:
         plain = [*given.posonlyargs, *given.args]
         defaults: list[ast.expr | None] = [*[None] * (len(plain) - len(given.defaults)), *given.defaults]
         found = [*zip(plain, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
         kind = found[0][0].annotation if len(found) == 1 else None
-        if isinstance(kind, ast.Name | ast.Attribute) and _name(kind) not in _PLAIN:
+        if isinstance(kind, ast.Name | ast.Attribute) and self._may_be_model(kind):
             return self._model(self.get(kind.id) if isinstance(kind, ast.Name) else None)
         return self._object((each.arg, each.annotation, default) for each, default in found)
 
+    def _may_be_model(self, kind: ast.Name | ast.Attribute) -> bool:
+        """Whether a type is a model; one from elsewhere may be."""
+        name = _name(kind.value if isinstance(kind, ast.Attribute) else kind)
+        if isinstance(known := self.get(name), ast.ClassDef):
+            return {"Enum", "StrEnum", "IntEnum"}.isdisjoint(map(_name, known.bases))
+        return _name(kind) not in _PLAIN and name not in self._of_python
+
     def _model(self, node: ast.AST | None) -> Schema:
         """A class of fields; one that has them elsewhere may be any object."""
-        if not isinstance(node, ast.ClassDef) or list(map(_name, node.bases)) != ["BaseModel"]:
+        if not _is_model(node):
             return {"type": "object", "properties": {}}
-        fields = (each for each in node.body if isinstance(each, ast.AnnAssign))
-        return self._object((_name(each.target), each.annotation, each.value) for each in fields)
+        found = (each for each in node.body if isinstance(each, ast.AnnAssign))
+        fields = ((_name(each.target), each.annotation, each.value) for each in found)
+        return self._object(each for each in fields if not each[0].startswith("_") and not _is_of_class(each[1]))
 
     def _object(self, parameters: Iterable[_Parameter]) -> Schema:
         properties: dict[str, Schema] = {}
         required: list[str] = []
-        for name, annotation, default in parameters:
+        for own_name, annotation, default in parameters:
+            name = _alias(default) or own_name
             schema = properties[name] = {}
             with suppress(ValueError, SyntaxError):
                 schema |= self._type(annotation)
@@ -119,7 +135,9 @@ class _Names(dict[str, ast.AST]):
             case ast.Name(id=name) if name in self:
                 known = self.pop(name)  # a type may hold itself
                 try:
-                    return self._model(known) if isinstance(known, ast.ClassDef) else self._type(known)
+                    if isinstance(known, ast.ClassDef):  # an Enum is no object
+                        return self._model(known) if _is_model(known) else {}
+                    return self._type(known)
                 finally:
                     self[name] = known
             case ast.Name() | ast.Attribute() if _name(node) in _PLAIN:
@@ -151,6 +169,23 @@ class _Names(dict[str, ast.AST]):
 def _either(schemas: list[Schema]) -> Schema:
     """Any of these; to a model, integers are numbers like others."""
     return schemas[1] if schemas == [{"type": "integer"}, {"type": "number"}] else {"anyOf": schemas}
+
+
+def _is_model(node: ast.AST | None) -> TypeGuard[ast.ClassDef]:
+    return isinstance(node, ast.ClassDef) and list(map(_name, node.bases)) == ["BaseModel"]
+
+
+def _is_of_class(annotation: ast.expr) -> bool:
+    return _name(annotation.value if isinstance(annotation, ast.Subscript) else annotation) == "ClassVar"
+
+
+def _alias(default: ast.expr | None) -> str | None:
+    """The name that `Field(…)` says arguments have."""
+    if not isinstance(default, ast.Call) or _name(default.func) != "Field":
+        return None
+    given = {each.arg: each.value for each in default.keywords}
+    alias = given.get("validation_alias", given.get("alias"))
+    return alias.value if isinstance(alias, ast.Constant) and isinstance(alias.value, str) else None
 
 
 def _name(node: ast.AST | None) -> str:

@@ -83,13 +83,22 @@ def test_an_executable_skill(tmp_path):
 
 
 TYPED = """
+import datetime as dt
+from pathlib import Path
 MOST = 5
 Unit = Literal["m", "km"]
 
 class Part(BaseModel):
     inner: "Part | None" = None
 
+class Color(Enum):
+    RED = "red"
+
 class Input(BaseModel):
+    KIND: ClassVar[str] = "x"
+    _seen: int
+    start: str = Field(alias="from")
+    color: Color
     count: int | float = Field(ge=1, lt=MOST, description="How many")
     names: list[str] = Field(default_factory=list, max_length=3)
     unit: Unit = "m"
@@ -103,6 +112,9 @@ class Input(BaseModel):
 def run(request: Input): ...
 async def plain(day: str, *, sizes: dict[str, float]): ...
 def elsewhere(request: others.Input): ...
+def path(path: Path): ...
+def day(day: dt.date): ...
+def color(color: Color): ...
 """
 
 
@@ -114,6 +126,8 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
     assert parameters("run") == {
         "type": "object",
         "properties": {
+            "from": {"type": "string"},
+            "color": {},
             "count": {"type": "number", "minimum": 1, "exclusiveMaximum": 5, "description": "How many"},
             "names": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
             "unit": {"enum": ["m", "km"], "type": "string", "default": "m"},
@@ -121,11 +135,13 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
             "part": {**part, "required": [], "description": "A part"},
             "odd": {},
         },
-        "required": ["count", "part"],
+        "required": ["from", "color", "count", "part"],
     }
     properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
     assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes"]}
     assert parameters("elsewhere") == {"type": "object", "properties": {}}
+    for name in ("path", "day", "color"):
+        assert parameters(name) == {"type": "object", "properties": {name: {}}, "required": [name]}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None
 

@@ -27,6 +27,8 @@ _SIZES = {
     "string": {"min_length": "minLength", "max_length": "maxLength"},
     "array": {"min_length": "minItems", "max_length": "maxItems"},
 }
+#: Classes below these are no models, nor are classes below none, such as dataclasses.
+_NO_MODELS = {"Enum", "StrEnum", "IntEnum", "TypedDict", "NamedTuple"}
 
 Schema = dict[str, Any]
 #: A name, its annotation and its default.
@@ -76,7 +78,7 @@ class _Names(dict[str, ast.AST]):
         """Whether a type is a model; one from elsewhere may be."""
         name = _name(kind.value if isinstance(kind, ast.Attribute) else kind)
         if isinstance(known := self.get(name), ast.ClassDef):
-            return {"Enum", "StrEnum", "IntEnum"}.isdisjoint(map(_name, known.bases))
+            return bool(known.bases) and _NO_MODELS.isdisjoint(map(_name, known.bases))
         return _name(kind) not in _PLAIN and name not in self._of_python
 
     def _model(self, node: ast.AST | None) -> Schema:

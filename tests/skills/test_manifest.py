@@ -91,6 +91,10 @@ Unit = Literal["m", "km"]
 class Part(BaseModel):
     inner: "Part | None" = None
 
+@dataclass
+class Pair:
+    left: int
+
 class Color(Enum):
     RED = "red"
 
@@ -115,6 +119,7 @@ def elsewhere(request: others.Input): ...
 def path(path: Path): ...
 def day(day: dt.date): ...
 def color(color: Color): ...
+def pair(pair: Pair): ...
 """
 
 
@@ -140,7 +145,7 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
     properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
     assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes"]}
     assert parameters("elsewhere") == {"type": "object", "properties": {}}
-    for name in ("path", "day", "color"):
+    for name in ("path", "day", "color", "pair"):
         assert parameters(name) == {"type": "object", "properties": {name: {}}, "required": [name]}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None

@@ -198,7 +198,8 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 def label(name: str) -> str:
     """A name as one short line; a model can make up any name for a tool."""
-    return shortened(show_control_chars(" ".join(name.split())), LABEL_CHARS)
+    in_fonts = (char for char in " ".join(name.split()) if char.isprintable() or char > "\x9f")
+    return shortened(show_control_chars("".join(in_fonts)), LABEL_CHARS)
 
 
 def _dollars(cost: Any) -> str:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from nbagent import Agent, create_provider
+from nbagent import Agent, Limits, create_provider
 
 from .base import PROMPT, Base, Stream, Ticks
 
@@ -17,7 +17,8 @@ class Peer(Base):
 
     def agent(self, model, *tools, streaming=True):
         provider = self.kept((model, streaming), lambda: self.provider(model, streaming))
-        return Agent(provider, tools=list(tools))
+        limits = Limits(max_iterations=1_000_000, max_requests=1_000_000)
+        return Agent(provider, tools=list(tools), limits=limits)
 
     def close(self):
         for provider in self.cache.values():
@@ -37,7 +38,7 @@ class Peer(Base):
     def tool_loop(self, model):
         ticks = Ticks()
         agent = self.agent(model, ticks.tool(), streaming=False)
-        ticks.final = self.run(agent.chat(PROMPT, max_iterations=1_000_000)).content
+        ticks.final = self.run(agent.chat(PROMPT)).content
         return ticks
 
     def parallel_tools(self, model, sleeper, kind):

@@ -208,12 +208,14 @@ NO_INTERRUPT_IN_A_TRACER = """
 import asyncio, sys, threading
 from nbagent.core.threads import DaemonThreads
 
-pool, begun, go_on = DaemonThreads("traced", interrupts=True), threading.Event(), threading.Event()
+pool = DaemonThreads("traced", interrupts=True)
+begun, go_on, ended = (threading.Event() for _ in range(3))
 
 def work():
     begun.set()
     go_on.wait(30)
     print("traced to its end:", sys.gettrace() is not None)
+    ended.set()
 
 async def main():
     await pool.run(sys.settrace, lambda *about: None)
@@ -223,6 +225,7 @@ async def main():
     await asyncio.sleep(0)
     go_on.set()
     await asyncio.wait([task])
+    await asyncio.to_thread(ended.wait, 30)
     print("cancelled:", task.cancelled())
 
 asyncio.run(main())

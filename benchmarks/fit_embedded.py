@@ -31,7 +31,7 @@ def same(value: Any) -> str:
 
 
 def choices() -> Iterator[tuple[str, Choice]]:
-    """What there is to choose, for the table of weights that it belongs to."""
+    """The candidates for one table of weights."""
     for category, weight in CATEGORIES.items():
         for case, truth in cases(category, even=False):
             ((name, right),) = truth[0].items()

@@ -193,7 +193,7 @@ class _Cluster:
 
 @dataclass(eq=False)
 class _Worker:
-    """One worker: the future that keeps its `Asker` there, the actor that stands for it, and its number of rows."""
+    """One worker: the future that keeps its `Asker` alive, the actor to call it by, and the number of its rows."""
 
     future: Any
     actor: Any

@@ -305,7 +305,7 @@ async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | 
 
 
 def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """What decides the answers besides the rows: the agent's settings, the models, the options of requests."""
+    """Everything besides the rows that decides the answers: agent settings, models and request options."""
     given = {name: options[name] for name in options if name in RequestOptions.__optional_keys__}
     return {
         **agent.row_settings(tools),

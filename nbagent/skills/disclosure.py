@@ -153,7 +153,7 @@ class Disclosure:
         note = f"\n… ({len(text) - end:,} more characters: go on with offset={end})" if end < len(text) else ""
         return show_control_chars(text[offset:end]) + note
 
-    def run(self, name: str, script: str, arguments: list[str] = [], stdin: str = "") -> dict[str, Any]:  # noqa: B006
+    def run(self, name: str, script: str, arguments: list[str] = [], stdin: str = "") -> dict[str, Any]:  # noqa: B006  never changed; None would give the model another schema
         """Run a script of a skill, with the user's rights. The user is asked first.
 
         Args:

@@ -56,17 +56,25 @@ def test_a_cell_asks_about_each_row(kernel):
     shown = kernel.ok("%%agent --map words --dry-run\nHow long is {word}?").result
     assert "user: How long is bb?" in shown
     assert kernel.value("Halting.asked") == []
-    cell = kernel.ok("%%agent --map words -o counted --shape Word\n{word}")
+    cell = kernel.ok("%%agent --map words.head(3) -o counted --shape Word\n{word}")
     assert "letters" in cell.result
-    assert kernel.value("counted.letters.tolist(), counted.index.tolist()") == ([1, 2, 3, 4], [1, 1, 2, 3])
+    assert kernel.value("counted.letters.tolist(), counted.index.tolist()") == ([1, 2, 3], [1, 1, 2])
+
+
+def test_a_cell_returns_a_value_of_the_shape_that_it_asks_for(kernel):
+    assert kernel.ok("%%agent --shape Word -o word\nccc").result == "Word(letters=3)"
+    assert kernel.value("word.letters, _agent.data == word") == (3, True)
 
 
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
-        ("%%agent --map wrods\n{word}", "--map wrods: there is no such variable; did you mean words?"),
+        ("%%agent --map wrods\n{word}", "--map wrods: there is no variable wrods; did you mean words?"),
         ("%%agent other --map words -m local\n{wrod}", "no columns named 'wrod'"),
         ("%%agent --map words -m local -s 'Be rude.'\n{wrod}", "no columns named 'wrod'; did you mean word?"),
+        ("%%agent --map words.hed()\n{word}", "--map words.hed(): AttributeError: "),
+        ("%%agent --map words[\n{word}", "expected a Python expression, in quotes if it has spaces, got 'words['"),
+        ("%%agent --shape Word --as df\n{word}", "give --as or --shape, not both"),
         ("%%agent --map words --new\n{word}", "--new does not go with --map"),
     ],
 )

@@ -33,7 +33,7 @@ from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options
-from nbagent.notebook.magics.answer_formats import FORMS, convert_answer
+from nbagent.notebook.magics.answer_formats import FORMS, convert_answer, shaped_answer
 from nbagent.notebook.magics.async_cell import run_in_cell
 from nbagent.notebook.magics.cell_errors import readable
 from nbagent.notebook.magics.code_below import CodeBelow
@@ -96,12 +96,17 @@ class AgentMagics(Magics):
     @argument("--approve", action="store_true", help="ask for approval before each tool call of this cell")
     @argument(
         "--map",
-        metavar="VAR",
-        type=options.variable,
-        help="ask about each row of this DataFrame or Series; {braces} name its columns, and the cell returns a "
-        "DataFrame of answers",
+        metavar="EXPR",
+        type=options.expression,
+        help="ask about each row of this DataFrame or Series, such as orders.head(60); {braces} name its columns, and "
+        "the cell returns a DataFrame of answers",
     )
-    @argument("--shape", metavar="MODEL", type=options.variable, help="with --map: the pydantic model of an answer")
+    @argument(
+        "--shape",
+        metavar="MODEL",
+        type=options.expression,
+        help="the pydantic model, or another type, of the answer or of each row's answer; the cell returns the value",
+    )
     @argument("--dry-run", action="store_true", help="show what would be sent; send and change nothing")
     @no_var_expand  # the words of a value must not become options
     @cell_magic("agent")
@@ -147,6 +152,7 @@ class AgentMagics(Magics):
         """What the cell asks, not yet started. Raises for wrong options."""
         given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
         check_map_options(given, AgentMagics.agent.parser)
+        given.is_data = FORMS[given.form].is_data or given.shape is not None
         if not cell.strip():
             raise UsageError("the cell has no question: write it below the %%agent line")
         if given.map is not None:
@@ -213,6 +219,7 @@ class AgentMagics(Magics):
             tools=given.tools,
             approve_all=given.approve,
             instructions=FORMS[given.form].instructions,
+            output=None if given.shape is None else options.value_of(self.shell, "--shape", given.shape),
             max_iterations=given.max_iterations,
             origin={"source": "magic", "agent": given.name},
             **options.of_requests(given),
@@ -234,8 +241,8 @@ class AgentMagics(Magics):
                         view.transcript.note = f"{later} the old question: run their cells again"
                     view.feed(event)
             result = self.shell.user_ns["_agent"] = stream.result()
-            value = convert_answer(given.form, result)
-            if FORMS[given.form].is_data:
+            value = convert_answer(given.form, result) if given.shape is None else shaped_answer(given.shape, result)
+            if given.is_data:
                 view.transcript.fold_answer()
         except Exception as error:
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
@@ -255,7 +262,7 @@ class AgentMagics(Magics):
             self.shell.user_ns[given.output] = value
         if given.form == "code":
             self._code_below.put(value, again=given.keep)
-        return value if FORMS[given.form].is_data else None
+        return value if given.is_data else None
 
     def _view(self, given: Any, agent: Agent) -> CellView | TerminalView:
         as_html = render.verbatim_html if given.form == "text" else render.markdown_to_html

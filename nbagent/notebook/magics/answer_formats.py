@@ -56,10 +56,23 @@ def convert_answer(form: str, result: AgentResult) -> Any:
             _check_complete(result)
         return chosen.parse(answer)
     except ValueError as problem:
-        remedy = "The answer is in _agent.content; ask again, or let agent.extract() read it."
-        error = ExtractionError(f"--as {form}: {str(problem).rstrip('.')}. {remedy}", answer=answer)
-        error.partial = result
-        raise error from None
+        raise _failed(f"--as {form}", problem, answer, result) from None
+
+
+def shaped_answer(shape: str, result: AgentResult) -> Any:
+    """The value that `--shape` asked for. Raises ExtractionError, with the result as `partial`, if the run was cut."""
+    try:
+        _check_complete(result)
+    except ValueError as problem:
+        raise _failed(f"--shape {shape}", problem, result.content, result) from None
+    return result.data
+
+
+def _failed(option: str, problem: ValueError, answer: str, result: AgentResult) -> ExtractionError:
+    remedy = "The answer is in _agent.content; ask again, or let agent.extract() read it."
+    error = ExtractionError(f"{option}: {str(problem).rstrip('.')}. {remedy}", answer=answer)
+    error.partial = result
+    return error
 
 
 def _check_complete(result: AgentResult) -> None:

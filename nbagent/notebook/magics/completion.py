@@ -114,7 +114,20 @@ def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str
         agent = next((agents[word] for word in words if word in agents), agents.get("agent"))
         names = agent.function_registry.names() if agent is not None else []
         return [name for name in names if name not in given], last, "tool"
+    if action.dest in _VARIABLES:
+        return [name for name, value in _variables(shell).items() if _VARIABLES[action.dest](value)], typed, "variable"
     return (), typed, "value"
+
+
+def _is_model(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "model_json_schema")
+
+
+#: Which variables can be the value of an option.
+_VARIABLES: dict[str, Callable[[Any], bool]] = {
+    "map": lambda value: type(value).__name__ in ("DataFrame", "Series"),
+    "shape": _is_model,
+}
 
 
 def models(typed: str) -> list[str]:
@@ -161,15 +174,19 @@ def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
 
 def _callables(shell: Any, typed: str) -> list[str]:
     """The user's functions, and their objects as `shop.`; after the dot the object's methods."""
-    hidden = getattr(shell, "user_ns_hidden", {})
-    variables = {
-        name: value for name, value in list(shell.user_ns.items()) if not name.startswith("_") and name not in hidden
-    }
+    variables = _variables(shell)
     owner, dot, _ = typed.partition(".")
     if dot:
         return [f"{owner}.{name}" for name in dir(variables.get(owner)) if _is_method(variables.get(owner), name)]
     functions = [name for name, value in variables.items() if inspect.isfunction(value) and _is_users(value)]
     return functions + [f"{name}." for name, value in variables.items() if type(value).__module__ == "__main__"]
+
+
+def _variables(shell: Any) -> dict[str, Any]:
+    hidden = getattr(shell, "user_ns_hidden", {})
+    return {
+        name: value for name, value in list(shell.user_ns.items()) if not name.startswith("_") and name not in hidden
+    }
 
 
 def _is_method(owner: Any, name: str) -> bool:

@@ -11,8 +11,7 @@ from nbagent.core.cells import is_watched
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.notebook.magics.cell_errors import readable
-from nbagent.notebook.magics.options import OF_REQUESTS, of_requests
-from nbagent.text import did_you_mean
+from nbagent.notebook.magics.options import OF_REQUESTS, of_requests, value_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -29,9 +28,7 @@ OF_ROWS = {
 
 
 def check_map_options(given: Any, parser: ArgumentParser) -> None:
-    """Raise UsageError for options that don't go with `--map`, and for options that need it."""
-    if given.map is None and given.shape is not None:
-        raise UsageError("%%agent: --shape goes with --map; agent.extract() makes an object of one text")
+    """Raise UsageError for options that don't go with `--map`."""
     if given.map is None:
         return
     for action in parser._actions:
@@ -42,9 +39,9 @@ def check_map_options(given: Any, parser: ArgumentParser) -> None:
 
 
 async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFrame | MapPreview:
-    """Ask about each row of the variable `given.map`. Braces in the prompt name columns."""
-    data = _variable(shell, "--map", given.map)
-    output = None if given.shape is None else _variable(shell, "--shape", given.shape)
+    """Ask about each row of the value of `given.map`. Braces in the prompt name columns."""
+    data = value_of(shell, "--map", given.map)
+    output = None if given.shape is None else value_of(shell, "--shape", given.shape)
     before, bound = (agent.provider_or_spec, agent.system_prompt), shell.user_ns.get(given.name)
     try:
         if given.dry_run:
@@ -76,11 +73,3 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
     if given.output:
         shell.user_ns[given.output] = frame
     return frame
-
-
-def _variable(shell: Any, option: str, name: str) -> Any:
-    """The value of a variable that an option names."""
-    if name not in shell.user_ns:
-        known = [each for each in shell.user_ns if not each.startswith("_")]
-        raise UsageError(f"%%agent: {option} {name}: there is no such variable{did_you_mean(name, known)}")
-    return shell.user_ns[name]

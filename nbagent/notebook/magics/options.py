@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from argparse import ArgumentTypeError
@@ -44,6 +45,8 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
         raise UsageError(f"%%agent: there is no option {name}{did_you_mean(name, known)}; %%agent? lists them all")
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
+    if options.shape and options.form != "markdown":
+        raise UsageError("%%agent: give --as or --shape, not both: --shape says what the answer is")
     if options.output == options.name:
         raise UsageError(f"%%agent: -o {options.output} would overwrite the agent: choose another variable")
     return options
@@ -117,6 +120,28 @@ def variable(text: str) -> str:
     if text.isidentifier() and not iskeyword(text):
         return text
     raise ArgumentTypeError(f"expected a variable name, got {text!r}: %%agent [NAME] [options], the question below")
+
+
+def expression(text: str) -> str:
+    """The type of an option that takes a Python expression, quoted if it contains spaces."""
+    source = unquoted(text)
+    try:
+        ast.parse(source, mode="eval")
+    except SyntaxError:
+        raise ArgumentTypeError(f"expected a Python expression, in quotes if it has spaces, got {text!r}") from None
+    return source
+
+
+def value_of(shell: Any, option: str, source: str) -> Any:
+    """The value of the expression that an option was given, in the user's namespace. Raises UsageError if it fails."""
+    try:
+        return eval(source, shell.user_ns)  # noqa: S307  the user's own expression in the user's own kernel
+    except NameError as error:
+        known = [each for each in shell.user_ns if not each.startswith("_")]
+        hint = did_you_mean(error.name or source, known)
+        raise UsageError(f"%%agent: {option} {source}: there is no variable {error.name}{hint}") from None
+    except Exception as error:
+        raise UsageError(f"%%agent: {option} {source}: {type(error).__name__}: {error}") from error
 
 
 def names(text: str) -> list[str]:

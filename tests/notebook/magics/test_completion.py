@@ -17,6 +17,9 @@ cities_count = 1
 def mean_by(): ...
 @tool
 def median_by(): ...
+import pandas, pydantic
+orders = pandas.DataFrame({{"city": []}})
+class Order(pydantic.BaseModel): ...
 def helper(): ...
 class Shop:
     def price(self): ...
@@ -55,6 +58,8 @@ def complete(kernel, code):
         ("%%agent --thinking h|", ["high"], "h"),
         ("%%agent -m o|", ["openai", "openrouter", "ollama", "open_source"], "o"),
         ("%%agent --model=deepseek:deepseek-c|", ["deepseek:deepseek-chat"], "deepseek:deepseek-c"),
+        ("%%agent --map |", ["orders"], ""),
+        ("%%agent --map orders --shape |", ["Order"], ""),
         ("%%agent -t me|", ["mean_by", "median_by"], "me"),
         ("%%agent -t mean_by,me|", ["median_by"], "me"),
         ("%%agent analyst -t |", ["mean_by"], ""),

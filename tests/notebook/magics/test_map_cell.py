@@ -58,7 +58,5 @@ async def test_a_new_agent_with_answers_keeps_its_name_if_the_map_fails():
     assert shell.user_ns.get("other") is agent
 
 
-def test_without_a_map_all_options_but_shape_go():
+def test_without_a_map_all_options_go():
     check_map_options(given("--new --keep --raw --approve -t f --as df"), PARSER)
-    with pytest.raises(UsageError, match="--shape goes with --map"):
-        check_map_options(given("--shape Row"), PARSER)

@@ -13,12 +13,12 @@ def parsed(line, **namespace):
 
 def test_each_option_has_its_type():
     line = (
-        "analyst -m a:b -t f,g -s 'Say \"yes\"' -o var --as df --thinking low --max-iterations 3 --temperature 0.5 "
+        "analyst -m a:b -t f,g -s 'Say \"yes\"' -o var --thinking low --max-iterations 3 --temperature 0.5 "
         "--new --keep --raw --approve --dry-run --map rows --shape Row"
     )
     assert vars(parsed(line)) == {
         "name": "analyst", "model": "a:b", "tools": ["f", "g"], "no_tools": False, "system": 'Say "yes"',
-        "output": "var", "form": "df", "thinking": "low", "max_iterations": 3, "temperature": 0.5, "new": True,
+        "output": "var", "form": "markdown", "thinking": "low", "max_iterations": 3, "temperature": 0.5, "new": True,
         "keep": True, "raw": True, "approve": True, "dry_run": True, "map": "rows", "shape": "Row",
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nbagent.pricing import listed_window, priced_models
@@ -25,18 +26,45 @@ class ModelFacts:
     thinking: bool | None = None
 
 
-def known_models(vendor: str) -> list[str]:
-    """The vendor's default model, and its own models in the price list, which ships with a package.
+#: Words in the names of models that hear, speak, draw, embed or search, and don't hold a conversation of texts.
+_SPECIAL = re.compile(
+    "audio|embed|image|live|moderation|ocr|realtime|robotics|safeguard|search|transcri|translate|tts|voice"
+)
+#: A number of a version: neither a date nor a size, such as 120b.
+_VERSION = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d{1,2})?(?![\d.]*[bkx\d])")
 
-    >>> known_models("claude")[:2]
-    ['claude-sonnet-5', 'claude-2']
+
+def newest_first(models: Iterable[str]) -> list[str]:
+    """Models by the version in their names, and those that don't chat last. `owner/model` stays with its owner.
+
+    >>> newest_first(["gpt-4.1-mini", "gpt-audio-mini", "gpt-5.4-mini", "o3"])
+    ['gpt-5.4-mini', 'gpt-4.1-mini', 'o3', 'gpt-audio-mini']
+    """
+
+    def place(model: str) -> tuple[bool, str, list[float], str]:
+        owner, _, name = model.lower().rpartition("/")
+        version = [*(-float(number) for number in _VERSION.findall(name)), 0.0, 0.0]
+        return is_special(model), owner, version[:2], name
+
+    return sorted(models, key=place)
+
+
+def is_special(model: str) -> bool:
+    """Whether the model's name says that it does something else than chat."""
+    return _SPECIAL.search(model.lower()) is not None
+
+
+def known_models(vendor: str) -> list[str]:
+    """The provider's default model, then its own models in the price list, which ships with a package, newest first.
+
+    >>> known_models("claude")[0]
+    'claude-sonnet-5'
     """
     if vendor not in CATALOG:
         return []
     row = CATALOG[vendor]
     priced = [model for model in priced_models(vendor) if re.fullmatch(row.own_models or ".*", model.lower())]
-    others = [model for model in sorted(priced, key=str.lower) if model.lower() != row.model.lower()]
-    return [*filter(None, [row.model]), *others]
+    return [*filter(None, [row.model]), *newest_first(model for model in priced if model.lower() != row.model.lower())]
 
 
 def model_facts(vendor: str, model: str) -> ModelFacts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from traitlets import Unicode
 
 from nbagent.core.render import markdown as render
 from nbagent.errors import AuthenticationError, NbagentError
-from nbagent.notebook.known_models import ModelFacts, known_models, model_facts, models_without_setup
+from nbagent.notebook.known_models import ModelFacts, is_special, known_models, model_facts, models_without_setup
 from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.pricing import context_window
 from nbagent.providers import provider_names, resolve
@@ -267,7 +268,8 @@ class ModelPicker:
     def _ask_key(self, spec: str, then: Callable[[], Awaitable[None]]) -> None:
         self._key_vendor, self._after_key = spec.partition(":")[0], then
         variable = CATALOG[self._key_vendor].key_variable()
-        text = f"<b>{self._key_vendor}</b> needs a key, <code>{variable}</code>. This kernel keeps it in memory only."
+        what = f"<b>{render.escape(plain(spec))}</b> needs a key of {self._key_vendor}"
+        text = f"{what}, <code>{variable}</code>. This kernel keeps it in memory only."
         self._key_head.value = f'<div class="{render.NO_TEX}">{text}</div>'
         self._show_parts(key_form=True)
         self.script.send({"focus": ".nbagent-picker-key input"})
@@ -334,26 +336,35 @@ def _names(vendor: str, listed: list[str] | None) -> list[str]:
     known = known_models(vendor)
     if not listed:
         return known
-    return sorted(listed, key=lambda name: name not in known[:1])
+    return sorted(listed, key=lambda name: (name not in known[:1], is_special(name)))
 
 
 def find_models(text: str, models: Iterable[str]) -> list[str]:
     """The models with all of these words in their names, in any order; first one that was typed in full.
 
+    Two words or more name a family: models with no other words than these come next, and those that don't chat last.
     A text that is the name of no known model, but looks like one, comes first.
 
-    >>> find_models("sonnet claude", ["claude:claude-sonnet-5", "openai:gpt-5.6-terra"])
-    ['claude:claude-sonnet-5']
+    >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
+    ['openai:gpt-5-mini', 'openai:gpt-5.1-codex-mini', 'openai:gpt-audio-mini']
     >>> find_models("claude:my-own", ["claude:claude-sonnet-5"])
     ['claude:my-own']
     """
     typed, words = text.strip(), text.lower().split()
     found = [spec for spec in models if all(word in _searched(spec) for word in words)]
+    if words:
+        found.sort(key=lambda spec: (is_special(spec), len(words) > 1 and not _is_family(spec, words)))
     exact = [spec for spec in found if typed and typed in (spec, spec.partition(":")[2])]
     vendor, colon, name = typed.partition(":")
     if vendor and colon and name and len(words) == 1 and typed not in exact:
         exact.insert(0, typed)
     return list(dict.fromkeys([*exact, *found]))
+
+
+def _is_family(spec: str, words: Iterable[str]) -> bool:
+    """Whether the model's name has no other words than these, besides its version."""
+    vendor, _, name = spec.lower().partition(":")
+    return set(re.findall("[a-z]{2,}", name)) == {*words} - {vendor}
 
 
 def _searched(spec: str) -> str:

@@ -62,6 +62,19 @@ def test_used_and_ready_models_come_first_then_defaults_then_all_others(no_keys)
     assert [spec for spec in listed if spec.startswith("claude:")] == ["claude:claude-sonnet-5", "claude:claude-new"]
 
 
+def test_the_newest_models_come_first_and_those_that_do_not_chat_last(no_keys):
+    known = all_models([], {})
+    assert find_models("claude", [spec for spec in known if spec.startswith("claude:")])[-1] == "claude:claude-v1"
+    mini = find_models("openai gpt mini", known)
+    chats, others = mini[: mini.index("openai:gpt-5.1-codex-mini")], mini[-4:]
+    assert chats.index("openai:gpt-5.4-mini") < chats.index("openai:gpt-5-mini") < chats.index("openai:gpt-4.1-mini")
+    assert all(
+        any(word in spec for word in ("audio", "image", "realtime", "search", "tts", "transcribe")) for spec in others
+    )
+    listed = all_models([], {"claude": ["claude-image", "claude-newest", "claude-old"]})
+    assert [spec for spec in listed if "image" not in spec and spec.startswith("claude:")] == listed[-3:-1]
+
+
 def test_words_are_found_in_any_order_over_vendor_and_model():
     models = ["openai:gpt-5", "claude:claude-sonnet-5", "claude:claude-opus-5", "gemini:gemini-3-pro"]
     assert find_models("5 CLAUDE son", models) == ["claude:claude-sonnet-5"]
@@ -154,7 +167,7 @@ def test_a_typed_key_is_used_and_is_nowhere_to_be_read(kernel, vendor):
     script(kernel, "'x'")
     panel = opened(kernel)
     tell_script(panel, enter="claude:claude-sonnet-5")
-    panel.until_text("claude needs a key", "ANTHROPIC_API_KEY")
+    panel.until_text("claude:claude-sonnet-5 needs a key of claude", "ANTHROPIC_API_KEY")
     tell_script(panel, key=KEY)
     panel.until(lambda: state(panel, "model")["description"] == "claude-sonnet-5")
     panel.ask("Where?")

@@ -83,7 +83,7 @@ def _lane_html(spans: list[timeline.Span], end: float) -> str:
     """The name of a step, its bars, and how long it took."""
     bars = "".join(
         f'<b class="nbagent-span-{span.kind}" title="{span.kind}: {render.format_duration(span.seconds)}" '
-        f'style="left:{100 * span.start / end:.2f}%;width:{100 * span.seconds / end:.2f}%"></b>'
+        f'style="left:{100 * span.start / end:.2f}%;width:{100 * (span.end - span.start) / end:.2f}%"></b>'
         for span in spans
     )
     took = render.format_duration(sum(span.seconds for span in spans))

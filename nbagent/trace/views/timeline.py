@@ -27,12 +27,15 @@ _LEGEND = {
 }
 #: More steps than these share lanes.
 MAX_LANES = 40
+#: A wait for a person is drawn no longer than this part of the time in which something runs.
+WAIT_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`, `time` when it happened.
 
+    `width` is how long it is drawn, if that is not how long it took.
     `label` is the model or the tool, `title` what was asked or called, `run` the number of the run, `depth` that of the
     agents that wait for it.
     """
@@ -46,11 +49,12 @@ class Span:
     title: str = ""
     run: int = 0
     depth: int = 0
+    width: float | None = None
 
     @property
     def end(self) -> float:
-        """Seconds since the beginning."""
-        return self.start + self.seconds
+        """Where its bar ends, in seconds since the beginning."""
+        return self.start + (self.seconds if self.width is None else self.width)
 
 
 def tables(rows: Mapping[str, Sequence[Row]]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -192,22 +196,56 @@ def lay_out(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame) -> tup
     """
     asked = {run: prompt for run, prompt in zip(runs["run_id"], runs["prompt"], strict=True) if isinstance(prompt, str)}
     called = dict(zip(runs["run_id"], runs["parent_tool_call_id"], strict=True))
-    found = spans(calls, tools, asked, called)
+    found = _folded(spans(calls, tools, asked, called))
     separate = len({span.lane for span in found}) <= MAX_LANES
     return (
         [replace(each, label="    " * each.depth + each.title) for each in found] if separate else packed(found)
     ), separate
 
 
+def _folded(found: Sequence[Span]) -> list[Span]:
+    """The same spans, with the times cut short in which all there is waits for a person: two minutes of it would make
+    slivers of the rest.
+    """
+    ran = sorted((span.start, span.end) for span in found if span.kind != "approval")
+    most = WAIT_SHARE * sum(end - start for start, end in ran)
+    waits: list[tuple[float, float]] = []
+    until = 0.0
+    for start, end in ran if most else ():
+        if start - until > most:
+            waits.append((until, start))
+        until = max(until, end)
+
+    def place(time: float) -> float:
+        cut = 0.0
+        for start, end in waits:
+            cut += (min(time, end) - start) * (1 - most / (end - start)) if time > start else 0.0
+        return time - cut
+
+    return [replace(span, start=place(span.start), width=place(span.end) - place(span.start)) for span in found]
+
+
 def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
-    """Where each lane begins and ends, by its number."""
-    starts = {span.lane: span.start for span in reversed(found)}
-    return {span.lane: (starts[span.lane], span.end) for span in found}
+    """Where each lane ends, and how many seconds it took, by its number."""
+    took: dict[int, float] = {}
+    for span in found:
+        took[span.lane] = took.get(span.lane, 0.0) + span.seconds
+    return {span.lane: (span.end, took[span.lane]) for span in found}
 
 
 def name_of(span: Span) -> str:
     """The name of its lane in a picture."""
     return "› " * span.depth + label(span.label)
+
+
+def _unit(found: Sequence[Span]) -> str:
+    """What the axis counts, and what it leaves out."""
+    is_cut = any(span.seconds - (span.end - span.start) > 0.01 * span.seconds for span in found)
+    left_out = [
+        *(["pauses between questions"] if len({span.run for span in found}) > 1 else []),
+        *(["long waits for approval"] if is_cut else []),
+    ]
+    return f"seconds ({' and '.join(left_out)} left out)" if left_out else "seconds"
 
 
 def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -221,13 +259,13 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
             lanes, starts = [span.lane for span in own], [span.start for span in own]
             # the edge shows what is shorter than a pixel
             look: dict[str, Any] = {"height": 0.68, "color": colour, "edgecolor": colour, "linewidth": 0.7}
-            ax.barh(lanes, [span.seconds for span in own], left=starts, label=_LEGEND[kind], **look)
+            ax.barh(lanes, [span.end - span.start for span in own], left=starts, label=_LEGEND[kind], **look)
     ax.set_xlim(0, end * 1.1 if separate else end)
     ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
-    ax.set_xlabel("seconds (pauses between questions left out)" if len({span.run for span in found}) > 1 else "seconds")
+    ax.set_xlabel(_unit(found))
     ax.set_yticks(list(labels), list(labels.values()), parse_math=False)
-    for lane, (start, until) in lane_times(found).items() if separate else ():
-        ax.text(until + 0.006 * end, lane, format_duration(until - start), va="center", fontsize=8.5)
+    for lane, (until, took) in lane_times(found).items() if separate else ():
+        ax.text(until + 0.006 * end, lane, format_duration(took), va="center", fontsize=8.5)
     for before, span in pairwise(found) if separate else ():
         if span.run != before.run:
             ax.axhline(span.lane - 0.5, color="0.5", alpha=0.4, linewidth=0.8, zorder=0)

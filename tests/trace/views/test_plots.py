@@ -128,5 +128,9 @@ async def test_waiting_for_approval_is_not_time_of_the_tool():
     found = [span for span in spans(agent.trace.calls, agent.trace.tool_calls) if "wipe" in span.label]
     assert sorted(span.kind for span in found) == ["approval", "approval", "tool"]
     assert all(span.seconds >= 0.15 for span in found if span.kind == "approval")
-    assert "waiting for approval" in agent.trace.timeline().figure.legends[0].get_texts()[-1].get_text()
+    ax = agent.trace.timeline()
+    assert "waiting for approval" in ax.figure.legends[0].get_texts()[-1].get_text()
+    assert ax.get_xlabel() == "seconds (long waits for approval left out)"
+    assert ax.get_xlim()[1] < 0.15, "the waits are drawn short"
+    assert re.fullmatch(r"1[5-9]\d ms|[\d.]+ s", ax.texts[1].get_text()), "but their times are told"
     assert agent.tool_stats()[["calls", "succeeded", "denied"]].values.tolist() == [[2, 1, 1]]

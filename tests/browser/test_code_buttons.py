@@ -20,6 +20,10 @@ and then
 ```
 %pip list
 ```
+
+```sql
+select 1
+```
 """
 agent = Agent(ScriptedProvider(lambda messages, tools: answer, model="m"))'''
 #: What is shown of the code: no character is hidden.
@@ -50,7 +54,8 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     coloured = cell.locator(".cm-line span")
     expect(coloured).to_have_count(0)  # a question is no Python
     code = cell.get_by_role("group", name="This code")
-    expect(code).to_have_count(2)
+    expect(code).to_have_count(3)
+    expect(code.last.get_by_role("button")).to_have_text(["Copy"])  # SQL would fail in a cell of Python
     code.first.get_by_role("button", name="Copy").click()
     expect(code.first.get_by_role("button", name="Copied")).to_be_visible()
     assert clipboard(page) == CODE
@@ -66,8 +71,8 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     ask(panel, "And here?")
     expect(panel.locator(".nbagent-entry")).to_have_count(2)
     code = panel.locator(".nbagent-entry").last.get_by_role("group", name="This code")
-    expect(code).to_have_count(2)
-    code.last.get_by_role("button", name="Insert below").click()
+    expect(code).to_have_count(3)
+    code.nth(1).get_by_role("button", name="Insert below").click()
     expect(page.locator(".jp-Cell")).to_have_count(6)
     assert page.evaluate(SOURCES)[4:] == [["'last'", 4], ["%pip list", None]], "below the cell that ran last"
     page.evaluate("window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells[1].setSource('x is not y')")

@@ -52,9 +52,11 @@ _TEX_DELIMITER = re.compile(r"\$|\\(?=[(\[])")
 #: What can be shown as a name without quotes.
 _NAME = re.compile(r"[\w.-]+")
 #: The beginning of a task in a list, in HTML.
-_TASK = re.compile(r"(<li>(?:\n<p>)?)\[([ xX])\] ")
+_TASK = re.compile(r"<li>((?:\n<p>)?)\[([ xX])\] ")
 _FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
+#: The class of code that is not Python.
+OTHER_LANGUAGE = "nbagent-other-language"
 #: Classes that keep MathJax 2 and 3 from typesetting an element.
 NO_TEX = "tex2jax_ignore mathjax_ignore"
 
@@ -93,7 +95,16 @@ def _parser() -> Any:
         "more_rows": lambda text: f"<p><em>{text}</em></p>\n",
     }.items():
         parser.add_render_rule(name, lambda self, tokens, i, options, env, rule=rule: rule(tokens[i].content))
+    parser.add_render_rule("fence", _fence_html)
     return parser
+
+
+def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) -> str:
+    """A block of code. Code in another language than Python has a class: it would fail in a cell."""
+    page: str = type(renderer).fence(renderer, tokens, place, options, env)
+    language = tokens[place].info.strip().lower().split(" ")[0]
+    is_python = not language or highlight.LANGUAGES.get(language) == "python"
+    return page if is_python else page.replace("<code", f'<code class="{OTHER_LANGUAGE}"', 1)
 
 
 def _formula_html(tex: str) -> str:
@@ -155,7 +166,7 @@ def markdown_to_html(text: str) -> str:
     if tokens is None:
         return f'<pre class="nbagent-plain">{escape(text)}</pre>'
     cleaned = clean_html(_parser().renderer.render(tokens, _parser().options, env))
-    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), cleaned)
+    return _TASK.sub(lambda found: f'<li class="nbagent-task">{found[1]}{"☐" if found[2] == " " else "☑"} ', cleaned)
 
 
 def clean_html(page: str) -> str:
@@ -170,7 +181,7 @@ def clean_html(page: str) -> str:
         page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        allowed_classes={"span": highlight.CLASSES},
+        allowed_classes={"span": highlight.CLASSES, "code": {OTHER_LANGUAGE}},
         filter_style_properties={"text-align"},  # Markdown tables align their columns with it
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",

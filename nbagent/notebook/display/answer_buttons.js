@@ -7,6 +7,8 @@ const FOOTERS = ".nbagent-foot[data-nbagent-run]";
 // What holds one answer: a turn of a panel, or the outputs of a cell.
 const ANSWER = ".nbagent-entry, .jp-OutputArea";
 const CODE = ".nbagent pre > code";
+// Code that would fail in a cell of Python.
+const OTHER = ".nbagent-other-language";
 // What takes keys in the explorer. Enter must not edit the cell, and D D must not delete it.
 const EXPLORER_KEYS = ".nbagent-explore :is(a, button, input, select, summary, [tabindex])";
 const SCROLLED = ".nbagent :is(pre, table), .nbagent-detail > div";
@@ -165,7 +167,8 @@ function initialize({ model }) {
     if (cellOf(replaced)) {
       buttons.push(button("Replace cell", "Put the new code into its cell", () => cellOf(replaced)?.setSource(text())));
     }
-    if (notebook()) buttons.push(button("Insert below", "Insert a cell", () => enter(insert(text(), below()))));
+    const canRun = notebook() && !parts()[0].matches(OTHER);
+    if (canRun) buttons.push(button("Insert below", "Insert a cell", () => enter(insert(text(), below()))));
     const place = document.createElement("div");
     place.className = "nbagent-on-code";
     place.append(group("This code", ...buttons));

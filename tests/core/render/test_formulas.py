@@ -62,6 +62,7 @@ def test_other_text_is_not_a_formula():
 
 
 def test_task_lists_have_boxes():
-    assert re.findall("<li>(.*?)</li>", markdown_to_html("- [ ] one\n- [x] two\n- [y] three\n- `[x] `four")) == [
-        "☐ one", "☑ two", "[y] three", "<code>[x] </code>four",
+    page = markdown_to_html("- [ ] one\n- [x] two\n- [y] three\n- `[x] `four")
+    assert re.findall("<li(.*?)</li>", page) == [
+        ' class="nbagent-task">☐ one', ' class="nbagent-task">☑ two', ">[y] three", "><code>[x] </code>four",
     ]  # fmt: skip

@@ -80,15 +80,9 @@ class RecordedResponse:
         return self
 
     def unanswered(self, exc: BaseException) -> None:
-        """There is no response: an SDK raised it, no connection was made, or the request was cancelled."""
-        response = getattr(exc, "response", None)
-        if response is not None:
-            self.answered(response)
-            self._received(_content(response, b""))
-            self._complete = True
-        else:
-            self._request = _request_of(exc)
-            self._failed(exc, streaming=False)
+        """There is no response: no connection was made, or the request was cancelled."""
+        self._request = _request_of(exc)
+        self._failed(exc, streaming=False)
         self._report()
 
     def _received(self, chunk: bytes) -> None:

@@ -18,7 +18,6 @@ from nbagent.errors import (
 )
 from nbagent.providers.formats.errors import error_class, error_code, error_message
 from nbagent.providers.http.address import proxy_for, without_password
-from nbagent.providers.http.redaction import redactor_of
 from nbagent.providers.http.retry import retry_headers
 
 
@@ -27,19 +26,19 @@ def request_id(headers: Mapping[str, str]) -> str | None:
     return headers.get("x-request-id") or headers.get("request-id")
 
 
-def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
-    """The error for an HTTP answer with an error status, without the secrets that the request sent."""
-    if status == 407 and request is not None:
-        return _proxy_error(str(request.url), "407 Proxy Authentication Required")
-    redactor = redactor_of(request)
-    text = redactor.text(content.decode("utf-8", "replace").strip())
+def status_error(response: Any, content: bytes) -> ProviderError:
+    """The error for an HTTP answer with an error status and this body."""
+    status, headers = response.status_code, response.headers
+    if status == 407:
+        return _proxy_error(str(response.request.url), "407 Proxy Authentication Required")
+    text = content.decode("utf-8", "replace").strip()
     asked = retry_headers(headers)
     try:
         body = json.loads(text)
         message, words = error_message(body)
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
-        body, message, words = None, _without_explanation(text, status, redactor.headers(headers)), ()
+        body, message, words = None, _without_explanation(text, status, headers), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
         asked["should_retry"] = False
@@ -50,7 +49,7 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
         message or "no explanation was given",
         status=status,
         code=error_code(body, status),
-        request_id=request_id(headers) or _text_in(body, "request_id"),  # Claude's and DashScope's
+        request_id=_text_in(body, "request_id"),  # Claude's and DashScope's
         **asked,
     )
 
@@ -128,10 +127,6 @@ def provider_error(
     """
     links = [{cls.__name__ for cls in type(link).__mro__} for link in _chain(exc)]
     kinds = set().union(*links)
-    if "APIStatusError" in kinds:
-        answer: Any = exc
-        response = answer.response
-        return status_error(response.status_code, response.headers, response.content, response.request)
     text = _cause(exc)
     if kinds & {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}:
         return ConfigurationError(f"The request can't be sent: {text.rstrip('.')}. Check base_url and api_key.")

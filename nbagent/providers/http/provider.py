@@ -38,8 +38,8 @@ from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, tool_of
 from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import is_telling, redactor_of, secrets_in
-from nbagent.providers.http.response import Body, drain, read_events, read_lines, read_object, read_up_to
+from nbagent.providers.http.redaction import Redactor, is_telling, secrets_in
+from nbagent.providers.http.response import Body, check_status, drain, read_events, read_lines, read_object, read_up_to
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
@@ -400,11 +400,14 @@ class HTTPProvider(StreamingProvider):
         with timing.setting_up():
             await self.prepare()
         body = response = None
+        is_good = False
         try:
             body = encode(changes or {})
             response = await self._transport.open(self._target(path, betas), body, timing)
-            self._refused.setdefault(self.model_name, {}).update(changes or {})
             try:
+                await check_status(response)
+                is_good = True
+                self._refused.setdefault(self.model_name, {}).update(changes or {})
                 async with aclosing(read(response)) as items:
                     async for item in items:
                         yield item
@@ -415,11 +418,11 @@ class HTTPProvider(StreamingProvider):
             failure: NbagentError = exc
         except Exception as exc:  # each HTTP library and SDK has its own errors
             timeout, base_url = (self.timeout, self.base_url) if self._client is None else (None, None)
-            known = provider_error(exc, streaming=response is not None, timeout=timeout, base_url=base_url)
+            known = provider_error(exc, streaming=is_good, timeout=timeout, base_url=base_url)
             if known is None:
                 raise
             failure = known
-        if changes is not None and (refused := {} if response else refused_field(failure, body, changes)):
+        if changes is not None and (refused := {} if is_good else refused_field(failure, body, changes)):
             changes |= refused
             with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
                 encode(changes)
@@ -507,15 +510,16 @@ class HTTPProvider(StreamingProvider):
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
         """The error with vendor, model and request id, short, and without secrets that the vendor repeated."""
-        clean = redactor_of(getattr(response, "request", None), self.secrets, self._key_variable).text
+        sent = {"url": str(response.request.url), "headers": response.request.headers} if response is not None else {}
+        clean = Redactor(self.secrets, self._key_variable, **sent).text
         error.args = tuple(clean(str(arg)) for arg in error.args)
         if isinstance(error, ProviderError):
-            name = error.request_id or (request_id(response.headers) if response is not None else None)
-            error.request_id = clean(name or "") or None
+            named = request_id(response.headers) if response is not None else None
+            error.request_id = clean(named or error.request_id or "") or None
             error.code = shortened(clean(error.code or ""), CODE_CHARS) or None
             error.message = shortened(error.args[0], SHOWN_CHARS)
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
-        if isinstance(error, AuthenticationError) and self._client is None and (error.status or response is not None):
+        if isinstance(error, AuthenticationError) and self._client is None and response is not None:
             error.remedy = f"{self._vendor.other_regions(self.base_url)} {error.remedy}".lstrip()
         return error
 

@@ -103,11 +103,6 @@ class Redactor:
         return f"${name}"
 
 
-def redactor_of(request: Any, keys: Iterable[str] = (), variable: str = "API_KEY") -> Redactor:
-    """The redactor for the answer to a request of httpx or httpx2, or to None."""
-    return Redactor(keys, variable, str(request.url), request.headers) if request else Redactor(keys, variable)
-
-
 def _environment_secrets() -> dict[str, str]:
     """The values of environment variables that are named like secrets, and the names.
 

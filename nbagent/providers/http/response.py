@@ -10,7 +10,7 @@ from typing import Any
 
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.sse import DONE, SSESplitter
-from nbagent.providers.http.errors import readable, request_id
+from nbagent.providers.http.errors import readable, status_error
 
 #: How long to wait for the few bytes after the logical end, so that the connection can be used again.
 DRAIN_TIMEOUT_S = 0.1
@@ -63,6 +63,12 @@ def _chunks(response: Any) -> AsyncIterator[bytes]:
     is_compressed = "content-encoding" in response.headers
     chunks: AsyncIterator[bytes] = response.aiter_bytes() if is_compressed else response.stream.__aiter__()
     return chunks
+
+
+async def check_status(response: Any) -> None:
+    """Raise a `ProviderError` for any status but 2xx."""
+    if not 200 <= response.status_code < 300:
+        raise status_error(response, await read_up_to(response.aiter_bytes()))
 
 
 async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
@@ -129,11 +135,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
             raise IncompleteStreamError(
                 "the answer is empty, or breaks off in the middle of its JSON", status=response.status_code
             ) from None
-        raise InvalidResponseError(
-            f"expected JSON, got {readable(text)}",
-            status=response.status_code,
-            request_id=request_id(response.headers),
-        ) from None
+        raise InvalidResponseError(f"expected JSON, got {readable(text)}", status=response.status_code) from None
     items = body if isinstance(body, list) else [body]
     if not items or not all(isinstance(item, dict) for item in items):
         raise InvalidResponseError("the answer is not a JSON object")

@@ -21,8 +21,6 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target
 from nbagent.providers.http.capture import new_record
-from nbagent.providers.http.errors import status_error
-from nbagent.providers.http.response import read_up_to
 
 if TYPE_CHECKING:
     import httpx2
@@ -69,7 +67,7 @@ class Transport(ABC):
             raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
 
     async def open(self, target: Target, body: bytes | None, timing: Timing) -> Any:
-        """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
+        """POST `body`, or GET if it is None -> a response still to be read, whatever its status."""
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         set_current(timing=timing)
@@ -82,12 +80,6 @@ class Transport(ABC):
             raise
         if recorded:
             response = recorded.answered(response)
-        if not 200 <= response.status_code < 300:
-            try:
-                content = await read_up_to(response.aiter_bytes())
-                raise status_error(response.status_code, response.headers, content, response.request)
-            finally:
-                await response.aclose()
         return response
 
     @abstractmethod
@@ -96,7 +88,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
-        """The response to be read. May raise for a status that is not 2xx."""
+        """The response to be read."""
 
     async def aclose(self) -> None:
         """Close the running event loop's client."""
@@ -179,10 +171,14 @@ class SDKTransport(Transport):
         more = {} if self._given is None else target.headers
         headers = {**about, **more, **target.more_headers, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
-        if body is None:
-            reply = await client.get(target.path, cast_to=object, options=options)
-        else:
-            reply = await client.post(target.path, cast_to=object, options=options, **content)
+        sdk = importlib.import_module(self._module)
+        try:
+            if body is None:
+                reply = await client.get(target.path, cast_to=object, options=options)
+            else:
+                reply = await client.post(target.path, cast_to=object, options=options, **content)
+        except sdk.APIStatusError as exc:
+            return exc.response
         response = reply.http_response
         if "amazon.eventstream" in response.headers.get("content-type", ""):
             # Bedrock's events come in a binary framing that its client alone can read

@@ -3,6 +3,7 @@
 import json
 import re
 
+import httpx2
 import pytest
 from support.decoding import SAMPLES, as_message, decode
 from support.loopback import Answer
@@ -58,8 +59,8 @@ def streamed(*events):
 def test_when_to_try_again_stands_in_the_details_unless_a_header_says_it():
     quota = {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "48.5s"}]}
     body = json.dumps({"error": quota}).encode()
-    assert status_error(429, {}, body).retry_after == 48.5
-    assert status_error(429, {"retry-after": "2"}, body).retry_after == 2
+    assert status_error(httpx2.Response(429), body).retry_after == 48.5
+    assert status_error(httpx2.Response(429, headers={"retry-after": "2"}), body).retry_after == 2
 
 
 @pytest.mark.parametrize("model", ["models/../x?y", "tunedModels/../../x#y"])

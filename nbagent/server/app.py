@@ -18,7 +18,7 @@ from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.server.agent_host import AgentHost
-from nbagent.server.conversations.memory import MemoryStore
+from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.guards import Guards
 from nbagent.server.metrics import Measured
@@ -63,7 +63,7 @@ def create_app(
     check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
     if not settings.tokens:
         raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` makes one.")
-    host = AgentHost(agent_or_factory, store or MemoryStore(), settings)
+    host = AgentHost(agent_or_factory, store or open_store("memory:"), settings)
     app = FastAPI(
         title="nbagent",
         description="An agent for any client.",

@@ -21,30 +21,14 @@ async def _emptied(address):
         await client.flushall()
 
 
-def place_of(kind, request):
-    """The address of an empty store."""
-    if kind == "sqlite":
-        return str(request.getfixturevalue("tmp_path") / "conversations.sqlite")
-    if kind == "redis":
-        address = request.getfixturevalue("redis_address")
-        asyncio.run(_emptied(address))
-        return address
-    return "memory:"
-
-
-REDIS = pytest.param("redis", marks=pytest.mark.full)
-
-
-@pytest.fixture(params=["memory", "sqlite", REDIS])
-def place(request):
+@pytest.fixture(params=["sqlite", pytest.param("redis", marks=pytest.mark.full)])
+def place(request, tmp_path):
     """The address of an empty store of each kind."""
-    return place_of(request.param, request)
-
-
-@pytest.fixture(params=["sqlite", REDIS])
-def shared_place(request):
-    """The address of an empty store of each kind that processes can share."""
-    return place_of(request.param, request)
+    if request.param == "sqlite":
+        return str(tmp_path / "conversations.sqlite")
+    address = request.getfixturevalue("redis_address")
+    asyncio.run(_emptied(address))
+    return address
 
 
 @pytest.fixture

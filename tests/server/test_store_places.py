@@ -8,7 +8,6 @@ from support.redis_server import redis_server
 from support.store_turns import OWNER, add_turn
 
 from nbagent.errors import ConfigurationError, StoreError
-from nbagent.server.conversations.memory import MemoryStore
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.redis import RedisStore
 from nbagent.server.conversations.sqlite import SQLiteStore
@@ -29,7 +28,6 @@ def test_addresses():
         store = open_store(address, ttl_s=5)
         assert isinstance(store, SQLiteStore)
         assert (str(store.path), store.ttl_s) == (path, 5)
-    assert isinstance(open_store("memory:"), MemoryStore)
     for address in ("redis://localhost:6379/0", "rediss://localhost", "unix:///run/redis.sock"):
         assert isinstance(open_store(address), RedisStore)
 

@@ -21,17 +21,17 @@ async def questions(store, conversation_id):
 
 
 @pytest.fixture
-async def store(shared_place):
-    store = open_store(shared_place, lease_s=0.5)
+async def store(place):
+    store = open_store(place, lease_s=0.5)
     await store.open()
     yield store
     await store.aclose()
 
 
-async def test_processes_take_turns_of_one_conversation(shared_place, store):
+async def test_processes_take_turns_of_one_conversation(place, store):
     with (
-        turn_taker("take_turns", shared_place, "c1", "a", "20") as a,
-        turn_taker("take_turns", shared_place, "c1", "b", "20") as b,
+        turn_taker("take_turns", place, "c1", "a", "20") as a,
+        turn_taker("take_turns", place, "c1", "b", "20") as b,
     ):
         lines = await asyncio.gather(*(asyncio.to_thread(process.stdout.readline) for process in (a, b)))
     assert lines == ["done\n", "done\n"]
@@ -43,8 +43,8 @@ async def test_processes_take_turns_of_one_conversation(shared_place, store):
     assert (await store.spent(OWNER)).tokens == 40
 
 
-async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(shared_place, store):
-    with turn_taker("hold", shared_place, "c1", lease_s=0.5) as process:
+async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(place, store):
+    with turn_taker("hold", place, "c1", lease_s=0.5) as process:
         assert process.stdout.readline() == "holding\n"
         process.send_signal(signal.SIGSTOP)
         await add_turn(store, "c1", "meanwhile")
@@ -56,10 +56,10 @@ async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(shared_pl
 
 
 @pytest.mark.full
-async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(shared_place, store):
+async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(place, store):
     acknowledged, lost = [], 0
     for attempt in range(KILLS):
-        with turn_taker("write", shared_place, str(attempt), lease_s=1.0) as process:
+        with turn_taker("write", place, str(attempt), lease_s=1.0) as process:
             said = [process.stdout.readline().strip() for _ in range(1 + attempt % 7)]
             process.kill()
             said += process.stdout.read().split()  # what it saved before the kill came

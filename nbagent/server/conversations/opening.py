@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nbagent.checks import check_type, invalid
-from nbagent.server.conversations.memory import MemoryStore
 from nbagent.server.conversations.redis import RedisStore
-from nbagent.server.conversations.sqlite import SQLiteStore
+from nbagent.server.conversations.sqlite import MEMORY, SQLiteStore
 from nbagent.server.conversations.store import ConversationStore
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
@@ -28,7 +27,7 @@ def open_store(place: str, **options: Any) -> ConversationStore:
     """
     check_type("store", place, str)
     if place == "memory:":
-        return MemoryStore(**options)
+        return SQLiteStore(MEMORY, **options)
     if place.startswith(("redis://", "rediss://", "unix://")):
         return RedisStore(place, **options)
     path = place.removeprefix("sqlite:///")

@@ -1,4 +1,4 @@
-"""Conversations in a SQLite file: for all processes of one machine.
+"""Conversations in a SQLite file: for all processes of one machine. Or in memory: for one process, until it ends.
 
 One thread writes and reads, so that the event loop never waits for the disk. What `save` writes is on the disk when it
 returns, so that even a loss of power takes nothing; leases are written without waiting for the disk.
@@ -71,13 +71,16 @@ CREATE INDEX tickets_by_line ON tickets (owner, line, number);
 """
 FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=1, tables=_TABLES)
 
+#: SQLite's name for a database in memory.
+MEMORY = ":memory:"
+
 _INFO = "id, owner, title, created, updated, dollars, tokens, message_count"
 
 
 class SQLiteStore(ConversationStore):
     """A store in a file, which it makes if it is missing; only its owner can read it. The file is in WAL mode.
 
-    Put it on a local disk: SQLite's locks don't work on most network drives.
+    Put it on a local disk: SQLite's locks don't work on most network drives. `SQLiteStore(":memory:")` has no file.
 
     >>> store = SQLiteStore("conversations.sqlite", ttl_s=30 * 86_400)
     """
@@ -267,7 +270,11 @@ class SQLiteStore(ConversationStore):
         await self._in_thread(write, writes=True)
 
     def _opened(self) -> sqlite3.Connection:
-        database = FORMAT.open(self.path)
+        if str(self.path) == MEMORY:
+            database = sqlite3.connect(MEMORY, isolation_level=None)
+            database.executescript(FORMAT.tables)
+        else:
+            database = FORMAT.open(self.path)
         with FORMAT.clear_errors(self.path):
             try:
                 database.execute("PRAGMA foreign_keys = ON")

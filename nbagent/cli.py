@@ -69,7 +69,6 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("agent", nargs="?", help="app.py:agent or module:function; by default Agent()")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
     serve.add_argument("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
-    serve.add_argument("--token", action="append", default=[], help="may be repeated; or set NBAGENT_SERVE_TOKEN")
     serve.add_argument("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
     serve.add_argument("--keep-days", type=float, metavar="N", help="delete conversations so long after the last turn")
     serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
@@ -140,12 +139,12 @@ def _acp(arguments: argparse.Namespace) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    """Serve an agent over HTTP, behind a token, until Ctrl-C. Needs the extra `server`."""
+    """Serve an agent over HTTP, behind a token (`NBAGENT_SERVE_TOKEN`), until Ctrl-C. Needs the extra `server`."""
     try:
         from nbagent.server import running
     except ModuleNotFoundError as error:
         raise missing_extra("The server", "server") from error
-    running.serve_command(arguments, partial(print, flush=True))
+    running.serve(arguments, partial(print, flush=True))
 
 
 if __name__ == "__main__":

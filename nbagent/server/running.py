@@ -46,59 +46,36 @@ TOKEN_VARIABLE = "NBAGENT_SERVE_TOKEN"  # noqa: S105  its name
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def serve_command(arguments: argparse.Namespace, announce: Callable[[str], None]) -> None:
-    """Do what `nbagent serve` was told. `announce` gets what a person should know. Raises ConfigurationError."""
-    named = (each.strip() for each in os.environ.get(TOKEN_VARIABLE, "").split(","))
-    tokens = arguments.token or [each for each in named if each]
-    settings = ServerSettings(
-        tokens=tokens,
-        hosts=arguments.allow_host or hosts_for(arguments.host),
-        origins=arguments.origin,
-        models=arguments.model,
-        limits=Limits(max_cost=arguments.max_cost),
-        max_cost_per_conversation=arguments.max_cost_per_conversation,
-        max_cost_per_token=arguments.max_cost_per_token,
-        requests_per_minute=arguments.requests_per_minute,
-        grace_seconds=arguments.grace,
-    )
-    serve(
-        arguments.agent,
-        announce,
-        settings,
-        arguments.store or default_store(),
-        host=arguments.host,
-        port=arguments.port,
-        workers=arguments.workers,
-        days=arguments.keep_days,
-    )
+def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> None:
+    """Do what `nbagent serve` was told, until Ctrl-C or SIGTERM. `announce` gets what a person should know.
 
-
-def serve(
-    target: str | None,
-    announce: Callable[[str], None],
-    settings: ServerSettings,
-    store: str,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    workers: int = 1,
-    days: float | None = None,
-) -> None:
-    """Serve the agent that `target` names until Ctrl-C or SIGTERM. `announce` gets what a person should know.
-
-    Without a token one is made up, and announced. Conversations are deleted `days` after their last change; None keeps
-    them. Raises ConfigurationError.
+    Without a token one is made up, and announced. Raises ConfigurationError.
     """
-    check_number("--workers", workers, whole=True, minimum=1)
-    check_number("--keep-days", days, above=0, optional=True)
-    settings, told = with_token(settings)
+    check_number("--workers", arguments.workers, whole=True, minimum=1)
+    check_number("--keep-days", arguments.keep_days, above=0, optional=True)
+    named = (each.strip() for each in os.environ.get(TOKEN_VARIABLE, "").split(","))
+    settings, told = with_token(
+        ServerSettings(
+            tokens=[each for each in named if each],
+            hosts=arguments.allow_host or hosts_for(arguments.host),
+            origins=arguments.origin,
+            models=arguments.model,
+            limits=Limits(max_cost=arguments.max_cost),
+            max_cost_per_conversation=arguments.max_cost_per_conversation,
+            max_cost_per_token=arguments.max_cost_per_token,
+            requests_per_minute=arguments.requests_per_minute,
+            grace_seconds=arguments.grace,
+        )
+    )
+    host, workers, store = arguments.host, arguments.workers, arguments.store or default_store()
     if workers > 1 and store == "memory:":
         raise ConfigurationError("--workers: processes can't share conversations in memory. Choose another --store.")
-    make = partial(_make_app, target, settings, store, None if days is None else days * 86_400)
+    ttl_s = None if arguments.keep_days is None else arguments.keep_days * 86_400
+    make = partial(_make_app, arguments.agent, settings, store, ttl_s)
     app = make()  # what is wrong is told here, also if other processes will serve
     app.state.host.agent.provider.check()
     asyncio.run(_check(app.state.host.store))
-    sock = listening(host, port)
+    sock = listening(host, arguments.port)
     told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
     if workers == 1:
         announce("\n".join(told))

@@ -21,20 +21,19 @@ from nbagent.server.conversations.store import ConversationStore, HeldTurn, Spen
 from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
 from nbagent.server.metrics import Metrics
 from nbagent.server.problems import RefusedError
-from nbagent.server.security import Caller
 from nbagent.server.settings import ServerSettings
 from nbagent.text import shortened
 
 
 class AgentHost:
-    """Runs an agent for the callers of a server. `agent_or_factory`: an agent, or a function that makes one.
+    """Runs an agent for the owners of a server's tokens. `agent_or_factory`: an agent, or a function that makes one.
 
     A factory is called once in each process. Each run has a fork of the agent, with the same tools and connections, and
     of the agent's own conversation only the system prompt. Raises `ConfigurationError` for a limit of dollars that the
     models have no price for.
 
     >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
-    >>> async with host.run(Caller("me"), RunRequest(message="Hello")) as run:              # doctest: +SKIP
+    >>> async with host.run("me", RunRequest(message="Hello")) as run:                      # doctest: +SKIP
     ...     print(await run.outcome())
     """
 
@@ -74,7 +73,7 @@ class AgentHost:
         raise RefusedError(403, "model_not_allowed", detail)
 
     @asynccontextmanager
-    async def run(self, caller: Caller, request: RunRequest) -> AsyncIterator[HostedRun]:
+    async def run(self, owner: str, request: RunRequest) -> AsyncIterator[HostedRun]:
         """Take the conversation's turn, which waits for earlier turns, and start the run.
 
         Leaving the block early cancels the run, unless the request can be repeated, and saves a valid conversation.
@@ -84,22 +83,22 @@ class AgentHost:
         run = HostedRun(request.conversation_id or new_id("conv"), provider)
         async with AsyncExitStack() as held:
             if again is not None:
-                first = await held.enter_async_context(self.store.request(caller.owner, again.key))
+                first = await held.enter_async_context(self.store.request(owner, again.key))
                 if first is not None:
                     run.first_answer = again.text_of(first)
                     yield run
                     return
             turn = None
             if request.stored:
-                turn = await held.enter_async_context(self._turn(caller, request, run))
-            account = await held.enter_async_context(self._budgets.account(caller.owner))
+                turn = await held.enter_async_context(self._turn(owner, request, run))
+            account = await held.enter_async_context(self._budgets.account(owner))
             limits = self._budgets.limits(request.limits, self.agent.limits, turn, account)
             if self._is_ending:
                 raise shutting_down()
-            agent = self._fork(caller, request, turn, run, provider)
+            agent = self._fork(owner, request, turn, run, provider)
             agent.observers.append(run.put_child_event)
             context = context_with(account=account)
-            save = partial(self._save, caller, request, turn, agent, run, account)
+            save = partial(self._save, owner, request, turn, agent, run, account)
             stream = request.stream(agent, limits)
             task = run.start(stream, context, turn.lost if turn else None, save, held.pop_all())
             self._running[task] = run
@@ -142,20 +141,20 @@ class AgentHost:
             await provider.aclose()
 
     @asynccontextmanager
-    async def _turn(self, caller: Caller, request: RunRequest, run: HostedRun) -> AsyncIterator[HeldTurn]:
+    async def _turn(self, owner: str, request: RunRequest, run: HostedRun) -> AsyncIterator[HeldTurn]:
         """The turn of the run's conversation; that of a branch if others went on there."""
-        async with self.store.turn(caller.owner, run.conversation_id) as turn:
+        async with self.store.turn(owner, run.conversation_id) as turn:
             messages = turn.conversation.messages if turn.conversation else ()
             last = next((message.message_id for message in reversed(messages) if message.opens_turn), None)
             if request.after in (None, last):
                 yield turn
                 return
         run.conversation_id = new_id("conv")
-        async with self.store.turn(caller.owner, run.conversation_id) as turn:
+        async with self.store.turn(owner, run.conversation_id) as turn:
             yield turn
 
     def _fork(
-        self, caller: Caller, request: RunRequest, turn: HeldTurn | None, run: HostedRun, provider: LLMProvider
+        self, owner: str, request: RunRequest, turn: HeldTurn | None, run: HostedRun, provider: LLMProvider
     ) -> Agent:
         """An agent with this conversation. Who may approve calls: the agent's own approver, or the client's user."""
         agent = self.agent.fork()
@@ -167,12 +166,12 @@ class AgentHost:
         agent.context.conversation_id = run.conversation_id
         agent.tool_executor = agent.tool_executor.with_options()
         if agent.tool_executor.approver is None:
-            waits = HTTPApprover(self.store, self.settings.approval_seconds, caller, run)
+            waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
         return agent
 
     async def _save(
-        self, caller: Caller, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun, account: Account
+        self, owner: str, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun, account: Account
     ) -> None:
         """Save the turn, what it cost, and the answer for a repeated request."""
         messages = [message for message in agent.conversation_history if message.role != "system"]
@@ -181,5 +180,5 @@ class AgentHost:
         spent = Spent(account.dollars, account.usage.total_tokens)
         answer = request.repeatable.answer(run) if request.repeatable is not None else None
         self.metrics.run_ended(run, account)
-        await self.store.save(caller.owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
+        await self.store.save(owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
         run.kept_answer = answer.body if answer is not None else None

@@ -14,7 +14,6 @@ from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.server.conversations.store import ConversationStore, Decision, WaitingCall
 from nbagent.server.hosted_run import HostedRun
-from nbagent.server.security import Caller
 
 _NOBODY = "The call needs approval, and this request does not wait for one. Do not repeat the call; tell the user."
 
@@ -27,10 +26,10 @@ async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
 class HTTPApprover:
     """Asks the clients of one token. The run's events tell of the question (`approval`, "asked"), and so does `GET`."""
 
-    def __init__(self, store: ConversationStore, seconds: float, caller: Caller, run: HostedRun) -> None:
+    def __init__(self, store: ConversationStore, seconds: float, owner: str, run: HostedRun) -> None:
         self._store = store
         self._seconds = seconds
-        self._caller = caller
+        self._owner = owner
         self._run = run
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
@@ -40,7 +39,7 @@ class HTTPApprover:
         asked, context = time.time(), current.get().call
         approval = WaitingCall(
             id=new_id("approval"),
-            owner=self._caller.owner,
+            owner=self._owner,
             conversation_id=self._run.conversation_id,
             run_id=self._run.run_id,
             tool=call.name,

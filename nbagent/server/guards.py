@@ -12,7 +12,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nbagent.server.problems import RefusedError, problem_response, route_path
-from nbagent.server.security import Caller
 from nbagent.server.settings import ServerSettings
 
 #: Where calls that wait are decided.
@@ -31,11 +30,11 @@ class Guards:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or refuse it."""
-        caller: Caller | None = scope.get("nbagent.caller")
-        if scope["type"] != "http" or caller is None:
+        owner: str | None = scope.get("nbagent.owner")
+        if scope["type"] != "http" or owner is None:
             await self._app(scope, receive, send)
             return
-        owner, most = caller.owner, self._settings.max_concurrent
+        most = self._settings.max_concurrent
         counted = (owner, scope["method"] == "POST" and not route_path(scope).startswith(_DECISIONS))
         try:
             self._check_rate(owner)

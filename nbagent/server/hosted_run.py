@@ -65,7 +65,6 @@ class RunRequest:
     - `limits`: these can lower the server's and the agent's limits
     - `options`: what else `Agent.chat_stream` takes
     - `waits_for_approval`: without it, calls that need approval are denied at once
-    - `origin`, `labels`: for the trace
     """
 
     message: MessageInput
@@ -77,25 +76,19 @@ class RunRequest:
     provider: str | None = None
     model: str | None = None
     limits: Limits = field(default_factory=Limits)
-    max_tokens: int | None = None
-    temperature: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     waits_for_approval: bool = False
-    origin: Mapping[str, Any] = field(default_factory=lambda: {"source": "http"})
-    labels: Mapping[str, Any] = field(default_factory=dict)
     repeatable: Repeatable | None = None
 
     def stream(self, agent: Any, limits: Limits) -> AgentStream:
         """The agent's run for this request, with these limits."""
-        given = {"max_tokens": self.max_tokens, "temperature": self.temperature}
-        options = {name: value for name, value in given.items() if value is not None}
         stream: AgentStream = agent.chat_stream(
             self.message,
             limits=limits,
             instructions=self.instructions or "",
-            origin=self.origin,
+            origin={"source": "http"},
             raise_errors=False,
-            **{**self.options, **options, **self.labels},
+            **self.options,
         )
         return stream
 

@@ -14,12 +14,10 @@ import base64
 import binascii
 import hashlib
 import secrets
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nbagent.server.problems import RefusedError, problem_response, route_path
@@ -30,26 +28,13 @@ OPEN_PATHS = ("/healthz",)
 PAGE = ("GET", "/")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks. `owner` is a digest of the token, safe to store and to log; conversations belong to it."""
-
-    owner: str
-
-
 def owner_of(token: str) -> str:
-    """The digest of a token.
+    """The digest of a token, safe to store and to log: conversations, budgets and approvals belong to it.
 
     >>> owner_of("a token of 16 characters or more")
     'b4db4e531616be334ea8f1f09c787155'
     """
     return hashlib.sha256(token.encode()).hexdigest()[:32]
-
-
-def caller_of(request: Request) -> Caller:
-    """Who sent the request: a dependency of the routes."""
-    caller: Caller = request.scope["nbagent.caller"]
-    return caller
 
 
 class Security:
@@ -71,8 +56,7 @@ class Security:
         try:
             if route_path(scope) not in OPEN_PATHS:
                 self._check_names(headers)
-                if not self._is_preflight(scope, headers):
-                    self._let_in(scope, headers)
+                self._let_in(scope, headers)
         except RefusedError as error:
             await problem_response(scope, error.problem)(scope, receive, send)
             return
@@ -80,7 +64,7 @@ class Security:
 
     def _let_in(self, scope: Scope, headers: Headers) -> None:
         try:
-            scope["nbagent.caller"] = self._caller(headers)
+            scope["nbagent.owner"] = self._owner(headers)
         except RefusedError:
             if (scope["method"], route_path(scope)) != PAGE:
                 raise
@@ -93,12 +77,7 @@ class Security:
         if origin is not None and origin not in self._origins and _host_of(origin) != host:
             raise RefusedError(403, "wrong_origin", "Pages of that origin may not ask this server.")
 
-    def _is_preflight(self, scope: Scope, headers: Headers) -> bool:
-        """Whether a browser asks what an allowed page may do. Such a request has no token, and reaches no route."""
-        asks = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
-        return asks and headers.get("origin") in self._origins
-
-    def _caller(self, headers: Headers) -> Caller:
+    def _owner(self, headers: Headers) -> str:
         given = _given_token(headers.get("authorization", ""))
         known = [secrets.compare_digest(given, token) for token in self._tokens]  # all, so that time tells nothing
         if not any(known):
@@ -107,7 +86,7 @@ class Security:
                 challenge += ', Basic realm="nbagent: any name, and the token as the password", charset="UTF-8"'
             detail = "This needs a token: send the header Authorization: Bearer <token>."
             raise RefusedError(401, "unauthorized", detail, WWW_Authenticate=challenge)
-        return Caller(owner_of(given.decode()))
+        return owner_of(given.decode())
 
 
 def _given_token(authorization: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from nbagent.errors import ToolArgumentsError
@@ -13,12 +13,9 @@ from nbagent.functions.validation import validate_arguments
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.store import Decision
 from nbagent.server.problems import RefusedError, not_found
-from nbagent.server.routes.chat import ID_PATTERN
-from nbagent.server.security import Caller, caller_of
+from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 
 router = APIRouter(prefix="/agent/approvals", tags=["approvals"])
-
-From = Annotated[Caller, Depends(caller_of)]
 
 
 class PendingApproval(BaseModel):
@@ -58,11 +55,10 @@ class Decided(BaseModel):
 
 @router.get("")
 async def pending(
-    request: Request, caller: From, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None
+    host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None
 ) -> PendingApprovals:
     """The calls that wait for a decision."""
-    host: AgentHost = request.app.state.host
-    found = await host.store.approvals(caller.owner, conversation_id)
+    found = await host.store.approvals(owner, conversation_id)
     waiting = [
         PendingApproval(
             id=each.id,
@@ -80,11 +76,10 @@ async def pending(
 
 @router.post("/{approval_id}")
 async def decide(
-    request: Request, caller: From, approval_id: Annotated[str, Path(pattern=ID_PATTERN)], body: DecisionRequest
+    host: Host, owner: Owner, approval_id: Annotated[str, Path(pattern=ID_PATTERN)], body: DecisionRequest
 ) -> Decided:
     """Decide on a call. A later decision on the same call is refused with status 409."""
-    host: AgentHost = request.app.state.host
-    approval = await host.store.approval(caller.owner, approval_id)
+    approval = await host.store.approval(owner, approval_id)
     if approval is None:
         raise not_found("call of that id that waits for approval")
     if body.arguments is not None:
@@ -92,7 +87,7 @@ async def decide(
             raise RefusedError(422, "invalid_request", "arguments: only an approved call has some. Leave them out.")
         check_arguments(host, approval.tool, body.arguments)
     decision = Decision(body.decision == "approve", body.arguments, body.reason)
-    if not await host.store.decide(caller.owner, approval_id, decision):
+    if not await host.store.decide(owner, approval_id, decision):
         raise RefusedError(409, "already_decided", "This call was decided before, or has expired.")
     return Decided(id=approval_id, decision=body.decision)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -18,15 +18,12 @@ from nbagent.core.json_text import json_text
 from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
 from nbagent.server import event_stream
-from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, sse, while_connected
 from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
 from nbagent.server.problems import problem_of
-from nbagent.server.security import Caller, caller_of
+from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 
 router = APIRouter(tags=["agent"])
-
-ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
 
 
 class ChatRequest(BaseModel):
@@ -92,13 +89,13 @@ class ChatResponse(BaseModel):
 )
 async def chat(
     request: Request,
+    host: Host,
+    owner: Owner,
     body: ChatRequest,
-    caller: Annotated[Caller, Depends(caller_of)],
     accept: Annotated[str, Header()] = "",
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> Response:
     """Ask the agent. With `Accept: text/event-stream` the answer is the run's events, one by one."""
-    host: AgentHost = request.app.state.host
     streams = event_stream.MEDIA_TYPE in accept
     began = monotonic()
 
@@ -108,7 +105,7 @@ async def chat(
     repeatable = None
     if idempotency_key is not None and not streams:
         repeatable = Repeatable(idempotency_key, hashlib.sha256(await request.body()).hexdigest(), whole)
-    run = host.run(caller, _run_request(body, repeatable))
+    run = host.run(owner, _run_request(body, repeatable))
     if streams:
         return EventStream(run, _written)
 
@@ -130,8 +127,7 @@ def _run_request(body: ChatRequest, repeatable: Repeatable | None) -> RunRequest
         provider=body.provider,
         model=body.model,
         limits=limits,
-        max_tokens=body.max_tokens,
-        temperature=body.temperature,
+        options=body.model_dump(include={"max_tokens", "temperature"}, exclude_none=True),
         waits_for_approval=body.waits_for_approval,
         repeatable=repeatable,
     )

@@ -5,21 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from nbagent.core.messages import LLMMessage
-from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.store import ConversationInfo
 from nbagent.server.problems import not_found
-from nbagent.server.routes.chat import ID_PATTERN
-from nbagent.server.security import Caller, caller_of
+from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 
 router = APIRouter(prefix="/agent/conversations", tags=["conversations"])
 
 ConversationId = Annotated[str, Path(pattern=ID_PATTERN)]
-From = Annotated[Caller, Depends(caller_of)]
 
 
 class ConversationSummary(BaseModel):
@@ -49,34 +46,31 @@ class StoredConversation(ConversationSummary):
 
 @router.get("")
 async def conversations(
-    request: Request,
-    caller: From,
+    host: Host,
+    owner: Owner,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the page before.")] = None,
 ) -> ConversationPage:
     """The conversations of this token, the last changed first."""
-    host: AgentHost = request.app.state.host
-    page = await host.store.page(caller.owner, limit, after)
+    page = await host.store.page(owner, limit, after)
     return ConversationPage(
         conversations=[ConversationSummary(**_facts(each)) for each in page.conversations], next=page.next
     )
 
 
 @router.get("/{conversation_id}")
-async def conversation(request: Request, caller: From, conversation_id: ConversationId) -> StoredConversation:
+async def conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> StoredConversation:
     """A conversation with its messages."""
-    host: AgentHost = request.app.state.host
-    found = await host.store.get(caller.owner, conversation_id)
+    found = await host.store.get(owner, conversation_id)
     if found is None:
         raise not_found("conversation of that id")
     return StoredConversation(**_facts(found), messages=[_message(each) for each in found.messages])
 
 
 @router.delete("/{conversation_id}", status_code=204)
-async def delete_conversation(request: Request, caller: From, conversation_id: ConversationId) -> Response:
+async def delete_conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> Response:
     """Delete a conversation. A run of it ends."""
-    host: AgentHost = request.app.state.host
-    if not await host.store.delete(caller.owner, conversation_id):
+    if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation of that id")
     return Response(status_code=204)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from nbagent.server import metrics
-from nbagent.server.agent_host import AgentHost
+from nbagent.server.routes.asking import Host
 
 router = APIRouter(tags=["health"])
 
@@ -27,7 +27,6 @@ async def health() -> Health:
 @router.get(
     "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 )
-async def all_metrics(request: Request) -> Response:
+async def all_metrics(host: Host) -> Response:
     """Numbers for Prometheus: requests, runs, tokens, cost."""
-    host: AgentHost = request.app.state.host
     return Response(host.metrics.text(), media_type=metrics.MEDIA_TYPE)

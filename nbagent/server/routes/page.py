@@ -26,7 +26,7 @@ _ALIGNED = re.compile(r'style="text-align:\s?(right|center|left);?"')
 @router.get("/")
 async def page(request: Request) -> HTMLResponse:
     """The page. It is the same for everybody and holds no data; without the token it asks for it, and is a 401."""
-    is_known = "nbagent.caller" in request.scope
+    is_known = "nbagent.owner" in request.scope
     headers = {} if is_known else {"WWW-Authenticate": 'Bearer realm="nbagent"'}
     return HTMLResponse(_page(), 200 if is_known else 401, _headers() | headers)
 

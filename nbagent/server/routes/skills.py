@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -17,11 +17,10 @@ from nbagent.server.agent_host import AgentHost
 from nbagent.server.approvals import deny
 from nbagent.server.event_stream import while_connected
 from nbagent.server.problems import not_found
-from nbagent.server.security import Caller, caller_of
+from nbagent.server.routes.asking import Host
 
 router = APIRouter(prefix="/skills", tags=["skills"])
 
-From = Annotated[Caller, Depends(caller_of)]
 SkillId = Annotated[str, Path(pattern=r"^[^/]{1,128}$")]
 _SOURCE = "skill:"
 
@@ -59,22 +58,21 @@ class InvocationResult(BaseModel):
 
 
 @router.get("")
-async def skills(request: Request, caller: From) -> Skills:
+async def skills(host: Host) -> Skills:
     """The executable skills of the agent."""
-    return Skills(skills=[_shown(name, each) for name, each in (await _skills(request)).items()])
+    return Skills(skills=[_shown(name, each) for name, each in (await _skills(host)).items()])
 
 
 @router.get("/{skill_id}")
-async def skill(request: Request, caller: From, skill_id: SkillId) -> Skill:
+async def skill(host: Host, skill_id: SkillId) -> Skill:
     """One skill."""
-    return _shown(skill_id, await _skill(request, skill_id))
+    return _shown(skill_id, await _skill(host, skill_id))
 
 
 @router.post("/{skill_id}/invoke", response_model=InvocationResult)
-async def invoke(request: Request, caller: From, skill_id: SkillId, body: Invocation) -> Response:
+async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocation) -> Response:
     """Call a skill. Whether it fails is in the answer; a skill that needs approval is denied here."""
-    host: AgentHost = request.app.state.host
-    definition = await _skill(request, skill_id)
+    definition = await _skill(host, skill_id)
     executor = host.agent.tool_executor.with_options()
     executor.approver = executor.approver or deny
     trace_id, began = new_id("run"), perf_counter()
@@ -89,9 +87,8 @@ async def invoke(request: Request, caller: From, skill_id: SkillId, body: Invoca
     return Response(json_text(result.model_dump(mode="json")), media_type="application/json")
 
 
-async def _skills(request: Request) -> dict[str, FunctionDefinition]:
+async def _skills(host: AgentHost) -> dict[str, FunctionDefinition]:
     """The tools that are executable skills, by the skill's id."""
-    host: AgentHost = request.app.state.host
     await host.agent.toolsets.prepare()
     registry = host.agent.function_registry
     offered = filter(None, map(registry.get_function, host.agent.offered_tools()))
@@ -103,8 +100,8 @@ async def _skills(request: Request) -> dict[str, FunctionDefinition]:
     }
 
 
-async def _skill(request: Request, skill_id: str) -> FunctionDefinition:
-    found = (await _skills(request)).get(skill_id)
+async def _skill(host: AgentHost, skill_id: str) -> FunctionDefinition:
+    found = (await _skills(host)).get(skill_id)
     if found is None:
         raise not_found("executable skill of that id")
     return found

@@ -20,7 +20,6 @@ from nbagent.server.routes.ag_ui.messages import as_shown, known, read_instructi
 from nbagent.server.routes.ag_ui.talk import Talk, WaitingTalks
 from nbagent.server.routes.ag_ui.translation import Translation
 from nbagent.server.routes.approvals import check_arguments
-from nbagent.server.security import Caller
 
 #: The event that names the client's own tools: the agent runs its tools itself, and leaves these out.
 LEFT_OUT = "nbagent.tools_left_out"
@@ -31,10 +30,9 @@ LOOK_S = 0.5
 class AgUiExchange:
     """A request and its events. Leaving it early cancels the run, unless that waits for a person."""
 
-    def __init__(self, host: AgentHost, waiting: WaitingTalks, caller: Caller, given: ag_ui.RunAgentInput) -> None:
+    def __init__(self, host: AgentHost, waiting: WaitingTalks, owner: str, given: ag_ui.RunAgentInput) -> None:
         self._host, self._waiting, self._given = host, waiting, given
-        self._owner, self._thread = caller.owner, given.thread_id
-        self._caller = caller
+        self._owner, self._thread = owner, given.thread_id
         self._held = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -134,6 +132,6 @@ class AgUiExchange:
             instructions=read_instructions(given),
             waits_for_approval=True,
         )
-        run = await self._held.enter_async_context(self._host.run(self._caller, request))
+        run = await self._held.enter_async_context(self._host.run(self._owner, request))
         shown = given.messages if before else [*as_shown(earlier, self._thread), *given.messages]
         return Talk(run, Translation(self._thread, run.model, shown))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated
 
 from ag_ui import core as ag_ui
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from nbagent.server import event_stream
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.routes.ag_ui.exchange import AgUiExchange
-from nbagent.server.routes.chat import ID_PATTERN
-from nbagent.server.security import Caller, caller_of
+from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 
 router = APIRouter(tags=["ag-ui"])
 
@@ -30,13 +28,12 @@ class AgUiInput(ag_ui.RunAgentInput):
     response_class=Response,
     responses={200: {"content": {event_stream.MEDIA_TYPE: {}}}},
 )
-async def ag_ui_run(request: Request, body: AgUiInput, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
+async def ag_ui_run(request: Request, host: Host, owner: Owner, body: AgUiInput) -> Response:
     """Ask the agent as an AG-UI client: the answer is AG-UI's events.
 
     The client's messages are the conversation. Without messages, the answer is the conversation of the thread as it is.
     """
-    state = request.app.state
-    return EventStream(AgUiExchange(state.host, state.waiting_talks, caller, body), _write)
+    return EventStream(AgUiExchange(host, request.app.state.waiting_talks, owner, body), _write)
 
 
 async def _write(exchange: AgUiExchange) -> AsyncIterator[str]:

@@ -37,18 +37,14 @@ class RequestBody(BodyPart):
     tool_choice: Literal["auto", "none", "required"] | dict[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
-        """The options of the agent's requests to the model. Raises `RefusedError` for what an agent can't do."""
+        """The options of the run. Raises `RefusedError` for what an agent can't do."""
         if self.tools:
             raise unsupported("tools", _TOOLS)
         if isinstance(self.tool_choice, dict):
             raise unsupported("tool_choice", _TOOLS)
-        given = {"temperature": self.temperature, "top_p": self.top_p, "tool_choice": self.tool_choice}
-        return {name: value for name, value in given.items() if value is not None}
-
-    def labels(self) -> dict[str, Any]:
-        """The labels of the run in the trace."""
-        given = {"user": self.safety_identifier or self.user, "metadata": self.metadata}
-        return {name: value for name, value in given.items() if value}
+        names = {"temperature", "top_p", "tool_choice", "metadata"}
+        user = self.safety_identifier or self.user
+        return self.model_dump(include=names, exclude_none=True) | ({"user": user} if user else {})
 
 
 @dataclass(frozen=True, slots=True)

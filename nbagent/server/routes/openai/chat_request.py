@@ -90,4 +90,5 @@ class ChatCompletionRequest(RequestBody):
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
         names = ("stop", "seed", "frequency_penalty", "presence_penalty")
         given = {**{name: getattr(self, name) for name in names}, "thinking": self.reasoning_effort}
+        given["max_tokens"] = self.max_completion_tokens or self.max_tokens
         return {**super().options(), **{name: value for name, value in given.items() if value is not None}}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from time import time
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.problems import RefusedError
+from nbagent.server.routes.asking import Host
 from nbagent.text import shortened
 
 #: The id of the agent with its own model.
@@ -33,15 +33,6 @@ class ModelList(BaseModel):
 
     object: str = "list"
     data: list[Model]
-
-
-def host_of(request: Request) -> AgentHost:
-    """The server's agent: a dependency of the routes."""
-    host: AgentHost = request.app.state.host
-    return host
-
-
-Host = Annotated[AgentHost, Depends(host_of)]
 
 
 @router.get("/models")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from nbagent.core.limits import Limits
@@ -14,18 +14,17 @@ from nbagent.server.conversations.store import Conversation, Spent
 from nbagent.server.event_stream import MEDIA_TYPE, sse
 from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import RefusedError
-from nbagent.server.routes.openai.models import AGENT, Host
+from nbagent.server.routes.asking import Host, Owner
+from nbagent.server.routes.openai.models import AGENT
 from nbagent.server.routes.openai.response_ids import place_of, turn_of
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 from nbagent.server.routes.openai.responses_request import ResponseRequest
 from nbagent.server.routes.openai.run_request import run_request
 from nbagent.server.routes.openai.stored_response import stored_response
 from nbagent.server.routes.openai.writing import Reply
-from nbagent.server.security import Caller, caller_of
 from nbagent.text import shortened
 
 router = APIRouter(prefix="/v1")
-Asking = Annotated[Caller, Depends(caller_of)]
 
 
 @router.post(
@@ -33,7 +32,7 @@ Asking = Annotated[Caller, Depends(caller_of)]
     response_model=None,
     responses={200: {"content": {MEDIA_TYPE: {}}}},
 )
-async def create_response(request: Request, host: Host, body: ResponseRequest, caller: Asking) -> Response:
+async def create_response(request: Request, host: Host, owner: Owner, body: ResponseRequest) -> Response:
     """Ask the agent, which goes on from an earlier response, in a conversation, or begins one.
 
     Tools run on the server, and are items of the type `mcp_call`.
@@ -44,15 +43,15 @@ async def create_response(request: Request, host: Host, body: ResponseRequest, c
         return ResponseAnswer(body.model, body.echo(), conversation_id, is_streamed=bool(body.stream))
 
     reply = Reply(answer, (lambda event: sse(event, event["type"])) if body.stream else None)
-    return await reply.send(request, host, caller, await _run_request(host, body, caller))
+    return await reply.send(request, host, owner, await _run_request(host, body, owner))
 
 
-async def _run_request(host: AgentHost, body: ResponseRequest, caller: Caller) -> RunRequest:
+async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> RunRequest:
     asked, is_stored = body.asked(), body.store is not False
     conversation_id, after = body.conversation_id(), None
     history: list[LLMMessage] | None = asked.history or None
     if body.previous_response_id is not None:
-        conversation, turn = await _found(host, caller, body.previous_response_id)
+        conversation, turn = await _found(host, owner, body.previous_response_id)
         history = [*conversation.messages[: turn.stop], *asked.history]
         if is_stored and not asked.history:
             conversation_id, after = conversation.id, conversation.messages[turn.start].message_id
@@ -67,36 +66,35 @@ async def _run_request(host: AgentHost, body: ResponseRequest, caller: Caller) -
         history=history,
         stored=is_stored,
         waits_for_approval=body.waits_for_approval,
-        max_tokens=body.max_output_tokens,
         limits=Limits(max_tool_calls=body.max_tool_calls),
     )
 
 
 @router.get("/responses/{response_id}")
-async def retrieve_response(host: Host, response_id: str, caller: Asking) -> dict[str, Any]:
+async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
     """What was answered. Token counts, thinking and the fields of the request are not kept."""
-    conversation, turn = await _found(host, caller, response_id)
+    conversation, turn = await _found(host, owner, response_id)
     return stored_response(response_id, AGENT, conversation.updated, conversation.messages[turn])
 
 
 @router.delete("/responses/{response_id}")
-async def delete_response(host: Host, response_id: str, caller: Asking) -> dict[str, Any]:
+async def delete_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
     """Delete a response with its question from their conversation, which is deleted with its last one."""
     conversation_id, question_id = place_of(response_id)
-    async with host.store.turn(caller.owner, conversation_id) as taken:
+    async with host.store.turn(owner, conversation_id) as taken:
         messages = list(taken.conversation.messages) if taken.conversation else []
         del messages[_turn(messages, question_id, response_id)]
         if messages:
-            await host.store.save(caller.owner, Spent(), turn=taken, messages=messages)
+            await host.store.save(owner, Spent(), turn=taken, messages=messages)
         else:
-            await host.store.delete(caller.owner, conversation_id)
+            await host.store.delete(owner, conversation_id)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-async def _found(host: AgentHost, caller: Caller, response_id: str) -> tuple[Conversation, slice]:
+async def _found(host: AgentHost, owner: str, response_id: str) -> tuple[Conversation, slice]:
     """The conversation of a response, and its turn there."""
     conversation_id, question_id = place_of(response_id)
-    conversation = await host.store.get(caller.owner, conversation_id)
+    conversation = await host.store.get(owner, conversation_id)
     if conversation is None:
         raise _not_found(response_id)
     return conversation, _turn(conversation.messages, question_id, response_id)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
-from nbagent.server.routes.chat import ID_PATTERN
+from nbagent.server.routes.asking import ID_PATTERN
 from nbagent.server.routes.openai.body import Effort, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
@@ -137,8 +137,8 @@ class ResponseRequest(RequestBody):
             raise unsupported("prompt", "there are no stored prompts. Send input and instructions.")
         if self.top_logprobs:
             raise unsupported("top_logprobs", "an agent's answer has no log probabilities.")
-        effort = self.reasoning.effort if self.reasoning else None
-        return {**super().options(), **({"thinking": effort} if effort else {})}
+        given = {"max_tokens": self.max_output_tokens, "thinking": self.reasoning and self.reasoning.effort}
+        return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
 
     def echo(self) -> dict[str, Any]:
         """The fields that the response repeats."""

@@ -30,6 +30,5 @@ def run_request(
         instructions="\n\n".join(filter(None, (asked.instructions, told))),
         model=model,
         options={**body.options(), **({"extra_body": form} if form else {})},
-        labels=body.labels(),
         **more,
     )

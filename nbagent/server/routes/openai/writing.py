@@ -15,7 +15,6 @@ from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, while_connected
 from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import HTTPProblem, problem_of
-from nbagent.server.security import Caller
 
 Piece = dict[str, Any]
 
@@ -44,9 +43,9 @@ class Reply:
     write: Callable[[Piece], str] | None = None
     last: str = ""
 
-    async def send(self, request: Request, host: AgentHost, caller: Caller, asked: RunRequest) -> Response:
+    async def send(self, request: Request, host: AgentHost, owner: str, asked: RunRequest) -> Response:
         """Run the agent."""
-        run = host.run(caller, asked)
+        run = host.run(owner, asked)
         if self.write is not None:
             return EventStream(run, self._stream)
 

@@ -113,13 +113,16 @@ async def check_parallel_tool_calls(case: Case) -> None:
     assert second.content == "Nothing there."
 
 
+_SCHEMAS = ("parameters", "parametersJsonSchema", "input_schema")
+
+
 async def check_odd_tools(case: Case) -> None:
     """No tool stops a question, whatever its schema and names are. Calls have the names that the tools have."""
 
     def answer(asked: Asked) -> Reply:
         (tools,) = [tool.get("functionDeclarations", asked.body["tools"]) for tool in asked.body["tools"][:1]]
         tool = tools[0].get("function", tools[0])
-        (name,) = tool.get("parameters", tool.get("input_schema"))["properties"]
+        (name,) = next(tool[field] for field in _SCHEMAS if field in tool)["properties"]
         made = call(tool["name"], json.dumps({name: "巴黎"}), id="call_a1")
         return reply("Sunny.") if len(asked.turns) > 1 else reply(thought("Hm.", signature="b3Zlcg=="), made)
 

@@ -411,5 +411,5 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function's declaration. Without parameters the field is left out, since Gemini refuses an empty object."""
     declared = told(item)
-    schema = gemini_schema(declared.pop("parameters"))
-    return declared | ({"parameters": schema} if schema.get("properties") else {})
+    schema = declared.pop("parameters")
+    return declared | ({"parametersJsonSchema": gemini_schema(schema)} if schema["properties"] else {})

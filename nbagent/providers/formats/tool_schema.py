@@ -91,11 +91,11 @@ class _Dialect:
         schema, inside = self._expanded(schema, inside)
         found = {key: value for key, value in schema.items() if key not in ("allOf", *_ALTERNATIVES)}
         for part in _schemas(schema.get("allOf")):
-            found = _both(found, self._merged(part, inside))
+            found = both(found, self._merged(part, inside))
         for keyword in _ALTERNATIVES:
             variants = [self._merged(part, inside) for part in _schemas(schema.get(keyword))]
             if variants := [variant for variant in variants if variant.get("type", "object") == "object"]:
-                found = _both(found, _any(variants))
+                found = both(found, _any(variants))
         return found
 
     def _expanded(self, schema: Any, inside: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -204,7 +204,7 @@ def _schemas(value: Any) -> list[Any]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """What fits two schemas of objects. The words of the first win."""
     found = {**one, **{key: value for key, value in other.items() if key not in one}}
     if "properties" in one and "properties" in other:

@@ -13,12 +13,14 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.gemini_schema import gemini_schema
+from nbagent.providers.formats.tool_schema import tool_schema
 from nbagent.providers.http.errors import status_error
 from nbagent.providers.options.resolved import ResolvedOptions
 
 CODEC = GeminiCodec(CATALOG["gemini"])
 USER = LLMMessage("user", "hi")
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+SCHEMA = {"parametersJsonSchema": ADD["parameters"]}
 CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 
 
@@ -37,7 +39,9 @@ def test_the_bodys_own_fields_stay_beside_the_generation_config():
     assert body([USER], extra=extra) == without | {"contents": contents(USER)}
     assert body([USER], [ADD], extra=extra)["toolConfig"] == config
     search = {"googleSearch": {}}
-    assert body([USER], [ADD], extra={"tools": [search]})["tools"] == [{"functionDeclarations": [ADD]}, search]
+    declared, own = body([USER], [ADD], extra={"tools": [search]})["tools"]
+    assert declared == {"functionDeclarations": [{"name": "add", "description": "Add.", **SCHEMA}]}
+    assert own == search
 
 
 async def test_edited_messages_are_not_replaced_by_their_old_parts():
@@ -92,29 +96,24 @@ async def test_what_its_own_tools_gave_it_to_read_is_billed_as_input(loopback, c
     assert json.loads(agent.trace.calls["usage_raw"][0]) == usage
 
 
+TEXT, COUNT = {"type": "string"}, {"type": "integer"}
+NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]}
+
+
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
-        ({"type": "string", "title": "T", "default": "x", "examples": ["x"], "$schema": "s"}, {"type": "string"}),
-        ({"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "T"}, {"type": "integer", "nullable": True}),
-        ({"enum": ["a", "b", None]}, {"type": "string", "enum": ["a", "b"], "nullable": True}),
-        ({"enum": [1, 2], "description": "N."}, {"type": "integer", "description": "N. (one of: 1, 2)"}),
-        ({"type": "string", "format": "uri"}, {"type": "string", "description": "(format: uri)"}),
-        ({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 9}, {"minimum": 1, "maximum": 8}),
-        ({"prefixItems": [{"type": "string"}] * 2}, {"type": "array", "items": {"type": "string"}}),
-        (
-            {"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"type": "string"}},
-            {"type": "object", "description": "(an object with any keys, each value: integer)"},
-        ),
-        ({"oneOf": [{"type": "string"}, {"type": "boolean"}]}, {"anyOf": [{"type": "string"}, {"type": "boolean"}]}),
-        (
-            {"allOf": [{"$ref": "#/$defs/A"}], "description": "D", "$defs": {"A": {"type": "string", "title": "A"}}},
-            {"type": "string", "description": "D"},
-        ),
+        (TEXT | {"title": "T", "default": "x", "examples": ["x"], "x-own": 1}, TEXT),
+        ({"anyOf": [COUNT, {"type": "null"}], "title": "T"}, {"anyOf": [COUNT, {"type": "null"}]}),
+        ({"enum": ["a", None], "description": "D"}, {"description": 'D (enum: ["a", null])'}),
+        (TEXT | {"format": "uri", "pattern": "^h"}, TEXT | {"description": '(format: "uri"; pattern: "^h")'}),
+        ({"allOf": [TEXT], "description": "D"}, TEXT | {"description": "D"}),
+        ({"$ref": "#/$defs/Node"},
+         NODE | {"properties": {"next": {"type": "object", "description": "Again Node."}}}),
     ],
-)
-def test_schemas_in_geminis_dialect(given, taken):
-    before = json.dumps(given)
-    found = gemini_schema(given)
-    assert found == ({} if "anyOf" in taken else {"type": found["type"]}) | taken
-    assert json.dumps(given) == before
+)  # fmt: skip
+def test_schemas_in_the_words_that_gemini_takes(given, taken):
+    schema = {"type": "object", "properties": {"x": given}, "$defs": {"Node": NODE}}
+    before = json.dumps(schema)
+    assert gemini_schema(tool_schema(schema)) == {"type": "object", "properties": {"x": taken}}
+    assert json.dumps(schema) == before

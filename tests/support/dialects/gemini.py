@@ -135,10 +135,8 @@ _CONFIG = (
     *str.split("responseSchema responseJsonSchema thinkingConfig presencePenalty frequencyPenalty"),
 )
 _SCHEMA = (
-    *str.split("type format title description nullable enum maxItems minItems properties required minProperties"),
-    *str.split(
-        "maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum maximum"
-    ),
+    *str.split("type format title description enum items prefixItems minItems maxItems minimum maximum anyOf oneOf"),
+    *str.split("properties additionalProperties required propertyOrdering"),
 )
 _DATA = {"text", "functionCall", "functionResponse", "inlineData", "executableCode", "codeExecutionResult"}
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
@@ -154,20 +152,21 @@ def _check_head(body: Mapping[str, Any]) -> None:
     for tool in body.get("tools", ()):
         known_fields(tool, ("functionDeclarations",), _UNKNOWN)
         for item in tool["functionDeclarations"]:
-            known_fields(item, ("name", "description", "parameters"), _UNKNOWN)
+            known_fields(item, ("name", "description", "parametersJsonSchema"), _UNKNOWN)
             require(re.fullmatch(_NAME, item["name"]), f"Invalid function name {item['name']!r}")
-            if "parameters" in item:
-                require(item["parameters"].get("properties"), "should be non-empty for OBJECT type")
-                _check_schema(item["parameters"])
+            if "parametersJsonSchema" in item:
+                require(item["parametersJsonSchema"].get("properties"), "should be non-empty for OBJECT type")
+                _check_schema(item["parametersJsonSchema"])
 
 
 def _check_schema(schema: Mapping[str, Any]) -> None:
     known_fields(schema, _SCHEMA, _UNKNOWN)
-    require("anyOf" not in schema or schema.keys() == {"anyOf"}, "anyOf must stand alone")
-    require("enum" not in schema or schema["type"].lower() == "string", "only allowed for STRING type")
-    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
-    for item in [*inner, *([schema["items"]] if "items" in schema else [])]:
-        _check_schema(item)
+    require(all(isinstance(each, str | int | float) for each in schema.get("enum", ())), "enum: no such value")
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *schema.get("prefixItems", ())]
+    inner += [schema[name] for name in ("items", "additionalProperties") if name in schema]
+    for item in inner:
+        if isinstance(item, Mapping):
+            _check_schema(item)
 
 
 def _check_conversation(contents: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:

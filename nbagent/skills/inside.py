@@ -56,18 +56,18 @@ def read_text_inside(folder: Path, name: str, limit: int) -> str:
 
 
 def files_inside(folder: Path) -> tuple[File, ...]:
-    """The regular files in a folder, sorted; more than `MAX_FILES` if there are too many.
+    """The regular files and links in a folder, sorted; more than `MAX_FILES` if there are too many.
 
-    Links and `.git` are left out; what Python compiled is not, since it may run in place of the source.
+    `.git` is left out; what Python compiled is not, since it may run in place of the source.
     """
     found: list[File] = []
     for number, (path, folders, names) in enumerate(os.walk(folder)):
         folders[:] = sorted(each for each in folders if each != ".git")
-        for name in names:
+        for name in (*names, *folders):
             full = Path(path, name)
             with suppress(OSError):
                 status = full.lstat()
-                if stat.S_ISREG(status.st_mode):
+                if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                     found.append(File(full.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size))
         if len(found) + number > MAX_FILES:
             break

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -103,8 +104,8 @@ def load_manifest(folder: Path, scope: str) -> tuple[SkillManifest | None, list[
     files = files_inside(folder)
     reader = _Reader(folder, {each.name for each in files})
     try:
-        if scope == "project" and len(files) > MAX_FILES:
-            raise _BrokenError(f"more than {MAX_FILES:,} files can't be trusted", SKILL_FILE)
+        if scope == "project":
+            reader.check_can_be_trusted(files)
         fields = reader.fields()
     except _BrokenError as error:
         reader.add("error", *error.args)
@@ -126,6 +127,13 @@ class _Reader:
     def add(self, level: Literal["error", "warning"], message: str, file: str, line: int | None = None) -> None:
         name, message, path = map(show_control_chars, (self.folder.name, message, str(self.folder / file)))
         self.problems.append(Problem(level, name, message, path, line))
+
+    def check_can_be_trusted(self, files: Sequence[File]) -> None:
+        if len(files) > MAX_FILES:
+            raise _BrokenError(f"more than {MAX_FILES:,} files can't be trusted", SKILL_FILE)
+        for each in files:  # what they lead to can change, and is not in the digest
+            if (self.folder / each.name).is_symlink():
+                raise _BrokenError(f"{each.name} is a link, and links can't be trusted", each.name)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the manifest."""

@@ -190,11 +190,20 @@ def test_a_search_that_ends_early_says_so(tmp_path, monkeypatch):
 
 def test_links_in_a_project_are_not_followed(tmp_path):
     write_skill(tmp_path / "elsewhere", "tea")
-    write_skill(tmp_path / "project/.agents/skills", "cake")
+    cake = write_skill(tmp_path / "project/.agents/skills", "cake")
     (tmp_path / "project/.agents/skills/link").symlink_to(tmp_path / "elsewhere")
     trust.set_asker(lambda *_: True)
-    assert list(SkillHost().skills) == ["cake"]
+    host = SkillHost()
+    assert list(host.skills) == ["cake"]
     assert list(SkillHost(tmp_path / "project/.agents/skills", discover=False).skills) == ["cake", "tea"]
+    for target in (
+        tmp_path / "elsewhere/tea/SKILL.md",
+        tmp_path / "elsewhere",
+    ):  # they can change, unlike what is trusted
+        (cake / "helper").symlink_to(target)
+        host.reload()
+        assert (host.skills, host.diagnostics["message"][0]) == ({}, "helper is a link, and links can't be trusted")
+        (cake / "helper").unlink()
 
 
 @pytest.mark.parametrize("in_process", [True, False])

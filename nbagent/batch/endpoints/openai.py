@@ -12,7 +12,6 @@ from typing import Any
 
 from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Result, State
 from nbagent.providers.formats.codec import dumps
-from nbagent.providers.http.transport import Upload
 
 #: How many of the latest batches are looked through for one.
 _LISTED = 100
@@ -31,8 +30,8 @@ class OpenAIEndpoint(Endpoint):
             b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (key.encode(), url, body)
             for key, body in requests
         ]
-        form = Upload(b"".join(lines), f"nbagent-{tag}.jsonl", {"purpose": "batch"})
-        file = await self.provider.call("/files", form)
+        part = (f"nbagent-{tag}.jsonl", b"".join(lines), "application/jsonl")
+        file = await self.provider.call("/files", {"purpose": (None, b"batch"), "file": part})
         batch = {
             "input_file_id": file["id"],
             "endpoint": url.decode(),

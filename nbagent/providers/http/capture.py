@@ -18,7 +18,7 @@ from nbagent.text import without_keys
 LONGEST_KEPT = 10 * 2**20
 
 
-def new_record(target: Target, body: bytes | None) -> RecordedResponse | None:
+def new_record(target: Target, body: Any) -> RecordedResponse | None:
     """The record of a request that is about to be sent, or None if nobody collects exchanges.
 
     It wraps the response instead of the client's transport: that covers a client of the user's own as well, whose
@@ -34,7 +34,7 @@ class RecordedResponse:
     The exchange is reported when the response is closed, or when there is none.
     """
 
-    def __init__(self, collector: Collector, target: Target, body: bytes | None) -> None:
+    def __init__(self, collector: Collector, target: Target, body: Any) -> None:
         self._collector: Collector | None = collector
         self._target, self._body = target, body
         self._request: Any = None
@@ -107,7 +107,7 @@ class RecordedResponse:
         headers = dict(target.headers if request is None else request.headers)
         keys = [target.key.get_secret_value()] if target.key else []
         redactor = Redactor(keys, target.key_variable, url, headers)
-        sent = _content(request, self._body or b"")
+        sent = _content(request, self._body if isinstance(self._body, bytes) else b"")
         answer: dict[str, Any] = {}
         if response is not None:
             name = request_id(response.headers)

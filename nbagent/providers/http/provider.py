@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
 from abc import abstractmethod
@@ -39,9 +38,9 @@ from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, t
 from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import Redactor, is_telling, secrets_in
-from nbagent.providers.http.response import Body, check_status, drain, read_events, read_lines, read_object, read_up_to
+from nbagent.providers.http.response import Body, check_status, drain, read_body, read_events, read_lines
 from nbagent.providers.http.retry import RequestRevised, retrying
-from nbagent.providers.http.transport import Transport
+from nbagent.providers.http.transport import Form, Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_body_options, check_json, check_settings
 from nbagent.providers.options.vendor_tools import available
@@ -300,7 +299,7 @@ class HTTPProvider(StreamingProvider):
         changes = dict(self._refused.get(self.model_name, {}))
         encode = partial(self._encode, request)
         read = partial(self._read, names=renamed(options.tools))
-        attempt = partial(self._attempt, path, encode, read, changes, request.timing, request.tools, options.betas)
+        attempt = partial(self._attempt, path, encode, read, options.betas, changes, request.timing, request.tools)
         if current.get().waits is None:
             items = retrying(attempt, self.max_retries)
         else:
@@ -321,9 +320,12 @@ class HTTPProvider(StreamingProvider):
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
-        attempt = partial(self._attempt, self.codec.models_path, lambda _: None, _model_names, None, Timing())
-        async with aclosing(retrying(attempt, self.max_retries)) as items:
-            return [name async for name in items if isinstance(name, str)]
+        body = await self.call(self.codec.models_path)
+        try:
+            listed = body if isinstance(body, list) else body.get("data") or body.get("models") or []
+            return sorted({str(item.get("id") or item["name"]).removeprefix("models/") for item in listed})
+        except (AttributeError, KeyError, TypeError):
+            raise self._explained(InvalidResponseError("expected a list of models"), None) from None
 
     def encoded(self, request: ModelRequest) -> bytes:
         """The body of a resolved request that asks for one JSON body: what goes into a vendor's batch."""
@@ -343,27 +345,37 @@ class HTTPProvider(StreamingProvider):
     async def call(
         self,
         path: str,
-        body: bytes | None = None,
+        body: bytes | Form | None = None,
         *,
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
-    ) -> dict[str, Any]:
-        """POST `body`, or GET if it is None -> the JSON object that the vendor answers. Raises as a request does.
+    ) -> Any:
+        """POST `body`, or GET if it is None -> the JSON that the vendor answers. Raises as a request does.
 
-        For requests that ask no model. A `Upload` goes up as a file. One that is not `is_repeatable` is sent once,
-        whatever happens. `betas` of the vendor's API are named with it.
+        For requests that ask no model. One that is not `is_repeatable` is sent once, whatever happens. `betas` of the
+        vendor's API are named with it.
         """
-        attempt = partial(self._attempt, path, lambda _: body, read_object, None, Timing(), betas=betas)
-        async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
-            (answer,) = [item async for item in items if isinstance(item, dict)]
+        async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
+            (answer,) = [item async for item in items]
         return answer
 
-    async def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
+    def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
         """GET a file of JSON lines, read as it comes. After a broken connection it begins again."""
-        attempt = partial(self._attempt, path, lambda _: None, read_lines, None, Timing())
-        async with aclosing(retrying(attempt, self.max_retries)) as items:
+        return self.read(path, read_lines)
+
+    async def read(
+        self,
+        path: str,
+        read: Callable[[Any], AsyncGenerator[T]],
+        body: bytes | Form | None = None,
+        is_repeatable: bool = True,
+        betas: tuple[str, ...] = (),
+    ) -> AsyncGenerator[T]:
+        """What `read` makes of the answer to such a request; after a retry, from its beginning."""
+        attempt = partial(self._attempt, path, lambda _: body, read, betas)
+        async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:
-                if isinstance(item, dict):
+                if not isinstance(item, Retry):
                     yield item
 
     async def aclose(self) -> None:
@@ -384,12 +396,12 @@ class HTTPProvider(StreamingProvider):
     async def _attempt(
         self,
         path: str,
-        encode: Callable[[Changes], bytes | None],
+        encode: Callable[[Changes], Any],
         read: Callable[[Any], AsyncGenerator[T]],
-        changes: dict[str, str | None] | None,
-        timing: Timing,
+        betas: tuple[str, ...],
+        changes: dict[str, str | None] | None = None,
+        timing: Timing | None = None,
         functions: Functions | None = None,
-        betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
         """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses;
         None if the request is not for a model.
@@ -397,6 +409,7 @@ class HTTPProvider(StreamingProvider):
         Raises `RequestRevised` if the vendor refuses another field, which then is one of `changes`. All other errors
         are nbagent's own.
         """
+        timing = timing or Timing()
         with timing.setting_up():
             await self.prepare()
         body = response = None
@@ -461,7 +474,7 @@ class HTTPProvider(StreamingProvider):
             yield Text(answer.content)
         yield answer
 
-    def _target(self, path: str, betas: tuple[str, ...] = ()) -> Target:
+    def _target(self, path: str, betas: tuple[str, ...]) -> Target:
         named = [*filter(None, [self._headers.get("anthropic-beta")]), *betas]
         more = {"anthropic-beta": ",".join(named)} if betas else {}
         return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable, more)
@@ -560,18 +573,6 @@ def _refusal_event(refused: Changes, error: NbagentError, functions: Functions |
     instead = other or INSTEAD.get(name, "the default")
     text = f"This model does not take {name}. Trying again with {instead}."
     return Retry(text, metadata={**details, "refused": name, "instead": other})
-
-
-async def _model_names(response: Any) -> AsyncGenerator[str]:
-    """The models in a vendor's list: `data`, `models` or a bare list, of objects with `id` or `name`."""
-    try:
-        body = json.loads(await read_up_to(response.aiter_bytes()))
-        listed = body if isinstance(body, list) else body.get("data") or body.get("models") or []
-        names = sorted({str(item.get("id") or item["name"]).removeprefix("models/") for item in listed})
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise InvalidResponseError("expected a list of models", status=response.status_code) from None
-    for name in names:
-        yield name
 
 
 def _in_one_piece(response: LLMResponse) -> list[Event | LLMResponse]:

@@ -85,9 +85,9 @@ async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
     return b"".join(parts)
 
 
-async def read_object(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The one JSON object of a body."""
-    yield _object(await read_up_to(response.aiter_bytes()))
+async def read_body(response: Any) -> AsyncGenerator[dict[str, Any] | list[dict[str, Any]]]:
+    """The JSON object of a body, or its list of objects."""
+    yield _body(await read_up_to(response.aiter_bytes()), response)
 
 
 async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
@@ -95,23 +95,19 @@ async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LONGEST_BODY:
-            raise InvalidResponseError(f"a line of the file has more than {LONGEST_BODY} bytes")
-        for line in filter(bytes.strip, lines):
-            with contextlib.suppress(IncompleteStreamError):
-                yield _object(line)
-    with contextlib.suppress(IncompleteStreamError):
-        yield _object(rest)
+        for line in lines:
+            if found := _object(line):
+                yield found
+    if found := _object(rest):
+        yield found
 
 
-def _object(content: bytes) -> dict[str, Any]:
-    try:
-        body = json.loads(content.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise IncompleteStreamError("the answer is not JSON, or breaks off") from None
-    if not isinstance(body, dict):
-        raise IncompleteStreamError("the answer is not a JSON object")
-    return body
+def _object(line: bytes) -> dict[str, Any]:
+    """The object in a line; an empty one if there is none."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(line)
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _event(payload: bytes | str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.browser import start_early
 from nbagent.core.current import set_current
@@ -33,18 +33,8 @@ LONGEST_PIECE = 2**18
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
 
-class Upload(bytes):
-    """A file to be uploaded, in place of a JSON body. `SDKTransport` sends it as a form with the file and `fields`."""
-
-    #: Name, file name, content and kind of each part, as httpx takes them.
-    parts: list[tuple[str, tuple[str | None, bytes, str | None]]]
-
-    def __new__(cls, content: bytes, name: str, fields: Mapping[str, str]) -> Self:
-        """`name` is the file's."""
-        form = super().__new__(cls, content)
-        file = ("file", (name, content, "application/jsonl"))
-        form.parts = [*((field, (None, value.encode(), None)) for field, value in fields.items()), file]
-        return form
+#: The parts of a form, as httpx takes them: name -> file name, content and kind.
+Form = Mapping[str, tuple[Any, ...]]
 
 
 class Transport(ABC):
@@ -66,8 +56,8 @@ class Transport(ABC):
         if not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
             raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
 
-    async def open(self, target: Target, body: bytes | None, timing: Timing) -> Any:
-        """POST `body`, or GET if it is None -> a response still to be read, whatever its status."""
+    async def open(self, target: Target, body: bytes | Form | None, timing: Timing) -> Any:
+        """POST `body`, or GET if it is None -> a response still to be read, whatever its status. SDKs send forms."""
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         set_current(timing=timing)
@@ -87,7 +77,7 @@ class Transport(ABC):
         """A new client, and the HTTP client below it. Called in a thread: imports and certificates take their time."""
 
     @abstractmethod
-    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
+    async def _send(self, client: Any, target: Target, body: Any) -> Any:
         """The response to be read."""
 
     async def aclose(self) -> None:
@@ -155,15 +145,15 @@ class SDKTransport(Transport):
         )
         return client, http
 
-    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
+    async def _send(self, client: Any, target: Target, body: Any) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
 
         A client made here has the headers already: those of a request are written to the SDK's log.
         """
         about = _about(body)
         content: dict[str, Any] = {}
-        if isinstance(body, Upload):
-            content = {"files": body.parts}
+        if isinstance(body, Mapping):
+            about, content = {"Content-Type": "multipart/form-data"}, {"files": body}
         elif type(client).__name__ == self._client_class:
             content = {"content": _in_pieces(body)}
         elif body is not None:
@@ -195,9 +185,7 @@ def _parsed(address: str) -> httpx2.URL:
 
 
 def _about(body: bytes | None) -> dict[str, str]:
-    """The headers that describe a body. The SDK completes those of a form."""
-    if isinstance(body, Upload):
-        return {"Content-Type": "multipart/form-data"}
+    """The headers that describe a JSON body."""
     return {"Content-Type": "application/json", **({"Content-Length": str(len(body))} if body else {})}
 
 

@@ -11,7 +11,6 @@ import os
 import struct
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,12 @@ from nbagent.checks import check_number
 from nbagent.core.browser import check_possible
 from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse
-from nbagent.core.model_request import ModelRequest, Timing
+from nbagent.core.model_request import ModelRequest
 from nbagent.core.threads import DaemonThreads, run_in_thread
 from nbagent.errors import ConfigurationError, IncompleteStreamError
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.openai_chat import usage_of
 from nbagent.providers.http.response import read_events
-from nbagent.providers.http.retry import retrying
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.server import LlamaServer, end_unused, shared_server
@@ -133,9 +131,8 @@ class LocalProvider(OpenSourceProvider):
         if schema is not None:
             body["json_schema"] = schema
         encoded = json.dumps(body).encode()
-        attempt = partial(self._attempt, "/completions", lambda _: encoded, _completion, None, Timing())
-        async with aclosing(retrying(attempt, self.max_retries)) as items:
-            (completion,) = [item async for item in items if isinstance(item, Completion)]
+        async with aclosing(self.read("/completions", _completion, encoded)) as items:
+            (completion,) = [item async for item in items]
         return completion
 
     async def model_list(self) -> list[str]:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from nbagent.core.labels import Labels, checked_labels
 from nbagent.core.limits import Account, Request
 from nbagent.core.messages import LLMMessage
-from nbagent.core.model_request import Timing
 from nbagent.core.queue import QueueEntry
 from nbagent.core.run_context import RunContext
 
@@ -69,8 +68,6 @@ class Current:
     waits: list[float] | None = None
     #: Whether another model is asked if this one can't answer now: then nobody waits until the provider takes requests.
     has_alternative: bool = False
-    #: The times of the request that is being sent; the seconds of connecting are added to them.
-    timing: Timing | None = None
     #: Called with each HTTP exchange when it is over: a `core.http_exchange.Collector`.
     collect: Callable[[Any], None] | None = None
     #: The MCP client's request that a tool call serves: a `mcp.server.tool_server.ClientRequest`.

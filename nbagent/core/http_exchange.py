@@ -47,8 +47,6 @@ class Exchange:
     complete: bool = False
     #: The names that replace secrets, without the dollar sign.
     secrets: Sequence[str] = ()
-    #: A body was longer than the part that is kept.
-    truncated: bool = False
     #: The error that broke the connection. A response with an error status is not one.
     error_type: str | None = None
     error_message: str | None = None

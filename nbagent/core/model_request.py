@@ -22,7 +22,7 @@ Functions = Sequence[dict[str, Any]]
 class Timing:
     """What the provider measures while it sends a request, for the trace."""
 
-    #: Seconds that were needed before it could be sent: imports, certificates, connecting, loading a model.
+    #: Seconds that were needed before it could be sent: imports, certificates, loading a model.
     setup_s: float = 0.0
 
     @contextmanager

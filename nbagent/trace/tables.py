@@ -50,7 +50,7 @@ class TraceTables:
         fields that the vendor refused, each with the name that was sent instead, or null if the field was left out.
         `reminder` is what the model was told after the messages, and only in this request (`Toolset.reminder`).
 
-        `setup_s` is what was needed before the request could be sent: imports, certificates, connecting. The
+        `setup_s` is what was needed before the request could be sent: imports, certificates. The
         times beside it leave that out. Connecting through a proxy or with a client of your own is in `ttft_s`.
 
         `speaker` is the member of a `Team` that asked.
@@ -122,8 +122,8 @@ class TraceTables:
     def http(self) -> TraceFrame:
         """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
 
-        Bodies are the text that was sent and received, up to 10 MB of each (`truncated`). A secret is replaced by
-        the name of a variable, such as `$OPENAI_API_KEY`. Times are in seconds.
+        Bodies are the text that was sent and received. A secret is replaced by the name of a variable, such as
+        `$OPENAI_API_KEY`. Times are in seconds.
         """
         return self._frame("http")
 

@@ -14,9 +14,6 @@ from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import Redactor
 from nbagent.text import without_keys
 
-#: Bytes kept of each body; the true sizes are kept too.
-LONGEST_KEPT = 10 * 2**20
-
 
 def new_record(target: Target, body: Any) -> RecordedResponse | None:
     """The record of a request that is about to be sent, or None if nobody collects exchanges.
@@ -40,7 +37,6 @@ class RecordedResponse:
         self._request: Any = None
         self._response: Any = None
         self._parts: list[bytes] = []
-        self._size = 0
         self._started, self._clock = time(), perf_counter()
         self._duration = 0.0
         self._ttfb: float | None = None
@@ -54,7 +50,8 @@ class RecordedResponse:
         """The body's bytes, uncompressed."""
         try:
             async for chunk in self._response.aiter_bytes():
-                self._received(chunk)
+                self._duration = perf_counter() - self._clock
+                self._parts.append(chunk)
                 yield chunk
             self._complete = True
         except Exception as exc:
@@ -85,12 +82,6 @@ class RecordedResponse:
         self._failed(exc, streaming=False)
         self._report()
 
-    def _received(self, chunk: bytes) -> None:
-        self._duration = perf_counter() - self._clock
-        if self._size < LONGEST_KEPT:
-            self._parts.append(chunk[: LONGEST_KEPT - self._size])
-        self._size += len(chunk)
-
     def _failed(self, exc: BaseException, streaming: bool) -> None:
         self._duration = perf_counter() - self._clock
         self._error = (isinstance(exc, Exception) and provider_error(exc, streaming)) or exc
@@ -102,38 +93,38 @@ class RecordedResponse:
             collector(self._exchange())
 
     def _exchange(self) -> Exchange:
-        target, request, response = self._target, self._request, self._response
-        url = target.base_url.rstrip("/") + target.path if request is None else str(request.url)
-        headers = dict(target.headers if request is None else request.headers)
-        keys = [target.key.get_secret_value()] if target.key else []
-        redactor = Redactor(keys, target.key_variable, url, headers)
-        sent = _content(request, self._body if isinstance(self._body, bytes) else b"")
+        target, response = self._target, self._response
+        method, url = "GET" if self._body is None else "POST", target.base_url + target.path
+        headers, sent = target.headers, self._body if isinstance(self._body, bytes) else b""
+        if (request := self._request) is not None:
+            method, url, headers = request.method, str(request.url), request.headers
+            sent = _content(request, sent)
+        redactor = Redactor([target.key.get_secret_value()] if target.key else [], target.key_variable, url, headers)
         answer: dict[str, Any] = {}
         if response is not None:
-            name = request_id(response.headers)
+            received, name = b"".join(self._parts), request_id(response.headers)
             answer = {
                 "status": response.status_code,
                 "http_version": getattr(response, "http_version", None),
                 "response_headers": redactor.headers(response.headers),
-                "response_body": redactor.text(_readable(b"".join(self._parts))),
-                "response_bytes": self._size,
+                "response_body": redactor.text(_readable(received)),
+                "response_bytes": len(received),
                 "request_id": redactor.text(name) if name else None,
             }
         if self._error is not None:
             words = self._error.message if isinstance(self._error, ProviderError) else str(self._error)
             answer |= {"error_type": type(self._error).__name__, "error_message": redactor.text(without_keys(words))}
         return Exchange(
-            method=("GET" if self._body is None else "POST") if request is None else request.method,
+            method=method,
             url=redactor.url(url),
             request_headers=redactor.headers(headers),
-            request_body=redactor.text(_readable(sent[:LONGEST_KEPT])),
+            request_body=redactor.text(_readable(sent)),
             request_bytes=len(sent),
             started=self._started,
             duration_s=self._duration,
             ttfb_s=self._ttfb,
             complete=self._complete,
             secrets=sorted(redactor.used),
-            truncated=max(len(sent), self._size) > LONGEST_KEPT,
             **answer,
         )
 
@@ -146,11 +137,11 @@ def _request_of(thing: Any) -> Any:
         return None
 
 
-def _content(message: Any, otherwise: bytes) -> bytes:
-    """The body of a request (an Azure, Bedrock or Vertex client changes what it was given) or response."""
+def _content(request: Any, otherwise: bytes) -> bytes:
+    """The body as it was sent: an Azure, Bedrock or Vertex client changes what it was given."""
     try:
-        content: bytes = message.content
-    except (AttributeError, RuntimeError):  # no message, or one whose body is not in memory
+        content: bytes = request.content
+    except (AttributeError, RuntimeError):  # not in memory
         return otherwise
     return content
 

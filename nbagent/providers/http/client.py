@@ -13,11 +13,9 @@ import os
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.browser import IN_BROWSER
-from nbagent.core.current import current
 from nbagent.errors import ConfigurationError
 from nbagent.providers.http.address import Target, proxy_for, without_password
 
@@ -41,10 +39,9 @@ class ClientPerLoop:
     """
 
     def __init__(self) -> None:
-        #: Clients, the HTTP clients below them, and the generators that close these.
-        self._opened: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Any, httpx2.AsyncClient, AsyncGenerator[None]]
-        ] = weakref.WeakKeyDictionary()
+        #: Clients, and the generators that close the HTTP clients below them.
+        self._opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None]]]
+        self._opened = weakref.WeakKeyDictionary()
         # the garbage collector would finalize connections of a cycle before the generators could close them
         weakref.finalize(self, self._opened.clear).atexit = False
 
@@ -54,24 +51,21 @@ class ClientPerLoop:
         It is made in a thread: imports and certificates take their time.
         """
         loop = asyncio.get_running_loop()
-        if not self._is_open(loop):
+        if loop not in self._opened:
             client, http = await asyncio.to_thread(make, target)
-            if not self._is_open(loop):  # another request may have been faster
+            if loop not in self._opened:  # another request may have been faster
                 for ended in [each for each in self._opened if each.is_closed()]:
                     del self._opened[ended]
                 closing = _closed_with_loop(http)
                 await anext(closing)
-                self._opened[loop] = (client, http, closing)
+                self._opened[loop] = client, closing
         return self._opened[loop][0]
-
-    def _is_open(self, loop: asyncio.AbstractEventLoop) -> bool:
-        return loop in self._opened and not self._opened[loop][1].is_closed
 
     async def aclose(self) -> None:
         """Close the running event loop's client."""
         opened = self._opened.pop(asyncio.get_running_loop(), None)
         if opened is not None:
-            await opened[2].aclose()
+            await opened[1].aclose()
 
 
 async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
@@ -120,16 +114,9 @@ def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
     import aiohttp
     from httpx_aiohttp.httpx2 import AiohttpTransport
 
-    class Connector(aiohttp.TCPConnector):
-        async def connect(self, *args: Any, **kwargs: Any) -> Any:
-            timing = current.get().timing
-            with timing.setting_up() if timing else nullcontext():
-                return await super().connect(*args, **kwargs)
-
     def session() -> aiohttp.ClientSession:  # made on the event loop, at the first request
-        connector = Connector(ssl=context, limit=0, keepalive_timeout=KEPT_S)
         return aiohttp.ClientSession(
-            connector=connector,
+            connector=aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=KEPT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=LONGEST_HEADER,
             max_field_size=LONGEST_HEADER,

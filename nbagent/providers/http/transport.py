@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.browser import start_early
-from nbagent.core.current import set_current
 from nbagent.core.model_request import Timing
 from nbagent.errors import ConfigurationError
 from nbagent.providers.http import client as http_client
@@ -60,7 +59,6 @@ class Transport(ABC):
         """POST `body`, or GET if it is None -> a response still to be read, whatever its status. SDKs send forms."""
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
-        set_current(timing=timing)
         recorded = new_record(target, body)
         try:
             response = await self._send(client, target, body)

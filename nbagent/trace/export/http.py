@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from nbagent.errors import ConfigurationError
 from nbagent.trace.table import Row
 
 #: Headers that `curl` sets itself, and those in which an SDK describes itself.
@@ -27,8 +26,6 @@ def curl(row: Row) -> str:
     """
     row = _decoded(row)
     body = row["request_body"]
-    if row["truncated"] and row["request_bytes"] > len(body.encode(errors="replace")):
-        raise ConfigurationError(f"the body of this request has {row['request_bytes']:,} bytes and was not kept whole.")
     secrets = row["secrets"]
     headers = [f"{name}: {text}" for name, text in row["request_headers"].items()]
     parts = [f"curl -gsSN -X {row['method']} {_quoted(row['url'], secrets)}"]

@@ -10,12 +10,17 @@ import asyncio
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
+from typing import TypeVar
 
+from nbagent.core.current import current
+from nbagent.core.messages import LLMResponse
 from nbagent.core.threadsafe_event import ThreadsafeEvent
 from nbagent.errors import ProviderError, RateLimitError
+
+T = TypeVar("T")
 
 #: A provider that asks for a longer wait than this has refused: the error is raised at once, with `retry_after`.
 MAX_RETRY_AFTER_S = 120.0
@@ -23,6 +28,8 @@ MAX_RETRY_AFTER_S = 120.0
 PATIENCE_S = 600.0
 #: The wait after a refusal that names none: it doubles from the first to the longest until a request is answered.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+#: The status of a provider that is overloaded, like its rate limit, whoever asks.
+OVERLOADED = 529
 #: How late the event loop may be without losing some of `rpm` and `tpm`.
 LATE_S = 0.1
 
@@ -160,3 +167,31 @@ _of_this_process: dict[str, RateAdmission] = {}
 def admission_of(key: str) -> RateAdmission:
     """The admission of this process for what a provider counts together (`LLMProvider.rate_key`)."""
     return _of_this_process.setdefault(key, RateAdmission())
+
+
+def is_refusal(error: ProviderError) -> bool:
+    """Whether the provider refused the request because of a rate: the same request will be answered later."""
+    return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
+
+
+async def admitted(
+    attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
+) -> AsyncGenerator[T]:
+    """The items of `attempt()`, which holds a slot meanwhile."""
+    begun = monotonic()
+    slot = await admission.acquire(tokens)
+    if (waits := current.get().waits) is not None:
+        waits.append(monotonic() - begun)
+    end: int | ProviderError | None = None
+    try:
+        async with aclosing(attempt()) as items:
+            async for item in items:
+                if isinstance(item, LLMResponse):
+                    end = item.usage.total_tokens
+                yield item
+    except ProviderError as error:
+        if is_refusal(error):
+            end = error
+        raise
+    finally:
+        admission.release(slot, end)

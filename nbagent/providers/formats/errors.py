@@ -82,17 +82,22 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     >>> error_message({"error": {"message": "slow down", "type": "rate_limit_error", "code": None}})
     ('slow down', ('rate_limit_error',))
     """
-    if isinstance(body, list) and body:
-        body = body[0]
-    if not isinstance(body, dict):
-        return str(body), ()
-    error = body.get("error") or body.get("base_resp") or body
+    error = _error_of(body)
     if not isinstance(error, dict):
         return str(error), ()
     words = tuple(str(word) for key in (*_CODES, "type") if (word := error.get(key)) is not None)
     text = next((error[key] for key in ("message", "status_msg", "detail", "msg") if error.get(key)), None)
     text = text if isinstance(text, str) else json.dumps(text or error, ensure_ascii=False)
+    parameter = error.get("param")  # OpenAI names it beside its message
+    if isinstance(parameter, str) and parameter and parameter not in text:
+        text = f"{text.rstrip('.')} (parameter {parameter!r})"
     return text, words
+
+
+def _error_of(body: Any) -> Any:
+    """The error in a body, which some vendors wrap."""
+    body = body[0] if isinstance(body, list) and body else body
+    return (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else body
 
 
 #: Where vendors put their code: most, MiniMax, Gemini.
@@ -107,12 +112,21 @@ def error_code(body: Any, status: int | None = None) -> str | None:
     >>> error_code({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, 429)
     'RESOURCE_EXHAUSTED'
     """
-    body = body[0] if isinstance(body, list) and body else body
-    error = (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else None
+    error = _error_of(body)
     if not isinstance(error, dict):
         return None
     codes = (str(error[key]) for key in _CODES if isinstance(error.get(key), str | int))
     return next((code for code in codes if code and code != str(status)), None)
+
+
+def retry_delay(body: Any) -> float | None:
+    """Seconds to wait, which Google puts into the error's details instead of a header.
+
+    Format: https://cloud.google.com/apis/design/errors (google.rpc.RetryInfo)
+    """
+    details = error.get("details") if isinstance(error := _error_of(body), dict) else None
+    delays = [each.get("retryDelay") for each in details or () if isinstance(each, dict)]
+    return next((float(delay.rstrip("s")) for delay in delays if delay), None)
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:

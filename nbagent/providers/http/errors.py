@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from nbagent.errors import (
     ConfigurationError,
@@ -16,7 +17,7 @@ from nbagent.errors import (
     ProviderTimeoutError,
     QuotaError,
 )
-from nbagent.providers.formats.errors import error_class, error_code, error_message
+from nbagent.providers.formats.errors import error_class, error_code, error_message, retry_delay
 from nbagent.providers.http.address import proxy_for, without_password
 from nbagent.providers.http.retry import retry_headers
 
@@ -36,44 +37,15 @@ def status_error(response: Any, content: bytes) -> ProviderError:
     try:
         body = json.loads(text)
         message, words = error_message(body)
-        asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
+        asked["retry_after"] = retry_delay(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
         body, message, words = None, _without_explanation(text, status, headers), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
         asked["should_retry"] = False
-    parameter = _text_in(body, "param", "error")  # OpenAI names it beside its message
-    if parameter and parameter not in message:
-        message = f"{message.rstrip('.')} (parameter {parameter!r})"
-    return cls(
-        message or "no explanation was given",
-        status=status,
-        code=error_code(body, status),
-        request_id=_text_in(body, "request_id"),  # Claude's and DashScope's
-        **asked,
-    )
-
-
-def _text_in(body: Any, name: str, inner: str = "") -> str | None:
-    """The text of this name in a body, or in the object `inner` within it."""
-    found = body.get(inner) if inner and isinstance(body, dict) else body
-    text = found.get(name) if isinstance(found, dict) else None
-    return text if isinstance(text, str) else None
-
-
-def _retry_info(body: Any) -> float | None:
-    """Seconds to wait, which Google puts into the error's details instead of a header.
-
-    Format: https://cloud.google.com/apis/design/errors (google.rpc.RetryInfo)
-    """
-    body = body[0] if isinstance(body, list) and body else body
-    error = body.get("error") if isinstance(body, dict) else None
-    details = error.get("details") if isinstance(error, dict) else None
-    for detail in details if isinstance(details, list) else ():
-        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
-        if isinstance(delay, str) and (number := re.fullmatch(r"(\d+(?:\.\d+)?)s", delay)):
-            return float(number[1])
-    return None
+    named = body.get("request_id") if isinstance(body, dict) else None  # Claude's and DashScope's
+    message = message or "no explanation was given"
+    return cls(message, status=status, code=error_code(body, status), request_id=named, **asked)
 
 
 def readable(text: str) -> str:
@@ -138,15 +110,16 @@ def provider_error(
         return IncompleteStreamError(f"the connection broke in the middle of the answer ({text})")
     not_reached = kinds & {"ProxyError", "ConnectError", "ConnectTimeout"} and "SSL" not in text
     if not_reached and base_url and proxy_for(base_url):
-        return _proxy_error(base_url, text, _host(exc), cls)
+        return _proxy_error(base_url, text, cls)
     if cls is ProviderTimeoutError:
         if "ConnectTimeout" in kinds:
             return cls("the connection was not made in time")
         return cls("no data arrived in time" if timeout is None else f"no data arrived for {timeout:g} s")
     if explanation := _tls_explanation(text):
         return ProviderConnectionError(explanation, should_retry=False)
-    host = _host(exc) if kinds & {"ConnectError", "ClientConnectorError"} else None
-    return cls(f"no connection to {host} ({text})" if host else text)
+    if kinds & {"ConnectError", "ClientConnectorError"}:
+        return cls(f"no connection to {urlsplit(base_url).hostname} ({text})" if base_url else text)
+    return cls(text)
 
 
 def _tls_explanation(text: str) -> str:
@@ -159,21 +132,14 @@ def _tls_explanation(text: str) -> str:
     return ""
 
 
-def _proxy_error(
-    base_url: str, reason: str, host: str | None = None, cls: type[ProviderError] = ProviderConnectionError
-) -> ProviderError:
+def _proxy_error(base_url: str, reason: str, cls: type[ProviderError] = ProviderConnectionError) -> ProviderError:
     """The error for a request that a proxy was to pass on."""
     proxy = without_password(proxy_for(base_url) or "on the way")
     if "407" in reason:
         login = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port"
         return ProviderConnectionError(f"{login} ({reason})", should_retry=False)
+    host = urlsplit(base_url).hostname
     return cls(f"{host}, or the proxy {proxy}, which the environment names, can't be reached: {reason}")
-
-
-def _host(exc: BaseException) -> str | None:
-    """The host that a failed request was sent to."""
-    requests = [vars(link).get("_request") or vars(link).get("request") for link in _chain(exc)]
-    return next((str(request.url.host) for request in reversed(requests) if request is not None), None)
 
 
 def _cause(exc: Exception) -> str:

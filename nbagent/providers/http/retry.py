@@ -20,17 +20,14 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from nbagent.core.admission import MAX_RETRY_AFTER_S, RateAdmission
+from nbagent.core.admission import MAX_RETRY_AFTER_S, RateAdmission, admitted, is_refusal
 from nbagent.core.current import current
 from nbagent.core.events import Retry, Text
-from nbagent.core.messages import LLMResponse
-from nbagent.errors import ProviderError, RateLimitError
+from nbagent.errors import ProviderError
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 8.0
 JITTER = 0.25
-#: The status of a vendor that is overloaded, like its rate limit, whoever asks.
-OVERLOADED = 529
 
 T = TypeVar("T")
 
@@ -77,34 +74,6 @@ class RequestRevised(Exception):  # noqa: N818  it reports no failure
     def __init__(self, event: Retry) -> None:
         super().__init__(event.content)
         self.event = event
-
-
-def is_refusal(error: ProviderError) -> bool:
-    """Whether the vendor refused the request because of a rate: the same request will be answered later."""
-    return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
-
-
-async def admitted(
-    attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
-) -> AsyncGenerator[T]:
-    """The items of `attempt()`, which holds a slot meanwhile."""
-    begun = time.monotonic()
-    slot = await admission.acquire(tokens)
-    if (waits := current.get().waits) is not None:
-        waits.append(time.monotonic() - begun)
-    end: int | ProviderError | None = None
-    try:
-        async with aclosing(attempt()) as items:
-            async for item in items:
-                if isinstance(item, LLMResponse):
-                    end = item.usage.total_tokens
-                yield item
-    except ProviderError as error:
-        if is_refusal(error):
-            end = error
-        raise
-    finally:
-        admission.release(slot, end)
 
 
 async def retrying(

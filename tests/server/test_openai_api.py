@@ -152,7 +152,7 @@ def test_wrong_messages_are_bad_requests(client):
         ([*asking("Hi"), {"role": "assistant", "content": "Hello"}], "messages[1].role"),
         (asking([{"type": "input_audio", "input_audio": {}}]), "messages[0].content[0]"),
         (asking([image]), "messages[0].content[0]"),
-        (asking([{"type": "image", "path": "/etc/passwd"}]), "messages.0.content"),
+        (asking([{"type": "image", "path": "/etc/passwd"}]), "messages[0].content[0]"),
     ):
         with pytest.raises(openai.BadRequestError) as caught:
             client.chat.completions.create(model=MODEL, messages=messages)

@@ -6,18 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from nbagent.core.content.images import joined_content
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
-from nbagent.server.routes.openai.form import BodyPart
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 _TOOLS = (
     "this model is an agent that has tools of its own and runs them itself. It can't call tools of the client: leave "
     "them out, or give them to the agent on the server."
 )
+
+
+class BodyPart(BaseModel):
+    """A part of a body: nothing is converted, as at OpenAI, so that a wrong type is told and not guessed at."""
+
+    model_config = ConfigDict(strict=True)
 
 
 class RequestBody(BodyPart):
@@ -66,7 +70,8 @@ def asked(messages: Iterable[LLMMessage], param: str) -> LastQuestion:
     history = [message for message in given if message.role != "system"]
     questions: list[LLMMessage] = []
     while history and history[-1].role == "user":
-        questions.insert(0, history.pop())
+        questions.append(history.pop())
+    questions.reverse()
     if not questions:
         raise ParameterError(param, "the last message must be a user's: an agent answers questions.")
     return LastQuestion(LLMMessage("user", _one_content(questions)), history, instructions)

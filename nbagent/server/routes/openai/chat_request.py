@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from openai.types import chat
+from openai.types.chat.completion_create_params import ResponseFormat
+from openai.types.shared_params.reasoning_effort import ReasoningEffort
 from pydantic import Field
 
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
-from nbagent.server.routes.openai.body import Effort, LastQuestion, RequestBody, asked
+from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import unsupported
-from nbagent.server.routes.openai.form import BodyPart
-from nbagent.server.routes.openai.output_format import ChatFormat
-
-
-class CalledFunction(BodyPart):
-    """What a model called."""
-
-    name: str
-    arguments: str = ""
-
-
-class CalledTool(BodyPart):
-    """A call in a conversation that began elsewhere."""
-
-    id: str
-    function: CalledFunction
 
 
 class ChatMessage(BodyPart):
@@ -34,25 +21,19 @@ class ChatMessage(BodyPart):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[Part] | None = Field(None, examples=["How warm is it in Berlin?"])
     name: str | None = None
-    tool_calls: list[CalledTool] | None = None
+    tool_calls: list[chat.ChatCompletionMessageFunctionToolCallParam] | None = None
     tool_call_id: str | None = None
 
     def to_message(self, param: str) -> LLMMessage:
         """The same as a message of an agent."""
         content = content_from(self.content, f"{param}.content")
         calls = [
-            FunctionCall(call.function.name, arguments, call.id, raw)
+            FunctionCall(call["function"]["name"], arguments, call["id"], raw)
             for call in self.tool_calls or ()
-            for arguments, raw in [parse_arguments(call.function.arguments)]
+            for arguments, raw in [parse_arguments(call["function"]["arguments"])]
         ]
         role = "system" if self.role == "developer" else self.role
         return LLMMessage(role, content, self.name, calls or None, self.tool_call_id)
-
-
-class StreamFields(BodyPart):
-    """Options of a stream."""
-
-    include_usage: bool | None = None
 
 
 class ChatCompletionRequest(RequestBody):
@@ -66,9 +47,9 @@ class ChatCompletionRequest(RequestBody):
     seed: int | None = None
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
-    response_format: ChatFormat | None = None
-    reasoning_effort: Effort | None = None
-    stream_options: StreamFields | None = None
+    response_format: ResponseFormat | None = None
+    reasoning_effort: ReasoningEffort = None
+    stream_options: chat.ChatCompletionStreamOptionsParam | None = None
     functions: list[Any] | None = Field(None, description="Not supported: the agent has tools of its own.")
     modalities: list[str] | None = None
     logprobs: bool | None = None

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1")
 async def create_completion(request: Request, host: Host, owner: Owner, body: ChatCompletionRequest) -> Response:
     """Ask the agent. The messages are the whole conversation. Tools run on the server; the answer leaves them out."""
     asked = body.conversation()
-    reports_usage = bool(body.stream_options and body.stream_options.include_usage)
+    reports_usage = bool((body.stream_options or {}).get("include_usage"))
 
     def answer(run: HostedRun) -> ChatAnswer:
         return ChatAnswer(body.model, is_streamed=bool(body.stream), reports_usage=reports_usage)

@@ -6,58 +6,28 @@ Images come as `data:` URLs, or as addresses that the vendor fetches. Nothing he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from nbagent.core.content.images import image_part, joined_content
 from nbagent.core.messages import Content
 from nbagent.errors import ConfigurationError
+from nbagent.server.routes.openai.body import BodyPart
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
-from nbagent.server.routes.openai.form import BodyPart
-
-
-class TextPart(BodyPart):
-    """A text: `text` in chat completions, the others in responses."""
-
-    type: Literal["text", "input_text", "output_text", "summary_text", "reasoning_text"]
-    text: str
-
-
-class RefusalPart(BodyPart):
-    """What an assistant said when it refused to answer."""
-
-    type: Literal["refusal"]
-    refusal: str
 
 
 class ImageURL(BodyPart):
-    """Where an image is."""
+    """Where an image is, in chat completions."""
 
-    url: str = Field(examples=["data:image/png;base64,iVBORw0KGgo="])
-
-
-class ChatImagePart(BodyPart):
-    """An image of chat completions."""
-
-    type: Literal["image_url"]
-    image_url: ImageURL | str
+    url: str
 
 
-class ResponseImagePart(BodyPart):
-    """An image of responses."""
+class Part(BodyPart):
+    """A part of a content: a text, a refusal or an image, of either API."""
 
-    type: Literal["input_image"]
-    image_url: str | None = None
-
-
-class OtherPart(BodyPart):
-    """Files and sounds, which an agent can't read."""
-
-    type: Literal["file", "input_file", "input_audio", "input_video"]
-
-
-Part = Annotated[TextPart | RefusalPart | ChatImagePart | ResponseImagePart | OtherPart, Field(discriminator="type")]
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: str | ImageURL | None = None
 
 
 def content_from(content: str | Sequence[Part] | None, param: str) -> Content:
@@ -68,19 +38,16 @@ def content_from(content: str | Sequence[Part] | None, param: str) -> Content:
 
 
 def _part_from(part: Part, param: str) -> dict[str, Any]:
-    match part:
-        case TextPart():
-            return {"type": "text", "text": part.text}
-        case RefusalPart():
-            return {"type": "text", "text": part.refusal}
-        case ChatImagePart():
-            address = part.image_url if isinstance(part.image_url, str) else part.image_url.url
-        case ResponseImagePart(image_url=str() as address):
-            pass
-        case ResponseImagePart():
-            raise unsupported(param, "uploaded files are not supported: pass image_url, which may be a data: URL.")
-        case OtherPart():
-            raise unsupported(param, f"{part.type} is not supported: send text, and images as URLs.")
+    if part.type in ("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"):
+        text = part.refusal if part.type == "refusal" else part.text
+        if text is None:
+            raise ParameterError(param, "its text is missing.")
+        return {"type": "text", "text": text}
+    if part.type not in ("image_url", "input_image"):
+        raise unsupported(param, f"{part.type} is not supported: send text, and images as URLs.")
+    address = part.image_url.url if isinstance(part.image_url, ImageURL) else part.image_url
+    if address is None:
+        raise unsupported(param, "uploaded files are not supported: pass image_url, which may be a data: URL.")
     try:
         return image_part({"type": "image", "url": address})
     except ConfigurationError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import time
 
 from fastapi import APIRouter
+from openai.types import Model
 from pydantic import BaseModel
 
 from nbagent.server.agent_host import AgentHost
@@ -19,15 +20,6 @@ _STARTED = int(time())
 router = APIRouter(prefix="/v1")
 
 
-class Model(BaseModel):
-    """What a request may name as its `model`."""
-
-    id: str
-    object: str = "model"
-    created: int = _STARTED
-    owned_by: str = AGENT
-
-
 class ModelList(BaseModel):
     """All of them."""
 
@@ -38,14 +30,18 @@ class ModelList(BaseModel):
 @router.get("/models")
 async def list_models(host: Host) -> ModelList:
     """The agent, and what else a request may name as its model."""
-    return ModelList(data=[Model(id=name) for name in (AGENT, *host.models)])
+    return ModelList(data=[_model(name) for name in (AGENT, *host.models)])
 
 
 @router.get("/models/{model:path}")
 async def retrieve_model(host: Host, model: str) -> Model:
     """One of the models."""
     model_choice(host, model)
-    return Model(id=model)
+    return _model(model)
+
+
+def _model(name: str) -> Model:
+    return Model(id=name, created=_STARTED, object="model", owned_by=AGENT)
 
 
 def model_choice(host: AgentHost, model: str) -> str | None:

@@ -59,7 +59,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
         host,
         body,
         asked,
-        body.text.format if body.text else None,
+        (body.text or {}).get("format"),
         "text.format",
         conversation_id=conversation_id,
         after=after,

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+from openai.types.responses import ResponseTextConfigParam
+from openai.types.shared_params import Reasoning
 from pydantic import Field
 
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
 from nbagent.server.routes.asking import ID_PATTERN
-from nbagent.server.routes.openai.body import Effort, LastQuestion, RequestBody, asked
+from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
-from nbagent.server.routes.openai.form import BodyPart
-from nbagent.server.routes.openai.output_format import ResponseFormat
 
 #: Items that the model does not read again: thinking, and what servers did by themselves.
 _SILENT = ("reasoning", "mcp_list_tools", "image_generation_call", "web_search_call", "file_search_call")
@@ -71,18 +71,6 @@ class InputItem(BodyPart):
 ConversationId = Annotated[str, Field(pattern=ID_PATTERN, examples=["penguins-1"])]
 
 
-class Reasoning(BodyPart):
-    """How much the model thinks."""
-
-    effort: Effort | None = None
-
-
-class TextOptions(BodyPart):
-    """The answer's form and length."""
-
-    format: ResponseFormat | None = None
-
-
 class ConversationReference(BodyPart):
     """A conversation by its id."""
 
@@ -102,7 +90,7 @@ class ResponseRequest(RequestBody):
     max_output_tokens: int | None = Field(None, ge=1)
     max_tool_calls: int | None = Field(None, ge=0)
     reasoning: Reasoning | None = None
-    text: TextOptions | None = None
+    text: ResponseTextConfigParam | None = None
     background: bool | None = None
     prompt: dict[str, Any] | None = Field(None, description="Not supported: there are no stored prompts.")
     top_logprobs: int | None = None
@@ -137,12 +125,12 @@ class ResponseRequest(RequestBody):
             raise unsupported("prompt", "there are no stored prompts. Send input and instructions.")
         if self.top_logprobs:
             raise unsupported("top_logprobs", "an agent's answer has no log probabilities.")
-        given = {"max_tokens": self.max_output_tokens, "thinking": self.reasoning and self.reasoning.effort}
+        given = {"max_tokens": self.max_output_tokens, "thinking": (self.reasoning or {}).get("effort")}
         return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
 
     def echo(self) -> dict[str, Any]:
         """The fields that the response repeats."""
-        sent = self.model_dump(include=_ECHOED, exclude_unset=True, exclude_none=True, by_alias=True)
+        sent = self.model_dump(include=_ECHOED, exclude_unset=True, exclude_none=True)
         conversation = self.conversation_id()
         return sent if conversation is None else {**sent, "conversation": {"id": conversation}}
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.hosted_run import RunRequest
 from nbagent.server.routes.openai.body import LastQuestion, RequestBody
 from nbagent.server.routes.openai.models import model_choice
-from nbagent.server.routes.openai.output_format import ChatFormat, ResponseFormat, output_options
+from nbagent.server.routes.openai.output_format import output_options
 
 
 def run_request(
     host: AgentHost,
     body: RequestBody,
     asked: LastQuestion,
-    wanted: ChatFormat | ResponseFormat | None,
+    wanted: Mapping[str, Any] | None,
     param: str,
     **more: Any,
 ) -> RunRequest:

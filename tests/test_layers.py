@@ -46,7 +46,7 @@ HOME = {
     **dict.fromkeys(["ag_ui", "fastapi", "prometheus_client", "redis"], "server"),
 }
 #: Which second layer may import it, too.
-SECOND_HOME = {"starlette": "server", "uvicorn": "server"}
+SECOND_HOME = {"openai": "server", "starlette": "server", "uvicorn": "server"}
 PANDAS_AT_TOP = {"nbagent.trace.columns"}
 
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from itertools import chain
 from typing import Any, cast
 
 import acp
@@ -19,6 +21,8 @@ from nbagent.acp.agent import ACPAgent
 from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.errors import ConfigurationError
+
+log = logging.getLogger("nbagent")
 
 
 def serve_stdio(make: Callable[[], Agent]) -> None:
@@ -51,10 +55,10 @@ def _taken(number: int) -> int:
 
 
 class Lines:
-    """A transport of the SDK: one JSON object on each line. A line that is something else is answered with an error."""
+    """A transport of the SDK: one JSON object on each line. The SDK's own needs `sys.stdin` and `sys.stdout`."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
-        self._outgoing = outgoing
+        self._outgoing = os.fdopen(outgoing, "wb")
         self._sending = asyncio.Lock()
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
         reading = (incoming, asyncio.get_running_loop())
@@ -63,16 +67,12 @@ class Lines:
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None at the end."""
         while line := await self._lines.get():
-            if not line.strip():
-                continue
             try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
-                await self._refuse(acp.RequestError.parse_error())
+                message: dict[str, Any] = json.loads(line)
+            except ValueError:
+                log.warning("the client sent a line that is not JSON")
                 continue
-            if isinstance(message, dict) and isinstance(message.get("method", ""), str):
-                return message
-            await self._refuse(acp.RequestError.invalid_request())
+            return message
         return None
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -84,23 +84,12 @@ class Lines:
     async def close(self) -> None:
         """Nothing is sent any more."""
 
-    async def _refuse(self, error: acp.RequestError) -> None:
-        await self.send({"jsonrpc": "2.0", "id": None, "error": error.to_error_obj()})
-
     def _write(self, line: bytes) -> None:
-        left = memoryview(line)
-        while left:
-            left = left[os.write(self._outgoing, left) :]
+        self._outgoing.write(line)
+        self._outgoing.flush()
 
     def _read(self, incoming: int, loop: asyncio.AbstractEventLoop) -> None:
         """Hand over the lines, and b"" at the end. A thread of its own: waiting for input can't be interrupted."""
-        rest: list[bytes] = []
-        with suppress(RuntimeError):  # the loop has ended
-            while chunk := os.read(incoming, 2**16):
-                first, *others = chunk.split(b"\n")
-                rest.append(first)
-                for following in others:
-                    loop.call_soon_threadsafe(self._lines.put_nowait, b"".join(rest) + b"\n")
-                    rest = [following]
-            loop.call_soon_threadsafe(self._lines.put_nowait, b"".join(rest) + b"\n")
-            loop.call_soon_threadsafe(self._lines.put_nowait, b"")
+        with suppress(RuntimeError), os.fdopen(incoming, "rb") as lines:  # RuntimeError: the loop has ended
+            for line in chain(lines, [b""]):
+                loop.call_soon_threadsafe(self._lines.put_nowait, line)

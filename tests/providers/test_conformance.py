@@ -66,7 +66,7 @@ NOT_FOR = {
     "scripted": {check.__name__: _NO_WIRE for check in CHECKS if check.__name__ not in _SCRIPTED},
     "replay": {check.__name__: "plays a file, and is asked what that holds" for check in CHECKS},
     "scripted whole": {check.__name__: "has one way to answer" for check in CHECKS},
-    "gemini whole": {"check_cut_arguments_do_not_run": "a call comes whole, or not at all"},
+    "gemini": {"check_cut_arguments_do_not_run": "a call comes whole, or not at all"},
 }
 #: For all cases that are not streamed.
 NOT_WHOLE = {

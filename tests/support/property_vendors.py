@@ -132,7 +132,7 @@ class Vendors:
         number = number_of(asked.raw)
         answer = reply(f"Answer {self._serial} to {number}.")
         if plan := self.plans.get(number):
-            answer = fitted(plan.popleft(), case.dialect, self._serial, asked.stream)
+            answer = fitted(plan.popleft(), case.dialect, self._serial)
         if isinstance(answer, Reply) and not answer.calls:
             self.finals[number] = answer.text
         return answer
@@ -170,12 +170,12 @@ def number_of(body: bytes) -> float:
     return max(map(int, _QUESTION.findall(body)), default=inf)
 
 
-def fitted(step: Step, dialect: Dialect, serial: int, stream: bool) -> Reply | Failure:
+def fitted(step: Step, dialect: Dialect, serial: int) -> Reply | Failure:
     """A step as this vendor may answer it: what vendors never do is left out."""
     if step.trouble in ("overloaded", "rate_limit", "context"):
         return Failure(step.trouble, () if step.trouble == "context" else _SHORT_WAIT)
     calls = [_call(wish, dialect, f"{serial}x{n}") for n, wish in enumerate(step.calls)]
-    if step.cut and isinstance(dialect, GeminiDialect) and not stream:
+    if step.cut and isinstance(dialect, GeminiDialect):
         calls = []  # a call comes whole there, or not at all
     parts: list[Any] = [said("Text ", f"{serial}.")] if step.text or not calls else []
     # who gives ids twice, or none, can't tell which thinking belongs to them

@@ -34,7 +34,7 @@ FORMATS: dict[str, tuple[Any, str]] = {
     "responses": (ResponsesCodec, "openai"),
     "gemini": (GeminiCodec, "gemini"),
 }
-STREAMS = {path.stem: path for path in sorted(SAMPLES.iterdir()) if path.suffix in (".sse", ".ndjson")}
+STREAMS = {path.stem: path for path in sorted(SAMPLES.iterdir()) if path.suffix == ".sse"}
 #: Ids that are made here, because the vendor gave none: new ones each time.
 _MADE = re.compile(r'"(gemini_)?call_[0-9a-f]{24}"')
 

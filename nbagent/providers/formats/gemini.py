@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -49,22 +48,17 @@ _ROLES = {"user": b"user", "assistant": b"model"}
 OWN_ID_PREFIX = "gemini_call_"
 _FILTERED = (
     *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
-    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", 3, 4),
+    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
-#: https://ai.google.dev/api/generate-content#FinishReason; with `enum-encoding=int` they are numbers. STOP ends an
-#: answer with calls too. Words that are not here leave `finish_reason` None.
-FINISH_REASONS: dict[Any, str] = {
-    **dict.fromkeys(("STOP", 1), "stop"),
-    **dict.fromkeys(("MAX_TOKENS", 2), "length"),
-    **dict.fromkeys(_FILTERED, "content_filter"),
-}
+#: https://ai.google.dev/api/generate-content#FinishReason. STOP ends an answer with calls too. Words that are not here
+#: leave `finish_reason` None.
+FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
 #: The model garbled its answer and Gemini left it out, so there is nothing to go on with.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
 #: The fields of a candidate that tell what Google's own tools did.
 _GROUNDING = ("groundingMetadata", "urlContextMetadata")
 #: What may stand before a model's name. The last is for Vertex.
 _COLLECTION = re.compile(r"(models|tunedModels|publishers/google/models)/")
-_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
 
 class GeminiDecoder(Decoder):
@@ -73,15 +67,14 @@ class GeminiDecoder(Decoder):
     def __init__(self, vendor: str) -> None:
         super().__init__(vendor)
         self._parts: list[dict[str, Any]] = []
-        self._calls: list[dict[str, Any]] = []  # the parts that hold a call
-        self._open: dict[str, Any] | None = None  # the call whose arguments are still arriving
+        self._calls: list[dict[str, Any]] = []
         self._plain: list[str] = []  # pieces of text not yet in a part
         self._text: list[str] = []
         self._answer_images = AnswerImages()
         self._thinking: list[str] = []
         self._grounding: dict[str, Any] = {}
-        self._finish: Any = None
-        self._blocked: Any = None
+        self._finish: str | None = None
+        self._blocked: str | None = None
         self._explanation = ""
         self._model: str | None = None
         self._id: str | None = None
@@ -118,7 +111,7 @@ class GeminiDecoder(Decoder):
         if not self.complete:
             raise IncompleteStreamError("the stream ended without a finishReason")
         self._flush()
-        calls = [self._function_call(part) for part in self._calls]
+        calls = [_function_call(call) for call in self._calls]
         text = "".join(self._text)
         return LLMResponse(
             content=text,
@@ -176,22 +169,12 @@ class GeminiDecoder(Decoder):
             self._keep(part)
 
     def _call(self, part: dict[str, Any], events: list[Event]) -> None:
-        """A call comes whole, or, if the request asks for that, as its name and then single values with their paths."""
-        piece = part["functionCall"]
-        if self._open is None or piece.get("name"):
-            if piece.get("willContinue") or "partialArgs" in piece:
-                known = {key: piece[key] for key in ("id", "name") if key in piece}
-                part = {**part, "functionCall": {**known, "args": {}}}
-            self._keep(part)
-            self._calls.append(part)
-            self._open = part
-        call = self._open["functionCall"]
-        for value in piece.get("partialArgs") or ():
-            _put(call["args"], value)
-        if not piece.get("willContinue"):
-            self._open = None
-            text = json.dumps(call.get("args") or {}, ensure_ascii=False)
-            events.append(ToolCallDelta(text, call.get("name"), metadata={"index": len(self._calls) - 1}))
+        """A call comes whole, since requests don't ask for pieces of it."""
+        self._keep(part)
+        self._calls.append(part["functionCall"])
+        call = part["functionCall"]
+        text = json.dumps(call.get("args") or {}, ensure_ascii=False)
+        events.append(ToolCallDelta(text, call.get("name"), metadata={"index": len(self._calls) - 1}))
 
     def _keep(self, part: dict[str, Any]) -> None:
         self._flush()
@@ -204,16 +187,6 @@ class GeminiDecoder(Decoder):
 
     # what the answer is made of
 
-    def _function_call(self, part: dict[str, Any]) -> FunctionCall:
-        """If the arguments never came to their end, they count as unreadable."""
-        call = part["functionCall"]
-        arguments, raw = parse_arguments(call.get("args"))
-        if raw is not None:
-            call["args"] = arguments  # the part is sent back
-        if part is self._open:
-            arguments, raw = {}, json.dumps(arguments)
-        return FunctionCall(call.get("name") or "", arguments, call.get("id") or new_call_id(OWN_ID_PREFIX), raw)
-
     def _about(self) -> dict[str, Any]:
         """The answer's metadata."""
         reason = self._blocked if self._finish is None else self._finish
@@ -223,33 +196,12 @@ class GeminiDecoder(Decoder):
         return metadata | ({"stop_details": self._explanation} if self._explanation else {})
 
 
-def _put(args: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Put one value at its path; it is appended to text that is already there.
-
-    >>> args = {}
-    >>> _put(args, {"jsonPath": "$.stops[0].city", "stringValue": "Ber", "willContinue": True})
-    >>> _put(args, {"jsonPath": "$.stops[0].city", "stringValue": "lin"})
-    >>> args
-    {'stops': [{'city': 'Berlin'}]}
-    """
-    steps = [int(n) if n else name or single or double for name, n, single, double in _STEP.findall(piece["jsonPath"])]
-    node: Any = args
-    for step, following in pairwise(steps):
-        node = _slot(node, step, [] if isinstance(following, int) else {})
-    values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
-    value = values[0] if values else None
-    before = _slot(node, steps[-1], None)
-    node[steps[-1]] = before + value if isinstance(before, str) and isinstance(value, str) else value
-
-
-def _slot(node: Any, step: str | int, empty: Any) -> Any:
-    """What is at one step of a path. If nothing is there, `empty` is put there first."""
-    if isinstance(step, int):
-        node.extend([None] * (step + 1 - len(node)))
-        node[step] = empty if node[step] is None else node[step]
-    else:
-        node.setdefault(step, empty)
-    return node[step]
+def _function_call(call: dict[str, Any]) -> FunctionCall:
+    """The call in a part. Unreadable arguments are none in the part, too, since it is sent back."""
+    arguments, raw = parse_arguments(call.get("args"))
+    if raw is not None:
+        call["args"] = arguments
+    return FunctionCall(call.get("name") or "", arguments, call.get("id") or new_call_id(OWN_ID_PREFIX), raw)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:

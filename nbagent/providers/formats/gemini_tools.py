@@ -34,7 +34,7 @@ def result_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
         text = json.dumps(response, ensure_ascii=False) if response else ""
         return VendorCall(_NAMES.get(kind, kind.lower()), {}, got.get("id") or str(number), text)
     if isinstance(ran := part.get("codeExecutionResult"), Mapping):
-        failed = ran.get("outcome") not in (None, "OUTCOME_OK", 1)
+        failed = ran.get("outcome") not in (None, "OUTCOME_OK")
         return VendorCall("code_execution", {}, ran.get("id") or str(number), ran.get("output") or "", failed)
     return None
 

@@ -106,9 +106,6 @@ class ChatDecoder(Decoder):
         if event is DONE:
             self.done = True
             return []
-        if "done" in event:
-            event = _from_ollama(event)
-            self.done = event["done"]
         choices = event.get("choices")
         if not choices or "error" in event or "base_resp" in event:
             self._check(event)
@@ -130,8 +127,7 @@ class ChatDecoder(Decoder):
     def feed_body(self, body: dict[str, Any]) -> None:
         """See `Decoder`. A whole answer is a stream of one chunk."""
         self.feed(body)
-        if body.get("done", True):  # not a lone line of Ollama's
-            self.feed(DONE)
+        self.feed(DONE)
 
     def finish(self) -> LLMResponse:
         """See `Decoder`."""
@@ -309,19 +305,6 @@ class ChatDecoder(Decoder):
             item[name] = (item.get(name) or "") + "".join(pieces)
         signed = {call.id: call.extra_content for call in self._calls if call.extra_content}
         return {"vendor": self._vendor, **self._native, **({"extra_content": signed} if signed else {})}
-
-
-def _from_ollama(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of Ollama's own `/api/chat` as a chunk: proxies in front of Ollama may answer with such lines.
-
-    Format: https://docs.ollama.com/api/chat
-    """
-    message = line.get("message")
-    if not isinstance(message, dict):
-        return line
-    delta = {**message, "reasoning": message.get("thinking")}
-    usage = {"prompt_tokens": line.get("prompt_eval_count"), "completion_tokens": line.get("eval_count")}
-    return {**line, "choices": [{"delta": delta, "finish_reason": line.get("done_reason")}], "usage": usage}
 
 
 def _begins_another(call: _OpenCall, call_id: str, name: str) -> bool:

@@ -10,12 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from nbagent.errors import InvalidResponseError
-
 #: Stands for the `[DONE]` line of a chat-completions stream.
 DONE: dict[str, Any] = {"type": "[DONE]"}
-#: No event is longer: a picture in one event has some ten million bytes.
-LONGEST_EVENT = 64 * 2**20
 
 
 class SSESplitter:
@@ -26,28 +22,23 @@ class SSESplitter:
     ([], [b'{"a": 1}', b'[DONE]'])
     """
 
-    __slots__ = ("_data", "_name", "_rest", "_size")
+    __slots__ = ("_data", "_name", "_rest")
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
         self._name = b""
-        self._size = 0
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The payloads that `chunk` completes. Raises `InvalidResponseError` for an endless event."""
+        """The payloads that `chunk` completes."""
         if self._rest and b"\n" not in chunk and b"\r" not in chunk and not self._rest[-1].endswith(b"\r"):
-            self._size += len(chunk)  # joined once, when the line ends: long lines come in many chunks
-            self._rest.append(chunk)
-            if self._size > LONGEST_EVENT:
-                raise InvalidResponseError(f"the stream holds an event of more than {LONGEST_EVENT} bytes")
+            self._rest.append(chunk)  # joined once, when the line ends: long lines come in many chunks
             return []
         if self._rest:
             chunk = b"".join([*self._rest, chunk])
         # a CR at the end may be the first half of a CRLF: leave it for the next chunk
         lines = chunk.splitlines(keepends=True)
         self._rest = [lines.pop()] if lines and not chunk.endswith(b"\n") else []
-        self._size = len(self._rest[0]) if self._rest else 0
         return self._take(lines)
 
     def flush(self) -> list[bytes]:

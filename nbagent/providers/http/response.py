@@ -28,7 +28,7 @@ class Body(dict[str, Any]):
 async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     """The event dicts of a streamed answer, or one `Body`. The first bytes decide which, not the content type.
 
-    A JSON array, or JSON in lines, is a stream that came in one piece.
+    A JSON array is a stream that came in one piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
@@ -124,8 +124,7 @@ def _event(payload: bytes | str) -> dict[str, Any]:
 def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]]:
     text = content.decode("utf-8", "replace").strip()
     try:
-        body: dict[str, Any] | list[dict[str, Any]]
-        body = [json.loads(line) for line in text.splitlines()] if "}\n{" in text else json.loads(text)
+        body: dict[str, Any] | list[dict[str, Any]] = json.loads(text)
     except (ValueError, RecursionError):
         if not text or text.startswith(("{", "[")):
             raise IncompleteStreamError(

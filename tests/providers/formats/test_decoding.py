@@ -23,7 +23,6 @@ CHAT = codec_of("chat")
 FULL = [
     "chat_mistral",
     "chat_vllm_think_tags",
-    "chat_ollama_native",
     "messages_claude_thinking_tools",
     "responses_reasoning_text",
     "gemini_parallel_calls",

@@ -92,16 +92,9 @@ async def test_what_is_not_http_is_an_error(ask, vendor, name):
 # ------------------------------------------------------------------ what does not end
 
 
-@pytest.mark.parametrize(
-    ("head", "part"),
-    [(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16), (b"HTTP/1.1 200 OK\r\n\r\ndata: ", b"x" * 2**16)],
-    ids=["a header", "a body"],
-)
-async def test_an_answer_that_does_not_end(ask, head, part, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
-    monkeypatch.setattr("nbagent.providers.formats.sse.LONGEST_EVENT", 2**20)
+async def test_a_header_that_does_not_end(ask):
     with pytest.raises(ProviderError) as caught:
-        await ask(endless(head, part), timeout=0.5)
+        await ask(endless(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16), timeout=0.5)
     assert len(str(caught.value)) < 1500
 
 

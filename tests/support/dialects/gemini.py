@@ -28,7 +28,7 @@ class GeminiDialect(Dialect):
     extra = ("labels", {"team": "a"})
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """One chunk for each piece, and counts in each; a call comes whole, unless the limit cuts it."""
+        """One chunk for each piece, and counts in each; a call comes whole, or not at all."""
         pieces = [piece for part in reply.parts for piece in self._pieces(part, reply)]
         return [self._chunk([piece], asked, Counts(reply.counts.input, 1)) for piece in pieces]
 
@@ -96,11 +96,7 @@ class GeminiDialect(Dialect):
         if not isinstance(part, Call):
             mark = {"thought": True} if isinstance(part, Thought) else {}
             return [{"text": piece, **mark} for piece in part.pieces]
-        if reply.finish != "length":
-            return [self._signed(part, reply)]
-        value = {"jsonPath": "$.path", "stringValue": "/", "willContinue": True}
-        opening = {"functionCall": {"name": part.name, "willContinue": True}, "thoughtSignature": "b3RoZXI="}
-        return [opening, {"functionCall": {"partialArgs": [value], "willContinue": True}}]
+        return [] if reply.finish == "length" else [self._signed(part, reply)]
 
     def key(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("x-goog-api-key")

@@ -6,7 +6,7 @@ instructions alone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ class StructuredProvider(WrapperProvider):
         """See `LLMProvider.resolve`. The inner provider gets the request with the schema among its options."""
         ours = self._schema_options(request)
         is_refused = bool(ours) and _TAKEN.get(self._key(request)) is False
-        options = request.options if is_refused else _merged(ours, request.options)
+        options = {**ours, **request.options} if ours and not is_refused else request.options
         inner = self.inner.resolve(replace(request, options=options))
         if is_refused:
             refused = {**inner.effective_options.get("refused", {}), **dict.fromkeys(ours)}
@@ -94,14 +94,3 @@ class StructuredProvider(WrapperProvider):
     def _key(self, request: ModelRequest) -> _Key:
         address = getattr(self.inner, "base_url", "")
         return (self.vendor, address, self.model_name, self._output.instructions, "tools" if request.tools else "")
-
-
-def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a request, and ours; the user's own win."""
-    if not ours:
-        return given
-    both = {**ours, **given}
-    for name, value in ours.items():
-        if isinstance(value, Mapping) and isinstance(own := given.get(name), Mapping):
-            both[name] = {**value, **own}
-    return both

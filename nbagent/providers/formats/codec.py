@@ -21,9 +21,8 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers.formats.documents import sendable_documents, sent_as_text
 from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import CALLS, IMAGES, Changes, changed_head
-from nbagent.providers.options.merged import merged
-from nbagent.providers.options.resolved import ResolvedOptions
-from nbagent.providers.options.tool_choice import ToolChoiceResolver
+from nbagent.providers.options.resolved import ResolvedOptions, merged
+from nbagent.providers.options.tool_choice import form_of
 from nbagent.providers.tool_names import ALL_OWN, Renamed, fitting_name, is_same_call, restored
 from nbagent.providers.vendor import Vendor
 
@@ -206,7 +205,7 @@ class Codec(ABC):
             messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
             messages = sendable_messages(messages, self.vendor, text_only, self._replays)
         if CALLS in changes and not options.tools:
-            options = self._with_called_tools(options, messages, model)
+            options = self._with_called_tools(options, messages)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:
@@ -216,14 +215,12 @@ class Codec(ABC):
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
-    def _with_called_tools(
-        self, options: ResolvedOptions, messages: Sequence[LLMMessage], model: str
-    ) -> ResolvedOptions:
+    def _with_called_tools(self, options: ResolvedOptions, messages: Sequence[LLMMessage]) -> ResolvedOptions:
         """The options, with the names of the tools that were called and the choice to call none."""
         names = dict.fromkeys(fitting_name(call.name) for message in messages for call in message.tool_calls or ())
         tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in names]
-        choice = ToolChoiceResolver(self.format, model).resolve("none", tools or None)
-        return replace(options, tools=choice.tools, extra={**options.extra, **choice.fields})
+        extra = {**options.extra, **form_of("none", self.format)}
+        return replace(options, tools=tools, extra=extra) if tools else options
 
     def left_out(self, messages: Sequence[LLMMessage], model: str) -> str:
         """Tells the user which documents are sent as text only; empty if there are none."""

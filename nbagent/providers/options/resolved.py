@@ -11,12 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbagent.core.model_request import Functions, ModelRequest
-from nbagent.providers.options.merged import merged
 from nbagent.providers.options.settings import check_extra_body
-from nbagent.providers.options.thinking import fields_for, level_of, merge_fields, thinks
-from nbagent.providers.options.tool_choice import ToolChoiceResolver
+from nbagent.providers.options.thinking import fields_for, level_of, thinks
+from nbagent.providers.options.tool_choice import choose
 from nbagent.providers.options.vendor_tools import offered, with_own_tools
-from nbagent.providers.vendor import Compaction, Vendor
+from nbagent.providers.vendor import Compaction, Fields, Vendor
+
+
+def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request and some more, which win. Dicts are merged.
+
+    >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
+    {'a': {'x': 1, 'y': 2}, 'b': 1}
+    """
+    both = dict(fields)
+    for name, value in more.items():
+        old = both.get(name)
+        both[name] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return both
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +80,6 @@ class OptionsResolver:
         self.model = model
         self.profile = vendor.profile(model, format_name)
         self._format = format_name
-        self._thinking_field = "thinkingConfig" if format_name == "gemini" else "thinking"
-        self._tool_choice = ToolChoiceResolver(format_name, model, vendor.tool_choices)
 
     def resolve(self, request: ModelRequest, stream: bool = True) -> ResolvedOptions:
         """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""
@@ -80,17 +90,18 @@ class OptionsResolver:
             extra = {**compaction.fields(request.compact_at), **extra}
         extra_body = extra.pop("extra_body", {})
         check_extra_body(extra_body)
-        thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
-        temperature = extra.pop("temperature", None)
-        level, sent = self._with_thinking(thinking, merged(extra, extra_body))
-        # what was merged with fields of ours; the rest of the user's own joins the body as it is
-        extra = {name: value for name, value in sent.items() if name not in extra_body or value is not extra_body[name]}
+        thinking, choice, temperature = (extra.pop(name, None) for name in ("thinking", "tool_choice", "temperature"))
+        level, fields = self._thinking(thinking, extra, extra_body)
+        extra = merged(fields, extra)
+        sent = merged(extra, extra_body)
         will_think = thinks(level, self.profile, sent)
-        chosen = self._tool_choice.resolve(
+        tools, fields, choice_name = choose(
             choice,
             own.functions or None,
-            request.messages,
-            vendor_tools=bool(sent.get("tools")),
+            self._format,
+            self.vendor.tool_choices,
+            has_answered=bool(request.messages) and request.messages[-1].role == "tool",
+            has_own_tools=bool(sent.get("tools")),
             obstacle=self._obstacle(will_think),
         )
         left_out = ""
@@ -99,13 +110,13 @@ class OptionsResolver:
             left_out = f"{self.model} takes no temperature{when}: {temperature} is not sent."
             temperature = None
         return ResolvedOptions(
-            chosen.tools,
+            tools,
             temperature,
             stream or (self.vendor.streams_to_think and will_think is not False),
-            merged(extra, chosen.fields),
+            merged(extra, fields),
             extra_body,
             level,
-            chosen.name,
+            choice_name,
             (*own.betas, *(compaction.betas if compaction else ())),
             left_out,
         )
@@ -119,22 +130,26 @@ class OptionsResolver:
         """See `LLMProvider.can_compact`."""
         return self._compaction(tokens) is not None
 
-    def _with_thinking(self, thinking: Any, extra: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-        """The level, and the fields of the request with those that set it."""
-        if isinstance(thinking, Mapping):
-            return "custom", {self._thinking_field: thinking, **extra}
-        level = level_of(thinking, self.profile, self.model)
+    def _thinking(self, value: Any, extra: Fields, extra_body: Fields) -> tuple[str | None, Fields]:
+        """The level, and the fields of the request that set it or, if none is set, make the thinking visible.
+
+        The latter give way to the user's own field in `extra_body`, which may switch thinking off.
+        """
+        if isinstance(value, Mapping):
+            return "custom", {"thinkingConfig" if self._format == "gemini" else "thinking": value}
+        level = level_of(value, self.profile, self.model)
         max_tokens = extra.get("max_tokens", self.vendor.body.get("max_tokens"))
-        return level, merge_fields(fields_for(level, self.profile, self.model, max_tokens), extra, level)
+        fields = fields_for(level, self.profile, self.model, max_tokens)
+        return level, {name: field for name, field in fields.items() if level is not None or name not in extra_body}
 
     def _obstacle(self, will_think: bool | None) -> str:
         """Why this model can't be made to call a tool; empty if it can."""
         if _allowed(self.profile.forced_tools, will_think):
             return ""
         if self.profile.forced_tools == "never":
-            return "can't be made to call a tool: pass 'auto' or 'none'"
+            return f"{self.model} can't be made to call a tool: pass 'auto' or 'none'"
         remedy = "pass thinking=False with it" if self.profile.thinking_off is not None else "pass 'auto' or 'none'"
-        return f"can't be made to call a tool while it thinks: {remedy}"
+        return f"{self.model} can't be made to call a tool while it thinks: {remedy}"
 
 
 def _allowed(rule: str, will_think: bool | None) -> bool:

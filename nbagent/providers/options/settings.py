@@ -24,7 +24,7 @@ _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\t -~]*")
 _LIMITS = frozenset(f.name for f in fields(Limits))
 #: Our names for what some vendors call otherwise.
-_OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop"}
+_OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop", "reasoning_effort": "thinking"}
 #: What HTTP clients take as arguments, and how it is set here.
 _IN_ENVIRONMENT = {
     "verify": "Name the certificates to trust in the environment variable SSL_CERT_FILE.",

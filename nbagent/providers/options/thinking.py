@@ -19,8 +19,6 @@ from nbagent.providers.vendor import LEVELS, ModelProfile
 #: The smallest budget of tokens that vendors take.
 MIN_BUDGET = 1024
 _WORDS: Mapping[Any, str] = {True: "on", "on": "on", False: "off", "off": "off", "none": "off"}
-#: Fields that hold more than thinking: nbagent's entries are added to the user's.
-_SHARED = frozenset({"reasoning", "output_config", "chat_template_kwargs"})
 
 
 def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
@@ -74,40 +72,18 @@ def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens:
     return fields
 
 
-def merge_fields(fields: Mapping[str, Any], extra: Mapping[str, Any], level: str | None) -> dict[str, Any]:
-    """The thinking fields and the user's `extra` ones, which win.
-
-    If the user switched thinking off in a field of their own, the fields that only make it visible are left out.
-    """
-    own_effort = _effort(extra)
-    both = dict(extra)
-    for name, value in fields.items():
-        if name == "reasoning_effort" and own_effort:
-            continue
-        if name not in extra:
-            if level is not None or own_effort != "none":
-                both[name] = value
-        elif level is not None and name in _SHARED:
-            both[name] = {**value, **extra[name]}
-    return both
-
-
 def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) -> bool | None:
     """Whether the model will think with these fields of the request; None if that is not known."""
-    if effort := _effort(fields):
-        return effort != "none"
+    reasoning = fields.get("reasoning")
+    effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
+    if effort := effort or fields.get("reasoning_effort"):
+        return bool(effort != "none")
     mode = fields.get("thinking")
     if isinstance(mode, Mapping) and "type" in mode:
         return mode["type"] not in ("disabled", "between_tools")
     if "enable_thinking" in fields:
         return bool(fields["enable_thinking"])
     return profile.thinks_by_default if level is None else level != "off"
-
-
-def _effort(fields: Mapping[str, Any]) -> str | None:
-    reasoning = fields.get("reasoning")
-    inner = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
-    return fields.get("reasoning_effort") or inner
 
 
 def _budget(tokens: int, max_tokens: int, model: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,7 +118,8 @@ def _filled(own: OwnTool, options: Fields, name: str, vendor: str) -> tuple[Fiel
     """The tool's entry and fields of the body, with the options in their places."""
     if own.make is not None:
         return own.make(options)
-    entry, body = _copy(own.entry), _copy(own.body)
+    entry: dict[str, Any] = deepcopy({**own.entry})
+    body: dict[str, Any] = deepcopy({**own.body})
     for option, value in options.items():
         place = own.options.get(option)
         if place is None:
@@ -129,10 +131,6 @@ def _filled(own: OwnTool, options: Fields, name: str, vendor: str) -> tuple[Fiel
             node = node.setdefault(step, {})
         node[last] = value
     return entry, body
-
-
-def _copy(fields: Fields) -> dict[str, Any]:
-    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in fields.items()}
 
 
 def _joined(body: Fields, more: Fields) -> dict[str, Any]:

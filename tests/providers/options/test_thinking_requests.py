@@ -28,7 +28,7 @@ def effort(word, thinking=ADAPTIVE):
 TEMPERATURES = [
     ("openai:gpt-5.6-terra", {}, False),
     ("openai:gpt-5.6-terra", {"thinking": False}, True),
-    ("openai:gpt-5.6-terra", {"reasoning_effort": "none"}, True),
+    ("openai:gpt-5.6-terra", {"extra_body": {"reasoning": {"effort": "none"}}}, True),
     ("openai:gpt-5.4", {"thinking": "low"}, False),
     ("openai:gpt-4o-mini", {}, True),
     ("claude:claude-sonnet-5", {"thinking": False}, False),

@@ -48,7 +48,7 @@ def test_what_fails_is_a_result(manager):
     assert (result.success, result.data) == (False, None)
     assert "at least 1 item" in result.error
     assert "did you mean average?" in manager.invoke_tool("avrage").error
-    with pytest.raises(ToolError, match="'tea' is not a tool"):
+    with pytest.raises(ToolError, match="Tool: tea"):
         manager.skill_to_function_schema(SkillManifest("tea", "Tea.", None))
 
 
@@ -56,7 +56,7 @@ async def test_an_agent_uses_the_skills_of_a_server():
     listed = {"id": "average", "description": SCHEMA["description"], "parameters": SCHEMA["parameters"]}
     result = {"success": True, "data": {"mean": 2.0}, "error": None, "trace_id": "run_1", "duration_ms": 1.0}
     async with Loopback() as server:
-        server.answers = [as_json([listed]), as_json(result)]
+        server.answers = [as_json({"skills": [listed]}), as_json({"skills": [listed]}), as_json(result)]
         turns = [[FunctionCall("average", {"numbers": [1, 3]})], "It is 2."] * 2
         agent = Agent(ScriptedProvider(turns)).use(ToolManager(server.url, token="t0ken-0123456789"))
         asked = await agent.chat("?")
@@ -65,7 +65,7 @@ async def test_an_agent_uses_the_skills_of_a_server():
     assert "needs approval" in asked.function_calls[0]["result"]
     assert result.function_calls[0]["result"] == '{"success": true, "data": {"mean": 2.0}}'
     assert list(agent.trace.tool_calls["source"]) == [f"skills:{server.url}"] * 2
-    assert [request.path for request in server.requests] == ["/skills", "/skills/average/invoke"]
+    assert [request.path for request in server.requests] == ["/skills", "/skills", "/skills/average/invoke"]
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer t0ken-0123456789"}
 
 
@@ -73,9 +73,9 @@ async def test_an_agent_uses_the_skills_of_a_server():
     ("answer", "why"),
     [
         (Answer(b"{}", 500), "status 500"),
-        (Answer(b"<html>"), "expected JSON"),
-        (as_json({"skills": [{}]}), "expected a list of skills with ids"),
-        (as_json([{"id": "average", "parameters": {"type": "string"}}]), "expected a JSON Schema"),
+        (Answer(b"<html>"), "Invalid JSON"),
+        (as_json({"skills": [{}]}), "skills: 0: id: Field required"),
+        (as_json({"skills": [{"id": "average", "parameters": {"type": "string"}}]}), "expected a JSON Schema"),
     ],
 )
 def test_a_server_that_answers_badly(answer, why):
@@ -87,13 +87,17 @@ def test_a_server_that_answers_badly(answer, why):
         assert why in manager.invoke_tool("average", {"numbers": [1]}).error
 
 
-def test_ids_and_results_of_another_server_have_their_types():
+def test_what_another_server_says():
+    parameters = {"properties": {"day": True, "part": {"$ref": "#/$defs/part"}}, "$defs": {"part": {"type": "integer"}}}
     with served(Loopback()) as server:
-        server.answers = [as_json([{"id": 5}]), as_json({"success": False, "error": {"why": "\x1b[2J"}})]
+        listed = as_json({"skills": [{"id": 5, "parameters": parameters}]})
+        server.answers = [listed, listed, as_json({"success": False, "error": "\x1b[2J"}), as_json({"success": "?"})]
+        manager = ToolManager(server.url)
+        assert "- `day` (any, optional)\n- `part` (integer, optional)" in manager.describe()
         result = ToolManager(server.url).invoke_tool("5")
-        assert [request.path for request in server.requests] == ["/skills", "/skills/5/invoke"]
-    assert (result.trace_id, result.duration_ms, "\x1b" in str(result.error)) == ("", 0.0, False)
-    assert isinstance(result.error, str)
+        assert [request.path for request in server.requests] == ["/skills", "/skills", "/skills/5/invoke"]
+        assert "success: Input should be a valid boolean" in manager.invoke_tool("5").error
+    assert (result.trace_id, result.duration_ms, "\x1b" in result.error) == ("", 0.0, False)
 
 
 def test_addresses_where_nobody_answers_and_that_are_none():

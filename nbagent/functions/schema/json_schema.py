@@ -126,8 +126,7 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
     schema = _resolved(schema, root)
     if not schema:  # it accepts anything
         return value
-    branches = list(_branches(schema, root))
-    expected = {kind for branch in branches for kind in _kinds(branch)}
+    branches, expected = list(_branches(schema, root)), set(kinds(schema, root))
     if isinstance(value, str) and not expected & {"string", "any"}:
         value = _from_string(value, expected)
     elif expected - {"null"} == {"string"} and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -142,10 +141,14 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
     return value
 
 
-def _kinds(schema: dict[str, Any]) -> list[str]:
-    """The JSON types that a schema without alternatives accepts; `any` if it names none."""
-    kind = schema.get("type")
-    return kind if isinstance(kind, list) else [kind if isinstance(kind, str) else "any"]
+def kinds(schema: Any, root: dict[str, Any]) -> list[str]:
+    """The JSON types that a schema accepts, each once; `any` where it names none.
+
+    >>> kinds({"anyOf": [{"type": "integer"}, {"type": ["integer", "null"]}]}, {}), kinds(True, {})
+    (['integer', 'null'], ['any'])
+    """
+    named = [branch.get("type", "any") for branch in _branches(_resolved(schema, root), root)]
+    return list(dict.fromkeys(kind for each in named for kind in (each if isinstance(each, list) else [str(each)])))
 
 
 def _branches(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:

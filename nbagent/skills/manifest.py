@@ -19,7 +19,6 @@ from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.skills.front_matter import NotYAMLError, read_mapping, split_front_matter
 from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
-from nbagent.skills.signature import read_signature
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
 #: Bytes of a file; characters of a name and a description, as the specification has them.
@@ -206,6 +205,8 @@ class _Reader:
 
     def _executable(self) -> dict[str, Any]:
         """What `skill.yaml` and the entry say; nothing if there is no entry."""
+        from nbagent.skills.signature import read_signature  # loads pydantic
+
         values: dict[str, Any] = {}
         lines: dict[str, int] = {}
         if EXECUTABLE_FILE in self.names:

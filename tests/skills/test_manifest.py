@@ -85,41 +85,41 @@ def test_an_executable_skill(tmp_path):
 TYPED = """
 import datetime as dt
 from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+from pydantic import BaseModel, Field
 MOST = 5
 Unit = Literal["m", "km"]
 
 class Part(BaseModel):
     inner: "Part | None" = None
 
-@dataclass
-class Pair:
-    left: int
-
 class Color(Enum):
     RED = "red"
 
-class Input(BaseModel):
+class Base(BaseModel):
+    model_config = ConfigDict(extra=spy())
     KIND: ClassVar[str] = "x"
     _seen: int
     start: str = Field(alias="from")
+
+class Input(Base):
     color: Color
-    count: int | float = Field(ge=1, lt=MOST, description="How many")
+    count: float = Field(ge=1, lt=MOST, description="How many")
     names: list[str] = Field(default_factory=list, max_length=3)
     unit: Unit = "m"
     day: dt.date | None = None
     part: Annotated[Part, Field(description="A part")]
     odd: numpy.ndarray = make()
+    wrong: int = Field(pattern="(")
+    code: Literal[exit()]
+    more: exit()
 
     @field_validator("unit")
     def _checked(cls, value): ...
 
 def run(request: Input): ...
-async def plain(day: str, *, sizes: dict[str, float]): ...
-def elsewhere(request: others.Input): ...
-def path(path: Path): ...
-def day(day: dt.date): ...
+async def plain(day: str, *, sizes: dict[str, float], path: Path): ...
 def color(color: Color): ...
-def pair(pair: Pair): ...
 """
 
 
@@ -127,7 +127,6 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
     def parameters(function):
         return read_signature(f"1 / 0\n{TYPED}", function)[0]
 
-    part = {"type": "object", "properties": {"inner": {"anyOf": [{}, {"type": "null"}], "default": None}}}
     assert parameters("run") == {
         "type": "object",
         "properties": {
@@ -136,17 +135,20 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
             "count": {"type": "number", "minimum": 1, "exclusiveMaximum": 5, "description": "How many"},
             "names": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
             "unit": {"enum": ["m", "km"], "type": "string", "default": "m"},
-            "day": {"anyOf": [{}, {"type": "null"}], "default": None},
-            "part": {**part, "required": [], "description": "A part"},
+            "day": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}], "default": None},
+            "part": {"type": "object", "properties": {"inner": {"anyOf": [{}, {"type": "null"}], "default": None}}}
+            | {"description": "A part"},
             "odd": {},
+            "wrong": {},
+            "code": {},
+            "more": {},
         },
-        "required": ["from", "color", "count", "part"],
+        "required": ["from", "color", "count", "part", "wrong", "code", "more"],
     }
     properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
-    assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes"]}
-    assert parameters("elsewhere") == {"type": "object", "properties": {}}
-    for name in ("path", "day", "color", "pair"):
-        assert parameters(name) == {"type": "object", "properties": {name: {}}, "required": [name]}
+    properties["path"] = {"type": "string", "format": "path"}
+    assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes", "path"]}
+    assert parameters("color") == {"type": "object", "properties": {"color": {}}, "required": ["color"]}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None
 

@@ -24,7 +24,7 @@ from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_r
 from nbagent.agent.summary import keyless_note
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
-from nbagent.core.background import background_loop, run_sync
+from nbagent.core.background import background_loop, blocking, run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.cells import watch_cells
 from nbagent.core.checking import UserCheck, as_answer_check, checked_functions
@@ -266,15 +266,7 @@ class Agent:
         """
         return await self.chat_stream(message, max_iterations=max_iterations, **options).collect(handler)
 
-    def chat_sync(
-        self,
-        message: MessageInput,
-        max_iterations: int | None = None,
-        handler: StreamingHandler | None = None,
-        **options: Unpack[RunOptions],
-    ) -> AgentResult:
-        """Blocking twin of `chat`, for scripts and for cells without `await`."""
-        return run_sync(self.chat(message, max_iterations, handler, **options))
+    chat_sync = blocking(chat)
 
     def chat_stream(
         self,
@@ -739,39 +731,7 @@ class Agent:
         task.forget()
         return answers
 
-    @overload
-    def map_sync(
-        self,
-        data: Series[Any] | DataFrame,
-        prompt: str | None = None,
-        output: Any = None,
-        *,
-        preview: Literal[False] = False,
-        **options: Unpack[MapOptions],
-    ) -> DataFrame: ...
-    @overload
-    def map_sync(
-        self,
-        data: Series[Any] | DataFrame,
-        prompt: str | None = None,
-        output: Any = None,
-        *,
-        preview: Literal[True],
-        **options: Unpack[MapOptions],
-    ) -> MapPreview: ...
-    def map_sync(
-        self,
-        data: Series[Any] | DataFrame,
-        prompt: str | None = None,
-        output: Any = None,
-        *,
-        preview: bool = False,
-        **options: Unpack[MapOptions],
-    ) -> DataFrame | MapPreview:
-        """Blocking twin of `map`, for scripts and for cells without `await`."""
-        if preview:
-            return run_sync(self.map(data, prompt, output, preview=True, **options))
-        return run_sync(self.map(data, prompt, output, **options))
+    map_sync = blocking(map)  # noqa: A003  the method is meant
 
     @property
     def last_map(self) -> DataFrame | None:

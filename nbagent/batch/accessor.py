@@ -14,6 +14,7 @@ import pandas as pd
 
 from nbagent.batch.options import MapOptions
 from nbagent.checks import invalid
+from nbagent.core.background import blocking
 
 if TYPE_CHECKING:
     from nbagent.batch.preview import MapPreview
@@ -28,7 +29,7 @@ class BatchAgent(Protocol):
         ...
 
     def map_sync(self, data: Any, prompt: str | None = None, output: Any = None, **options: Any) -> Any:
-        """See `Agent.map_sync`."""
+        """See `Agent.map_sync`, which tells an agent from a Series: that has a `map`, too."""
         ...
 
 
@@ -55,19 +56,7 @@ class AgentAccessor:
         frame = await _found(agent).map(self._data, prompt, output, preview=preview, **options)
         return frame
 
-    def map_sync(
-        self,
-        prompt: str | None = None,
-        output: Any = None,
-        *,
-        agent: BatchAgent | None = None,
-        preview: bool = False,
-        **options: Unpack[MapOptions],
-    ) -> pd.DataFrame | MapPreview:
-        """Blocking twin of `map`."""
-        frame: pd.DataFrame | MapPreview
-        frame = _found(agent).map_sync(self._data, prompt, output, preview=preview, **options)
-        return frame
+    map_sync = blocking(map)  # noqa: A003  the method is meant
 
     def __repr__(self) -> str:
         return f"<agent of a {type(self._data).__name__} with {len(self._data):,} rows: .map(prompt, output)>"

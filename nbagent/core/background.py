@@ -23,14 +23,15 @@ from contextlib import (
     suppress,
 )
 from contextvars import copy_context
-from functools import partial
+from functools import partial, wraps
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from nbagent.core.browser import IN_BROWSER, wait_in_browser
 from nbagent.core.current import context_with, current
 from nbagent.core.interrupting import GRACE_S, Interruptible
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 #: Seconds after which a waiting thread wakes up briefly, so that Ctrl-C arrives on every platform.
@@ -112,6 +113,22 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         return done.result()
     except FutureCancelled:
         raise asyncio.CancelledError from None
+
+
+def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """The blocking twin of an async function or method, as in `chat_sync = blocking(chat)`; overloads stay.
+
+    A subclass that overrides the method makes a twin of its own.
+    """
+
+    @wraps(function)
+    def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_sync(function(*args, **kwargs))
+
+    name: str = function.__name__
+    twin.__name__, twin.__qualname__ = f"{name}_sync", f"{function.__qualname__}_sync"
+    twin.__doc__ = f"Blocking twin of `{name}`, for scripts and for cells without `await`."
+    return twin
 
 
 async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:

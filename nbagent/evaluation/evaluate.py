@@ -16,7 +16,7 @@ from nbagent.batch.map import Map, Unfinished
 from nbagent.batch.options import MapOptions
 from nbagent.batch.rows import check_data
 from nbagent.checks import check_number, check_type, invalid
-from nbagent.core.background import run_sync
+from nbagent.core.background import blocking
 from nbagent.core.budget import Budget
 from nbagent.core.inputs import MessageInput
 from nbagent.errors import ConfigurationError
@@ -72,11 +72,7 @@ async def compare(
     return replace(result, frame=result.frame.sort_index(kind="stable").reset_index(drop=True))
 
 
-def compare_sync(
-    agents: Mapping[str, Agent], prompts: Iterable[MessageInput], **options: Unpack[MapOptions]
-) -> Evaluation:
-    """Blocking twin of `compare`, for scripts and for cells without `await`."""
-    return run_sync(compare(agents, prompts, **options))
+compare_sync = blocking(compare)
 
 
 async def evaluate(
@@ -145,20 +141,7 @@ async def evaluate(
     return Evaluation(rows, tuple(scorers), models, prompt or "", expected, traces)
 
 
-def evaluate_sync(
-    agents: Mapping[str, Agent],
-    frame: pd.Series[Any] | pd.DataFrame,
-    prompt: str | None = None,
-    output: Any = None,
-    *,
-    scorers: Mapping[str, Any] | None = None,
-    expected: str | None = None,
-    repeats: int = 1,
-    **options: Unpack[MapOptions],
-) -> Evaluation:
-    """Blocking twin of `evaluate`, for scripts and for cells without `await`."""
-    arguments: dict[str, Any] = {"scorers": scorers, "expected": expected, "repeats": repeats, **options}
-    return run_sync(evaluate(agents, frame, prompt, output, **arguments))
+evaluate_sync = blocking(evaluate)
 
 
 class _Entrant:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type, checked_path
-from nbagent.core.background import run_sync
+from nbagent.core.background import blocking
 from nbagent.core.current import current
 from nbagent.core.messages import new_id
 from nbagent.core.threads import run_in_thread
@@ -294,6 +294,4 @@ class SkillHost(Toolset):
             wrong = str(error)
         return SkillResult(wrong is None, data, wrong, trace_id, (time.perf_counter() - began) * 1_000)
 
-    def invoke_sync(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
-        """Blocking twin of `invoke`."""
-        return run_sync(self.invoke(name, arguments))
+    invoke_sync = blocking(invoke)

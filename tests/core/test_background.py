@@ -4,10 +4,11 @@ import asyncio
 import os
 import signal
 import threading
+from inspect import iscoroutinefunction, signature
 
 import pytest
 
-from nbagent.core.background import call_on_main, run_sync
+from nbagent.core.background import blocking, call_on_main, run_sync
 
 
 async def double(x):
@@ -18,6 +19,12 @@ async def double(x):
 async def test_a_coroutine_runs_from_blocking_code_inside_a_running_loop():
     assert run_sync(double(21)) == 42
     assert await call_on_main(threading.current_thread) is threading.main_thread()
+
+
+def test_a_blocking_twin_has_the_signature_of_what_it_waits_for():
+    twin = blocking(double)
+    assert (twin(21), twin.__name__, signature(twin)) == (42, "double_sync", signature(double))
+    assert not iscoroutinefunction(twin)
 
 
 def test_the_background_loop_may_not_wait_for_itself():

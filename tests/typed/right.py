@@ -23,6 +23,7 @@ from nbagent import (
     live,
     tool,
 )
+from nbagent.batch.preview import MapPreview
 from nbagent.core.events import AnyEvent
 
 agent = Agent("local")
@@ -141,6 +142,8 @@ def compare_agents() -> pd.DataFrame:
     options: RequestOptions = {"thinking": False, "extra_body": {"min_p": 0.1}}
     compared = compare_sync(agents, ["Hi", b"PNG"], limits=Limits(max_iterations=3), tags=["exam"], **options)
     frame: pd.DataFrame = agent.trace.tool_calls
+    assert_type(agent.map_sync(frame, concurrency=3), pd.DataFrame)
+    assert_type(agent.map_sync(frame, preview=True), MapPreview)
     return frame if frame.size else compared.frame
 
 

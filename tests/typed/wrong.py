@@ -31,6 +31,7 @@ def misspelt_names() -> None:
     AgentConfig(modle="qwen")  # wrong
     Agent.load("talk.json", "local", tool=[print])  # wrong
     compare_sync({"one": agent}, ["Hi"], temprature=0)  # wrong
+    agent.map_sync(agent.trace.calls, concurency=3)  # wrong
     nbagent.Agnet("local")  # wrong
     options: RequestOptions = {"temperatur": 0}  # wrong
     print(options)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, TypeVar,
 
 from nbagent.agent.parcel import parcel
 from nbagent.agent.plan import Plans, plans_of_agent
-from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_requests, provider_of_run, recorded
+from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_requests, provider_and_tools
 from nbagent.agent.summary import keyless_note
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
@@ -52,7 +52,7 @@ from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
-from nbagent.pricing import check_priced, price_at
+from nbagent.pricing import price_at
 from nbagent.providers import ProviderInput, preload, resolve
 from nbagent.providers.replay.active import current_recording
 from nbagent.providers.routing.routes import Route, new_route, provider_for
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Approve = Callable[[FunctionCall, FunctionDefinition], Any]
+#: The arguments `use_tools`, `tools` and `approve_all` of `Agent.chat_stream`.
+Offer = tuple[bool, Iterable[str] | None, bool]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -349,7 +351,7 @@ class Agent:
         entry: QueueEntry,
         is_preview: bool,
         *,
-        offer: tuple[bool, Iterable[str] | None, bool],
+        offer: Offer,
         toolsets: Toolsets,
         instructions: str,
         limits: Limits,
@@ -360,9 +362,7 @@ class Agent:
         """A run for a question, with all that the agent brings to it now."""
         executor = self._executor(*offer, limits.tool_seconds)
         model = provider_for(self.routes, message) or self.provider
-        provider, tools = recorded(provider_of_run(model, output), executor)
-        for each in (limits, self.budget.account.limits) if self.budget else (limits,):
-            check_priced(each.max_cost, model)
+        provider, tools = provider_and_tools(model, executor, output, limits, self.budget)
         return Run(
             entry=entry,
             provider=provider,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
+from nbagent.core.budget import Budget
 from nbagent.core.limits import Limits
 from nbagent.core.output import Output
 from nbagent.core.request_options import RunOptions
 from nbagent.core.run import Provider, Tools
 from nbagent.errors import ConfigurationError
+from nbagent.pricing import check_priced
 from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
 from nbagent.providers.routing.routes import ROUTE
@@ -64,7 +66,14 @@ def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider
     return provider
 
 
-def recorded(provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
-    """The same; while a recording is made or played, wrapped by it. Functions that answer run for real, as tools do."""
-    tape = current_recording()
+def provider_and_tools(
+    model: LLMProvider, tools: Tools, output: Output | None, limits: Limits, *budgets: Budget | None
+) -> tuple[Provider, Tools]:
+    """What a run asks and calls. Raises `ConfigurationError` if a limit of the cost can't hold: a price is not known.
+
+    While a recording is made or played, both are wrapped by it. Functions that answer run for real, as tools do.
+    """
+    for each in (limits, *(budget.account.limits for budget in budgets if budget)):
+        check_priced(each.max_cost, model)
+    provider, tape = provider_of_run(model, output), current_recording()
     return (provider, tools) if tape is None or provider.vendor == ROUTE else tape.wrap(provider, tools)

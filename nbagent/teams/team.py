@@ -6,23 +6,21 @@ bring their models, system prompts, tools and budgets; their own conversations s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Unpack
 
-from nbagent.agent.agent import Agent, AgentOptions
-from nbagent.agent.run_setup import provider_of_run, recorded
+from nbagent.agent.agent import Agent, AgentOptions, Offer
+from nbagent.agent.run_setup import provider_and_tools
 from nbagent.checks import check_choice, check_number, check_type, invalid
-from nbagent.core.limits import Account, Limits
+from nbagent.core.limits import Account
 from nbagent.core.messages import LLMMessage
-from nbagent.core.output import Output
 from nbagent.core.queue import QueueEntry
 from nbagent.core.run import Provider, Run, Tools
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionRegistry
 from nbagent.functions.toolset import JoinedRegistry, Toolsets
-from nbagent.pricing import check_priced
 from nbagent.providers.base import LLMProvider
 from nbagent.text import shortened
 from nbagent.trace.trace import Trace
@@ -94,43 +92,24 @@ class Team(Agent):
         """The names of the tools that its members are offered."""
         return list(dict.fromkeys(name for member in self.members.values() for name in member.offered_tools()))
 
-    def _new_run(
-        self,
-        entry: QueueEntry,
-        is_preview: bool,
-        *,
-        offer: tuple[bool, Iterable[str] | None, bool],
-        toolsets: Toolsets,
-        instructions: str,
-        limits: Limits,
-        output: Output | None,
-        **of_question: Any,
-    ) -> Run:
+    def _new_run(self, entry: QueueEntry, is_preview: bool, *, offer: Offer, **of_question: Any) -> Run:
         """A run in which the members speak."""
-        own: dict[str, Any] = {"toolsets": Toolsets(), "instructions": instructions, "limits": limits, "output": output}
-        run = super()._new_run(entry, is_preview, offer=(False, None, False), **own, **of_question)
+        run = super()._new_run(entry, is_preview, offer=(False, None, False), **{**of_question, "toolsets": Toolsets()})
         run.speakers = speakers = TeamSpeakers(run, self.order, self.rounds)
         for name in self.members:
-            speakers.members[name] = self._speaker(name, speakers, offer, limits, output)
+            speakers.members[name] = self._speaker(name, speakers, offer, run)
         speakers.call_on(next(iter(self.members)))
         speakers.speaker = speakers.following
         return run
 
-    def _speaker(
-        self,
-        name: str,
-        speakers: TeamSpeakers,
-        offer: tuple[bool, Iterable[str] | None, bool],
-        limits: Limits,
-        output: Output | None,
-    ) -> Speaker:
+    def _speaker(self, name: str, speakers: TeamSpeakers, offer: Offer, run: Run) -> Speaker:
         """What a member brings to a run."""
         member, (use_tools, names, approve_all) = self.members[name], offer
         if names is not None:  # some may be those of other members
             names = [
                 each for each in ([names] if isinstance(names, str) else names) if each in member.function_registry
             ]
-        executor = member._executor(use_tools, names, approve_all, limits.tool_seconds).with_options()
+        executor = member._executor(use_tools, names, approve_all, run.limits.tool_seconds).with_options()
         executor.approver = executor.approver or self.tool_executor.approver
         if executor.call_context is None:
             executor.call_context = self.tool_executor.call_context
@@ -140,10 +119,8 @@ class Team(Agent):
         if self.order == "supervisor":
             to = others if name == next(iter(self.members)) else [next(iter(self.members))]
             executor.registry = JoinedRegistry(registry, speakers.tool({each: self._about(each) for each in to}))
-        budgets = tuple(budget.account for budget in (self.budget, member.budget) if budget)
-        for each in (limits, *(budget.limits for budget in budgets)):
-            check_priced(each.max_cost, member.provider)
-        provider, tools = recorded(provider_of_run(member.provider, output), executor)
+        budgets = [budget for budget in (self.budget, member.budget) if budget]
+        provider, tools = provider_and_tools(member.provider, executor, run.output, run.limits, *budgets)
         note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
         texts = (self.system_prompt, member.system_prompt, note, toolsets.instructions(registry))
         return Speaker(
@@ -151,7 +128,7 @@ class Team(Agent):
             provider,
             tools,
             partial(toolsets.reminder, registry),
-            budgets,
+            [budget.account for budget in budgets],
         )
 
     def _about(self, name: str) -> str:
@@ -176,7 +153,7 @@ class Speaker:
     tools: Tools
     reminder: Callable[[], str]
     #: The team's budget and its own.
-    budgets: tuple[Account, ...]
+    budgets: Sequence[Account]
 
 
 class TeamSpeakers:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Self
 
 from nbagent.checks import invalid
-from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.content.images import has_image
 from nbagent.core.current import set_current
-from nbagent.core.events import Event, Retry
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.core.model_request import ModelRequest
+from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import AuthenticationError, ProviderError
 from nbagent.providers import ProviderInput, resolve
-from nbagent.providers.base import LLMProvider, StreamingProvider
+from nbagent.providers.base import LLMProvider
 
 #: Seconds for which a model that failed is asked after the others.
 REST_S = 60.0
@@ -28,7 +26,7 @@ SHORT = 300
 Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
 
 
-class Candidates(StreamingProvider):
+class Candidates(LLMProvider):
     """Several models, of which one answers each question. Pass it as an agent's provider.
 
     - `models`: a list, of which the first model is asked, and the next one if it fails; `Agent([…])` makes this. Or a
@@ -155,24 +153,24 @@ class Candidates(StreamingProvider):
         is_short = len(question.text) < SHORT and "```" not in question.text and not has_image(question.content)
         return list(self.models)[0 if is_short else -1]
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+    async def chat(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
         """The answer of the first candidate that has one."""
         failure: ProviderError | None = None
-        for candidate in await self.candidates(request):
-            if failure is not None:
-                following = f"{candidate.vendor}:{candidate.model_name}"
-                yield Retry(f"{failure.message.rstrip('.')}. Going on with {following}.", metadata={"next": following})
+        for candidate in await self.candidates(ModelRequest(messages, functions)):
             try:
-                async with aclose_if_possible(candidate.stream(candidate.resolve(request))) as items:
-                    async for item in items:
-                        yield item
-                return
+                return await candidate.chat(messages, functions, temperature, **kwargs)
             except ProviderError as error:
                 if not error.may_fall_back:
                     raise
                 failure = error
-        if failure is not None:
-            raise failure
+        assert failure is not None
+        raise failure
 
     async def aclose(self) -> None:
         """Close all members."""

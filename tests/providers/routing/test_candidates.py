@@ -6,6 +6,7 @@ from support.small_agent import add
 from support.vendor_answers import claude_stream
 
 from nbagent import Agent, Budget, Candidates, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider
+from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -113,7 +114,9 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
 async def test_what_is_the_vendors_trouble_goes_on_and_what_is_the_users_own_is_told():
     troubles = (RateLimitError, QuotaError, RegionError, ServerError, ProviderConnectionError, IncompleteStreamError)
     for error in troubles:
-        assert (await Agent([scripted([error("no")]), said_by("b")]).chat("Hi")).content == "b 1", error
+        for kind in (Agent, Candidates):
+            asked = kind([scripted([error("no")]), said_by("b")])
+            assert (await asked.chat([LLMMessage("user", "Hi")])).content == "b 1", error
     for error in (AuthenticationError, ModelNotFoundError, BadRequestError, ConfigurationError, ZeroDivisionError):
         second = said_by("b")
         with pytest.raises(error):

@@ -137,8 +137,7 @@ def auto_discover_and_register(
         elif isinstance(thing, type):
             registered += register_class_methods(registry, thing, prefix, exclude=exclude)
         elif inspect.isroutine(thing) or isinstance(thing, (functools.partial, functools._lru_cache_wrapper)):
-            name = getattr(thing, "__name__", "")
-            registered.append(_add(registry, marked_tool(name, thing, settings_of(thing), prefix)))
+            registered.append(_add(registry, marked_tool(thing, settings_of(thing), prefix=prefix)))
         else:
             registered += register_instance_methods(registry, thing, prefix, exclude)
     return registered
@@ -160,7 +159,7 @@ def _register_all(
     for name, function, raw in found:
         settings = settings_of(raw) or settings_of(function)
         if settings is not None or not (name.startswith("_") or name in exclude):
-            registered.append(_add(registry, marked_tool(name, function, settings, prefix)))
+            registered.append(_add(registry, marked_tool(function, settings, name, prefix)))
     return registered
 
 
@@ -169,10 +168,12 @@ def _add(registry: FunctionRegistry, definition: FunctionDefinition) -> str:
     return definition.name
 
 
-def marked_tool(name: str, function: Any, settings: dict[str, Any] | None, prefix: str = "") -> FunctionDefinition:
-    """A function as a tool called `prefix` + name, with the settings of its mark, if any."""
+def marked_tool(
+    function: Any, settings: dict[str, Any] | None, name: str | None = None, prefix: str = ""
+) -> FunctionDefinition:
+    """A function as a tool called `prefix` + its name, with the settings of its mark, if any."""
     given = dict(settings or {})
-    full_name = f"{prefix}{given.pop('name', None) or name}"
+    full_name = f"{prefix}{given.pop('name', None) or name or getattr(function, '__name__', '')}"
     return FunctionDefinition(
         full_name, given.pop("description", None) or "", given.pop("parameters", None), function, **given
     )

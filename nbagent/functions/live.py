@@ -26,7 +26,6 @@ from nbagent.functions.binding import ToolBinding, is_same
 from nbagent.functions.discovery import marked_tool, settings_of
 from nbagent.functions.foreign import as_definition
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
-from nbagent.functions.schema.introspection import name_of
 from nbagent.functions.vendor_tools import VENDOR_TOOLS, VendorToolName, vendor_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,24 +119,10 @@ def tool(
     }
 
     def register(function: F) -> F:
-        _refuse_unbound_method(function)
-        live.add(FunctionDefinition(name or name_of(function), description or "", None, function, **options))
+        live.add(marked_tool(function, {"name": name, "description": description, **options}))
         return function
 
     return register if fn is None else register(fn)
-
-
-def _refuse_unbound_method(function: Any) -> None:
-    """A method in the body of its class has no object to be called on."""
-    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
-    arguments = getattr(getattr(function, "__code__", None), "co_varnames", ())[:1]
-    is_bound = getattr(function, "__self__", None) is not None
-    if owner and not owner.endswith("<locals>") and arguments in (("self",), ("cls",)) and not is_bound:
-        raise ConfigurationError(
-            f"{owner}.{name} is a method without an object to call it on. Create the object and pass its method, as "
-            f"in tool(my_object.{name}), or mark methods in the class with agent_callable and register them with "
-            "register_instance_methods."
-        )
 
 
 def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
@@ -157,7 +142,7 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
         raise invalid("tools", item, expected, fix)
     if (definition := live.definition_of(item)) is not None:
         return replace(definition, func=item)
-    return marked_tool(name or name_of(item), item, settings_of(item))
+    return marked_tool(item, settings_of(item), name)
 
 
 def as_registry(tools: Any) -> FunctionRegistry:

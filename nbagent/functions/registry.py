@@ -110,27 +110,29 @@ class FunctionDefinition:
         return told if self.vendor_options is None else {**told, "vendor_options": dict(self.vendor_options)}
 
 
-def _check_parameters(definition: FunctionDefinition) -> None:
-    """Raise `ConfigurationError` if the model can't be told what to pass."""
-    if _has_plain_parameters(definition.func):
+def _check_signature(func: Any, name: str) -> None:
+    """Raise `ConfigurationError` if the model can't be told what to pass, or the function has no object."""
+    owner, _, own_name = getattr(func, "__qualname__", "").rpartition(".")
+    try:
+        parameters = list(signature_of(func).parameters.values())
+    except (ValueError, TypeError):  # a builtin without a signature
         return
+    if owner and not owner.endswith("<locals>") and [p.name for p in parameters[:1]] in (["self"], ["cls"]):
+        raise ConfigurationError(
+            f"{owner}.{own_name} is a method without an object to call it on. Create the object and pass its method, "
+            f"as in tool(my_object.{own_name}), or mark methods in the class with agent_callable and register them "
+            "with register_instance_methods."
+        )
+    if all(p.annotation in _PLAIN and p.kind is not p.VAR_POSITIONAL for p in parameters):
+        return  # pydantic need not be loaded for these yet
     from nbagent.functions.schema.function_schema import schema_of
 
-    if problems := schema_of(definition.func).problems:
+    if problems := schema_of(func).problems:
         raise ConfigurationError(
-            f"tool {definition.name!r}: {'; '.join(problems)}. Change the annotation; or give the parameter a default, "
+            f"tool {name!r}: {'; '.join(problems)}. Change the annotation; or give the parameter a default, "
             "and it is not offered; or annotate it with Annotated[..., SkipJsonSchema()], and the model may send any "
             "JSON; or with RunContext, which nbagent fills in."
         )
-
-
-def _has_plain_parameters(func: Callable[..., Any]) -> bool:
-    """Whether the annotations are known to be fine, so that pydantic need not be loaded for them yet."""
-    try:
-        parameters = signature_of(func).parameters.values()
-    except (ValueError, TypeError):  # a builtin without a signature
-        return True
-    return all(p.annotation in _PLAIN and p.kind is not p.VAR_POSITIONAL and p.name != "self" for p in parameters)
 
 
 def _invalid_name(name: object, func: object) -> ConfigurationError:
@@ -172,7 +174,7 @@ class FunctionRegistry:
         if definition.schema is not None:  # its parameters are those of the signature, which may change
             definition = dataclasses.replace(definition, parameters=None, schema=None)
         if definition.parameters is None:
-            _check_parameters(definition)
+            _check_signature(definition.func, definition.name)
         self._entries[definition.name] = definition
         self._completed.pop(definition.name, None)
 

@@ -162,16 +162,16 @@ def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]
         text = None
     try:
         if text is not None:
-            return schema.arguments_of(schema.model.model_validate_json(text, strict=True)), False
+            return schema.arguments_of(schema.adapter.validate_json(text, strict=True), arguments), False
     except ValidationError:
         pass  # the lax rules decide
     parameters = definition.parameters or {}
     repaired = repair(arguments, parameters, parameters)
     try:
-        values = schema.arguments_of(schema.model.model_validate(_copied(repaired)))
+        values = schema.arguments_of(schema.adapter.validate_python(_copied(repaired)), repaired)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
-        raise _feedback(definition, _model_problems(details, repaired, schema.fields.values())) from None
+        raise _feedback(definition, _model_problems(details, repaired, parameters.get("properties", ()))) from None
     return values, text is not None or repaired is not arguments
 
 

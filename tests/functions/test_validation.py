@@ -3,13 +3,13 @@
 import datetime as dt
 import enum
 import json
-import typing
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 import pydantic
 import pytest
 from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
 
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
@@ -30,9 +30,9 @@ class Point:
     y: float = 0.0
 
 
-class Range(typing.TypedDict):
+class Range(TypedDict):
     low: int
-    high: typing.NotRequired[int]
+    high: NotRequired[int]
 
 
 class Address(pydantic.BaseModel):
@@ -122,10 +122,10 @@ ACCEPTED = [
     (dt.date, dt.date(2026, 1, 2), dt.date(2026, 1, 2)),  # a program calls a tool
     (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
     (Range, {"low": 1}, {"low": 1}),
-    (dt.timedelta, 1.5, dt.timedelta(seconds=1.5)),
+    (dt.timedelta, "PT1M", dt.timedelta(seconds=60)),
 ]
 REPAIRED = [
-    (dt.timedelta, "PT1M", dt.timedelta(seconds=60)),
+    (dt.timedelta, 1.5, dt.timedelta(seconds=1.5)),
     (int, " -5 ", -5),
     (int, 5.0, 5),
     (float, "1e3", 1000.0),

@@ -1,4 +1,4 @@
-"""Builds a function's tool schema: what a model is told, and the pydantic model that checks a model's arguments.
+"""Builds a function's tool schema: what a model is told, and the pydantic adapter that checks a model's arguments.
 
 Importing this module loads pydantic, so it is imported when the first schema is needed.
 
@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-import datetime as dt
 import functools
 import inspect
 import logging
 import operator
-import sys
 import types
 import typing
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import Parameter
 from typing import Any, ForwardRef
+from weakref import WeakKeyDictionary
 
-import typing_extensions
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, SkipJsonSchema
 
@@ -47,45 +45,34 @@ logger = logging.getLogger("nbagent")
 
 @dataclass(frozen=True, slots=True)
 class FunctionSchema:
-    """Description, JSON Schema and pydantic model of a function's parameters.
+    """Description, JSON Schema and pydantic adapter of a function's parameters.
 
-    `fields` maps the model's field names to parameter names: a parameter may be called `json` or `_x`, which pydantic
-    does not accept as a field name. `positional` names the positional-only parameters, `model_defaults` those whose
-    default, if any, only the model knows (`limit: int = Field(20)`). `run_contexts` names those that get a
-    `RunContext`. `problems` says which parameters can't be described to a model; they accept anything. `resolved` is
-    False if a type could not be found (yet).
+    `adapter` validates arguments by name, and fills in the `defaults` of parameters that were not sent. `positional`
+    names the positional-only parameters. `run_contexts` names those that get a `RunContext`. `problems` says which
+    parameters can't be described to a model; they accept anything.
     """
 
     description: str
     parameters: dict[str, Any]
-    model: Any
-    fields: dict[str, str]
+    adapter: TypeAdapter[Any]
+    defaults: dict[str, Any]
     positional: tuple[str, ...]
-    model_defaults: frozenset[str]
     run_contexts: tuple[str, ...]
     problems: tuple[str, ...]
-    resolved: bool
 
-    def arguments_of(self, instance: Any) -> dict[str, Any]:
-        """A validated instance of `model` as arguments. What was not given is left to the function's default."""
-        given = instance.model_fields_set
-        items = self.fields.items()
-        arguments = {name: getattr(instance, key) for key, name in items if key in given or name in self.model_defaults}
-        return arguments | (instance.model_extra or {})
+    def arguments_of(self, validated: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+        """What `adapter` returned, without what was not sent and is the function's own default."""
+        return {
+            name: value
+            for name, value in validated.items()
+            if name in sent or isinstance(self.defaults.get(name), FieldInfo) or name not in self.defaults
+        }
 
 
 # -- the cache --------------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class _CachedSchema:
-    ref: weakref.ref[Any]
-    names: tuple[str, ...]
-    fingerprint: tuple[Any, ...]
-    schema: FunctionSchema
-
-
-_CACHE: dict[int, _CachedSchema] = {}
+#: By function: the names that its annotations use, all that the schema is made of, and the schema.
+_CACHE: WeakKeyDictionary[Any, tuple[tuple[str, ...], tuple[Any, ...], FunctionSchema]] = WeakKeyDictionary()
 
 
 def schema_of(func: Callable[..., Any]) -> FunctionSchema:
@@ -95,12 +82,12 @@ def schema_of(func: Callable[..., Any]) -> FunctionSchema:
     >>> schema_of(area).parameters["required"]
     ['width']
     """
-    entry = _CACHE.get(id(func))
     target = underlying(func)
-    if entry is not None and entry.ref() is func:
-        now = _fingerprint(target, entry.names)
-        if len(now) == len(entry.fingerprint) and all(map(operator.is_, now, entry.fingerprint)):
-            return entry.schema
+    with suppress(TypeError):  # a callable that has no hash or no weak references: its schema is built each time
+        if (entry := _CACHE.get(func)) is not None:
+            now = _fingerprint(target, entry[0])
+            if len(now) == len(entry[1]) and all(map(operator.is_, now, entry[1])):
+                return entry[2]
     return _rebuild(func, target)
 
 
@@ -111,13 +98,11 @@ def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
     names = tuple(dict.fromkeys(found))
     # taken before building: a change in between makes the entry stale, not wrong
     fingerprint = _fingerprint(target, names)
-    schema = _build(func, target, patched)
-    key = id(func)
-    _CACHE.pop(key, None)
-    if schema.resolved:
-        with suppress(TypeError):  # no weak reference to an object with slots: its schema is built each time
-            forget = functools.partial(_CACHE.pop, key, None)  # not by name: globals are gone when the interpreter ends
-            _CACHE[key] = _CachedSchema(weakref.ref(func, lambda _: forget()), names, fingerprint, schema)
+    schema, is_resolved = _build(func, target, patched)
+    with suppress(TypeError):
+        _CACHE.pop(func, None)
+        if is_resolved:
+            _CACHE[func] = names, fingerprint, schema
     return schema
 
 
@@ -134,126 +119,64 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 # -- from signature to schema -----------------------------------------------------------------------------------------
 
 
-def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) -> FunctionSchema:
-    """The schema of `func`, whose underlying plain function is `target`; `patched` annotations replace its own."""
-    docstring = parse_docstring(docstring_of(func))
+class _Generator(GenerateJsonSchema):
+    """Pydantic's generator, without its warnings of defaults that are not JSON; a class can't be sent."""
+
+    ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's form
+
+    def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.handle_invalid_for_json_schema(schema, "a class")
+
+
+def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) -> tuple[FunctionSchema, bool]:
+    """The schema of `func`, whose underlying plain function is `target`, and whether all its types were found.
+
+    `patched` annotations replace its own.
+    """
+    description, texts = parse_docstring(docstring_of(func))
     try:
         parameters = list(signature_of(func).parameters.values())
     except (ValueError, TypeError):  # a builtin without a signature accepts anything
-        parameters = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+        parameters = [Parameter("kwargs", Parameter.VAR_KEYWORD)]
     bound = _bound_keywords(func)
-    named = [
-        parameter.replace(annotation=patched.get(parameter.name, parameter.annotation))
-        for parameter in _with_types_of_the_first(func, parameters)
-        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) and parameter.name not in bound
-    ]
-    fields: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    run_contexts, problems, resolved = [], [], True
-    for number, parameter in enumerate(named):
-        annotation, found = _resolve(parameter, target)
-        resolved = resolved and found
-        if _is_run_context(annotation):
-            run_contexts.append(parameter.name)
-            continue
-        field = _field(parameter, annotation, docstring.parameters.get(parameter.name))
-        if field[0] is _Unknown:
-            if not _is_required(parameter):
-                continue  # the function's default is all that it can have
-            offered = _without_type(annotation)
-            if offered is _Unknown:
-                problems.append(_problem(parameter, found))
-                offered = Any
-            field = (offered, field[1])
-        fields[f"p{number}"] = field
-        names[f"p{number}"] = parameter.name
-    problems += [f"*{p.name} can't be described: make it a list" for p in parameters if p.kind is p.VAR_POSITIONAL]
-    base = _model_base(next((p for p in parameters if p.kind is p.VAR_KEYWORD), None), target)
-    model = create_model(getattr(target, "__name__", "tool"), __base__=base, **fields)
-    first = (named[0].name,) if named and hasattr(func, "registry") and hasattr(func, "dispatch") else ()
-    return FunctionSchema(
-        description=docstring.description,
-        parameters=tidy(model.model_json_schema(schema_generator=_Generator)),
-        model=model,
-        fields=names,
-        positional=first or tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY),
-        model_defaults=frozenset(p.name for p in named if p.default is p.empty or isinstance(p.default, FieldInfo)),
+    offered, run_contexts, problems, is_resolved = [], [], [], True
+    for each in parameters:
+        parameter = each.replace(annotation=patched.get(each.name, each.annotation))
+        name, kind = parameter.name, parameter.kind
+        if kind is Parameter.VAR_POSITIONAL:
+            problems.append(f"*{name} can't be described: make it a list, and use functools.wraps in decorators")
+        elif name not in bound:
+            annotation, problem, is_found = _type_of(parameter, target)
+            is_resolved = is_resolved and is_found
+            if _is_run_context(annotation):
+                run_contexts.append(name)
+            elif not problem or kind is Parameter.VAR_KEYWORD or _is_required(parameter):
+                problems += [problem] if problem and kind is not Parameter.VAR_KEYWORD else []
+                offered.append(_as_keyword(parameter, annotation, texts.get(name)))
+    adapter = _adapter(offered)
+    dispatched = tuple(p.name for p in parameters[:1] if hasattr(func, "dispatch") and hasattr(func, "registry"))
+    schema = FunctionSchema(
+        description=description,
+        parameters=tidy(adapter.json_schema(schema_generator=_Generator)),
+        adapter=adapter,
+        defaults={p.name: p.default for p in offered if p.default is not p.empty},
+        positional=dispatched or tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY),
         run_contexts=tuple(run_contexts),
         problems=tuple(problems),
-        resolved=resolved,
     )
+    return schema, is_resolved
 
 
-def _model_base(others: inspect.Parameter | None, target: Any) -> type[BaseModel]:
-    """The base of a function's model: it refuses unknown fields, or takes those of `**others` with their type."""
+def _adapter(parameters: list[Parameter]) -> TypeAdapter[Any]:
+    """Validates a dict of arguments for these parameters; it is what pydantic calls that returns them."""
 
-    class Closed(BaseModel):
-        model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    def returned(**validated: Any) -> dict[str, Any]:
+        return validated
 
-    if others is None:
-        return Closed
-    annotation, _ = _resolve(others, target)
-    kind = _describable(annotation)
-
-    class Open(BaseModel):
-        model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
-        # pydantic reads the type of `**others` from this annotation alone, and it is known only at run time
-        __pydantic_extra__: dict[str, Any if kind is _Unknown else kind]  # type: ignore[valid-type]  # no type checker can know it
-
-    return Open
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    default = parameter.default
-    return default is parameter.empty or (isinstance(default, FieldInfo) and default.is_required())
-
-
-def _is_run_context(annotation: Any) -> bool:
-    """`RunContext`, `RunContext | None`, `Annotated[RunContext, …]`."""
-    return annotation is RunContext or RunContext in typing.get_args(annotation)
-
-
-def _without_type(annotation: Any) -> Any:
-    """`Annotated[T, SkipJsonSchema()]`: anything, for a validator that knows what to make of it. Others: `_Unknown`."""
-    skip: Any = SkipJsonSchema
-    metadata = getattr(annotation, "__metadata__", ())
-    rest = [item for item in metadata if not (item is skip or isinstance(item, skip))]
-    if len(rest) == len(metadata):
-        return _Unknown
-    return typing.Annotated[(Any, *rest)] if rest else Any
-
-
-def _problem(parameter: inspect.Parameter, found: bool) -> str:
-    text = inspect.formatannotation(parameter.annotation)
-    why = f"{text} has no JSON form" if found else f"{text} can't be found where the function is defined"
-    return f"parameter {parameter.name!r} can't be described: {why}"
-
-
-def _with_types_of_the_first(func: Any, parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The first parameter without an annotation, where the function tells its type in another way.
-
-    `singledispatch` has the types it knows, and a method that is not bound to an object has its class.
-    """
-    if not parameters or parameters[0].annotation is not inspect.Parameter.empty:
-        return parameters
-    annotation: Any = inspect.Parameter.empty
-    if hasattr(func, "registry") and hasattr(func, "dispatch"):
-        known = [kind for kind in func.registry if kind is not object]
-        annotation = functools.reduce(operator.or_, known) if known else Any
-    elif parameters[0].name == "self":
-        annotation = getattr(func, "__objclass__", None) or _class_of(func) or annotation
-    return [parameters[0].replace(annotation=annotation), *parameters[1:]]
-
-
-def _class_of(func: Any) -> Any:
-    """The class in whose body a function was defined; a text that names it if it can't be found; None for none."""
-    path = getattr(func, "__qualname__", "").split(".")[:-1]
-    if not isinstance(func, types.FunctionType) or not path or path[-1] == "<locals>":
-        return None
-    found: Any = func.__globals__.get(path[0])
-    for name in path[1:]:
-        found = getattr(found, name, None)
-    return found if isinstance(found, type) else path[-1]
+    arguments: Any = returned
+    arguments.__signature__ = inspect.Signature(parameters)
+    arguments.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return TypeAdapter(arguments, config=ConfigDict(coerce_numbers_to_str=True, extra="forbid"))
 
 
 def _bound_keywords(func: Any) -> set[str]:
@@ -265,76 +188,70 @@ def _bound_keywords(func: Any) -> set[str]:
     return bound
 
 
-class _Unknown:
-    """Stands for a type that has no JSON form."""
+def _is_required(parameter: Parameter) -> bool:
+    default = parameter.default
+    return default is parameter.empty or (isinstance(default, FieldInfo) and default.is_required())
 
 
-class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, without warnings. Durations are numbers, which models write better than ISO 8601."""
-
-    def timedelta_schema(self, schema: Any) -> JsonSchemaValue:
-        return {"type": "number", "description": "seconds"}
-
-    def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
-        return self.handle_invalid_for_json_schema(schema, "a class")
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        """Leave out a default that is not JSON, silently."""
-
-
-def _field(parameter: inspect.Parameter, annotation: Any, description: str | None) -> tuple[Any, Any]:
-    """A parameter in the form that `create_model` expects."""
-    options: dict[str, Any] = {"alias": parameter.name}
-    if isinstance(parameter.default, FieldInfo):  # `limit: int = Field(20, ge=1)`
-        annotation = typing.Annotated[annotation, parameter.default]
-    elif parameter.default is None:
-        options["default"] = None
-        annotation = _nullable(annotation)
-    elif parameter.default is not parameter.empty:
-        options["default"] = parameter.default
-    if text := _annotated_description(annotation) or description:
-        options["description"] = text
-    return _describable(annotation), Field(**options)
-
-
-def _nullable(annotation: Any) -> Any:
-    """`limit: int = None` means `int | None`."""
-    if typing.get_origin(annotation) is typing.Annotated:
-        inner, *metadata = typing.get_args(annotation)
-        return typing.Annotated[(_nullable(inner), *metadata)]
-    return annotation if annotation is Any else annotation | None
-
-
-def _annotated_description(annotation: Any) -> str | None:
-    """The description in `Annotated[T, Field(description=...)]`, `Annotated[T, Doc(...)]` or `Annotated[T, "..."]`."""
-    if typing.get_origin(annotation) is not typing.Annotated:
-        return None
-    for item in reversed(typing.get_args(annotation)[1:]):
-        text = item if isinstance(item, str) else getattr(item, "description", getattr(item, "documentation", None))
-        if isinstance(text, str):
-            return text
-    return None
+def _as_keyword(parameter: Parameter, annotation: Any, text: str | None) -> Parameter:
+    """The parameter, described by the last text in `Annotated[T, "…"]` or `Annotated[T, Doc("…")]`, or by `text`."""
+    inner, *metadata = typing.get_args(annotation) if _is_annotated(annotation) else (annotation,)
+    if parameter.default is None and inner is not Any:  # `limit: int = None` means `int | None`
+        inner = inner | None
+    for item in metadata:
+        said = getattr(item, "documentation", item)
+        text = said if isinstance(said, str) else text
+    if text:
+        metadata.insert(0, Field(description=text))
+    kind = parameter.kind if parameter.kind is Parameter.VAR_KEYWORD else Parameter.KEYWORD_ONLY
+    return parameter.replace(annotation=typing.Annotated[(inner, *metadata)] if metadata else inner, kind=kind)
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
 
 
-def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
-    """The parameter's type, looked up where the function was defined, and whether it was found."""
-    if parameter.annotation is parameter.empty:
-        return Any, True
-    holder = types.SimpleNamespace(__annotations__={"value": parameter.annotation})
+def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
+    """A parameter's type, why it can't be described to a model, if so, and whether it was found."""
+    text = inspect.formatannotation(parameter.annotation)
+    problem = f"parameter {parameter.name!r} can't be described: {text}"
+    try:
+        annotation = _resolved(parameter.annotation, target)
+    except Exception:  # evaluating an annotation runs the user's code
+        logger.debug("parameter %s of %s takes anything", parameter.name, target, exc_info=True)
+        return Any, f"{problem} can't be found where the function is defined", False
+    try:
+        if not _is_run_context(annotation):
+            TypeAdapter(annotation).json_schema(schema_generator=_Generator)
+    except Exception as error:  # noqa: BLE001  pydantic calls hooks of the user's class
+        skip: Any = SkipJsonSchema
+        metadata = getattr(annotation, "__metadata__", ())
+        rest = [item for item in metadata if not (item is skip or isinstance(item, skip))]
+        if len(rest) < len(metadata):  # the validator beside it knows what to make of anything
+            return typing.Annotated[(Any, *rest)] if rest else Any, "", True
+        return Any, f"{problem} has no JSON form ({str(error).partition(chr(10))[0]})", True
+    return annotation, "", True
+
+
+def _resolved(annotation: Any, target: Any) -> Any:
+    """A type, looked up where the function was defined."""
+    if annotation is Parameter.empty:
+        return Any
+    holder = types.SimpleNamespace(__annotations__={"value": annotation})
     namespace = getattr(target, "__globals__", vars(builtins))
     # besides globals, annotations can name the function's type parameters and what it closes over
     local_names = {parameter.__name__: parameter for parameter in getattr(target, "__type_params__", ())}
     if hasattr(target, "__code__"):
         local_names |= closure_of(target)
-    try:
-        hints = typing.get_type_hints(holder, namespace, local_names, include_extras=True)
-        return _latest(hints["value"], namespace), True
-    except Exception:  # evaluating an annotation runs the user's code
-        logger.debug("parameter %s of %s takes anything", parameter.name, target, exc_info=True)
-        return _Unknown, False
+    return _latest(typing.get_type_hints(holder, namespace, local_names, include_extras=True)["value"], namespace)
+
+
+def _is_run_context(annotation: Any) -> bool:
+    """`RunContext`, `RunContext | None`, `Annotated[RunContext, …]`."""
+    return annotation is RunContext or RunContext in typing.get_args(annotation)
+
+
+def _is_annotated(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is typing.Annotated
 
 
 def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
@@ -357,75 +274,23 @@ def _is_defined_in(annotation: Any, namespace: Mapping[str, Any]) -> bool:
 
 
 def _latest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """The annotation with the types that its names stand for now: another cell may have redefined one."""
-    if not _is_defined_in(annotation, namespace):
-        return _map_inner(annotation, lambda inner: _latest(inner, namespace))
-    now = namespace.get(annotation.__name__)
-    return now if _is_defined_in(now, namespace) else annotation
+    """The annotation with the types that its names stand for now, and a list for any iterable.
 
-
-def _describable(annotation: Any) -> Any:
-    """The annotation if pydantic supports it and it has a JSON form, else `_Unknown`."""
-    annotation = _with_new_typed_dicts(_as_sent(annotation))
-    if annotation is _Unknown:
-        return annotation
-    try:
-        TypeAdapter(annotation).json_schema(schema_generator=_Generator)
-    except Exception:  # pydantic calls hooks of the user's class
-        logger.debug("no schema for %r", annotation, exc_info=True)
-        return _Unknown
-    return annotation
-
-
-def _duration(value: Any) -> Any:
-    """A number of seconds as a duration: strictly, pydantic reads durations from text only."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value
-    try:
-        return dt.timedelta(seconds=value)
-    except OverflowError:
-        raise ValueError("must be a smaller number of seconds") from None
-
-
-def _as_sent(annotation: Any) -> Any:
-    """The annotation for what a model sends: a list for any iterable, and a number of seconds for a duration.
-
-    Of an iterable, pydantic would make an iterator that it checks only later.
+    Another cell may have redefined a type. Of an iterable, pydantic would make an iterator that it checks only later.
     """
-    if annotation is dt.timedelta:
-        return typing.Annotated[annotation, BeforeValidator(_duration)]
-    if (typing.get_origin(annotation) or annotation) in (collections.abc.Iterable, collections.abc.Iterator):
-        items = typing.get_args(annotation)
-        return types.GenericAlias(list, (_as_sent(items[0]),)) if items else list
-    return _map_inner(annotation, _as_sent)
-
-
-def _with_new_typed_dicts(annotation: Any) -> Any:
-    """Before Python 3.12 pydantic supports only the `TypedDict` of typing_extensions: the same type, made again."""
-    if sys.version_info >= (3, 12):
-        return annotation
-    if typing.is_typeddict(annotation):
-        hints = typing.get_type_hints(annotation, include_extras=True)
-        items: dict[str, Any] = {}
-        for name, hint in hints.items():
-            is_required = name in annotation.__required_keys__
-            marker: Any = typing_extensions.Required if is_required else typing_extensions.NotRequired
-            items[name] = marker[_with_new_typed_dicts(hint)]
-        make: Any = typing_extensions.TypedDict  # called, not subclassed: the fields are known only now
-        again = make(annotation.__name__, items)
-        again.__doc__, again.__module__ = annotation.__doc__, annotation.__module__
-        return again
-    return _map_inner(annotation, _with_new_typed_dicts)
-
-
-def _map_inner(annotation: Any, change: Callable[[Any], Any]) -> Any:
-    """The annotation with each type inside it changed: `list[T]`, `T | None`, `Annotated[T, …]`."""
+    if _is_defined_in(annotation, namespace):
+        now = namespace.get(annotation.__name__)
+        return now if _is_defined_in(now, namespace) else annotation
     inner, origin = typing.get_args(annotation), typing.get_origin(annotation)
+    if annotation in (collections.abc.Iterable, collections.abc.Iterator):
+        return list
     if not inner or origin is typing.Literal:
         return annotation
-    if origin is typing.Annotated:
-        return typing.Annotated[(change(inner[0]), *inner[1:])]
-    changed = tuple(map(change, inner))
+    if _is_annotated(annotation):
+        return typing.Annotated[(_latest(inner[0], namespace), *inner[1:])]
+    changed = tuple(_latest(each, namespace) for each in inner)
+    if origin in (collections.abc.Iterable, collections.abc.Iterator):
+        return types.GenericAlias(list, changed)
     if all(new is old for new, old in zip(changed, inner, strict=True)):
         return annotation
     if isinstance(annotation, types.UnionType):

@@ -8,6 +8,7 @@ import inspect
 import linecache
 import os
 import sys
+import typing
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -30,26 +31,10 @@ def underlying(func: Any) -> Any:
             return init if isinstance(init, FunctionType) else func
         elif "__wrapped__" in getattr(func, "__dict__", ()):
             func = func.__wrapped__
-        elif (hidden := _hidden_behind(func)) is not None:
-            func = hidden
-        elif not isinstance(func, FunctionType) and isinstance(_call_method(func), FunctionType):
-            func = _call_method(func)
+        elif callable(func) and not isinstance(func, FunctionType) and isinstance(type(func).__call__, FunctionType):
+            func = type(func).__call__
         else:
             return func
-
-
-def _hidden_behind(func: Any) -> FunctionType | None:
-    """The function that a decorator without `functools.wraps` hides: the only one that its wrapper closes over.
-
-    Such a wrapper has no docstring and takes nothing but `*args, **kwargs`.
-    """
-    if not isinstance(func, FunctionType) or func.__doc__ or not func.__closure__:
-        return None
-    code, takes_all = func.__code__, inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-    if code.co_flags & takes_all != takes_all or code.co_argcount or code.co_kwonlyargcount:
-        return None
-    held = [value for value in closure_of(func).values() if isinstance(value, FunctionType)]
-    return held[0] if len(held) == 1 else None
 
 
 def closure_of(func: Any) -> dict[str, Any]:
@@ -63,22 +48,8 @@ def closure_of(func: Any) -> dict[str, Any]:
     return found
 
 
-def _call_method(thing: Any) -> Any:
-    """The `__call__` of an object's class, as it is stored there; None if the object is not callable."""
-    return next((vars(base)["__call__"] for base in type(thing).__mro__ if "__call__" in vars(base)), None)
-
-
-def name_of(func: Any) -> str:
-    """The name that a function was defined under, through its decorators; "" for a partial or another object."""
-    while (hidden := _hidden_behind(func)) is not None:
-        func = hidden
-    return str(getattr(func, "__name__", ""))
-
-
 def signature_of(func: Callable[..., Any]) -> inspect.Signature:
     """The signature, annotations unevaluated. Raises ValueError or TypeError if there is none."""
-    while (hidden := _hidden_behind(func)) is not None:
-        func = hidden
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -104,9 +75,8 @@ def docstring_of(func: Callable[..., Any]) -> str:
 
 def is_async(func: Any) -> bool:
     """Whether calling `func` returns a coroutine or an async generator, to be run on the event loop."""
-    call = func.func if isinstance(func, functools.partial) else func
-    if not inspect.isroutine(call) and not isinstance(call, type):
-        call = _call_method(call)
+    is_object = not (inspect.isroutine(func) or isinstance(func, (functools.partial, type)))
+    call = type(func).__call__ if is_object else func
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
 
 
@@ -119,10 +89,9 @@ def patched_annotations(target: Any) -> dict[str, Any]:
     A parameter without an annotation has `inspect.Parameter.empty`.
     """
     node = patched_definition(target) if hasattr(target, "__code__") else None
-    if node is None:
-        return {}
-    empty = inspect.Parameter.empty
-    return {arg.arg: ast.unparse(arg.annotation) if arg.annotation else empty for arg in _arguments(node)}
+    found = ast.walk(node.args) if node else ()
+    arguments = {each.arg: each.annotation for each in found if isinstance(each, ast.arg)}
+    return {name: ast.unparse(kind) if kind else inspect.Parameter.empty for name, kind in arguments.items()}
 
 
 def patched_definition(target: Any) -> FunctionNode | None:
@@ -140,18 +109,7 @@ def patched_definition(target: Any) -> FunctionNode | None:
     except SyntaxError:  # the file is being edited
         return None
     for name in target.__qualname__.split("."):
-        inner = [node for node in found.body if getattr(node, "name", None) == name]
-        if not inner:
+        found = next((node for node in reversed(found.body) if getattr(node, "name", None) == name), None)
+        if not isinstance(found, (ast.ClassDef, *typing.get_args(FunctionNode))):
             return None
-        found = inner[-1]
-    if not isinstance(found, FunctionNode):
-        return None
-    names = [arg.arg for arg in _arguments(found)]
-    return found if names == list(code.co_varnames[: len(names)]) else None
-
-
-def _arguments(node: FunctionNode) -> list[ast.arg]:
-    """A definition's arguments, in the order of a code object's `co_varnames`."""
-    args = node.args
-    special = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
-    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *special]
+    return found if isinstance(found, FunctionNode) else None

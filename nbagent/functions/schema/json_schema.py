@@ -129,7 +129,7 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
     branches, expected = list(_branches(schema, root)), set(kinds(schema, root))
     if isinstance(value, str) and not expected & {"string", "any"}:
         value = _from_string(value, expected)
-    elif expected - {"null"} == {"string"} and isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif expected - {"null"} == {"string"} and type(value) in (int, float) and not any("format" in b for b in branches):
         value = str(value)
     for branch in branches:
         if isinstance(value, dict):

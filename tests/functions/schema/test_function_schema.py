@@ -5,11 +5,12 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
 import pydantic
 import pytest
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from nbagent.functions.schema.function_schema import schema_of
 
@@ -85,7 +86,7 @@ TYPES = [
     (Literal[1, "a", None], {"enum": [1, "a", None]}),
     (Color, {"type": "string", "enum": ["red", "blue"]}),
     (int | list[str], {"anyOf": [INTEGER, {"type": "array", "items": STRING}]}),
-    (dt.timedelta, {"type": "number", "description": "seconds"}),
+    (dt.timedelta, {"type": "string", "format": "duration"}),
     (Path, {"type": "string", "format": "path"}),
     (Point, POINT),
     (dict[str, Range], {"type": "object", "additionalProperties": RANGE}),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pytest
 
 from nbagent.functions.schema.function_schema import schema_of
-from nbagent.functions.schema.introspection import name_of, underlying
 
 
 @dataclass
@@ -55,20 +54,6 @@ def test_callables(func, names, description):
     schema = schema_of(func)
     assert list(schema.parameters["properties"]) == names
     assert schema.description == description
-
-
-def _hiding(function, doc=None):
-    def wrapper(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    wrapper.__doc__ = doc
-    return wrapper
-
-
-def test_a_decorator_without_wraps_is_seen_through():
-    hidden = _hiding(_hiding(Shop.tax))
-    assert (name_of(hidden), underlying(hidden)) == ("tax", Shop.tax)
-    assert list(schema_of(hidden).parameters["properties"]) == ["rate"]
 
 
 def test_string_annotations_resolve_where_the_function_was_defined():

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from nbagent.core.labels import Labels, checked_labels
@@ -32,8 +31,7 @@ NO_CELL = Cell()
 _OUTSIDE = RunContext()
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(NamedTuple):
     """What the current code belongs to. Outside of runs, cells and blocks it has these defaults."""
 
     #: The `core.run.Run` whose tool or check this is.
@@ -97,7 +95,7 @@ def labels_here(
 
 def set_current(**changes: Any) -> None:
     """From now on, the code of this context has these values of `Current`."""
-    current.set(replace(current.get(), **changes))
+    current.set(current.get()._replace(**changes))
 
 
 @contextmanager

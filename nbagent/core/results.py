@@ -45,6 +45,8 @@ class ToolOutcome:
     source: str = ""
     cell_id_of_definition: str | None = None
     value_repr: str = ""
+    #: Whether the result stays when a long conversation is trimmed.
+    pinned: bool = False
     denied: bool = False
     interrupted: bool = False
 

@@ -76,10 +76,6 @@ class Tools(Protocol):
         """Whether the tool may run at the same time as others."""
         ...
 
-    def is_pinned(self, name: str) -> bool:
-        """Whether the tool's results stay when a long conversation is trimmed."""
-        ...
-
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """Run one call. Failures are outcomes too, not exceptions.
 

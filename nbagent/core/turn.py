@@ -492,7 +492,7 @@ class Turn:
             tool_call_id=call.id,
             is_error=outcome.is_error,
             message_id=new_id("msg"),
-            pinned=run.tools.is_pinned(call.name) and not outcome.is_error,
+            pinned=outcome.pinned,
         )
         if outcome.denied:
             run.result.status = "denied"

@@ -137,11 +137,6 @@ class ToolExecutor:
             return True
         return definition.parallel and not (self.runs_exclusively and self.runs_exclusively(definition))
 
-    def is_pinned(self, name: str) -> bool:
-        """Whether the tool's results stay when a long conversation is trimmed."""
-        definition = self.registry.get_function(name)
-        return definition is not None and definition.pinned
-
     def with_options(
         self, *, only: Iterable[str] | None = None, approve_all: bool = False, timeout: float | None = None
     ) -> ToolExecutor:
@@ -397,6 +392,7 @@ class ToolExecutor:
     async def _format_value(self, state: _CallState, definition: FunctionDefinition, value: Any) -> ToolOutcome:
         """The outcome of a function that returned. A value that may take long to format is formatted in a thread."""
         fields: dict[str, Any] = {"value": value, "duration_s": time.perf_counter() - state.clock}
+        fields["pinned"] = definition.pinned
         kind = type(value).__name__
 
         def formatted() -> tuple[Content, str]:

@@ -41,10 +41,6 @@ class ReplayedTools:
         """Whether the tool may run beside others."""
         return self._inner.is_parallel(name)
 
-    def is_pinned(self, name: str) -> bool:
-        """Whether the tool's results stay when others are trimmed."""
-        return self._inner.is_pinned(name)
-
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """The recorded result, or the function's own if the model itself was asked."""
         exchange = self._last_exchange()
@@ -103,4 +99,5 @@ def _outcome(call: FunctionCall, message: dict[str, Any]) -> ToolOutcome:
         is_error=bool(message.get("is_error")),
         started=time.time(),
         result_chars=len(content) if isinstance(content, str) else 0,
+        pinned=bool(message.get("pinned")),
     )

@@ -8,9 +8,11 @@ name itself in the description; an answer gets its own names back before anybody
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from nbagent.core.messages import FunctionCall, LLMResponse
@@ -21,6 +23,9 @@ _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 #: The keywords of a schema that hold schemas by name, and those that hold values or names.
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 VALUES = ("const", "enum", "default", "examples", "example")
+
+#: A conversation offers the same tools in each request: what follows from so many of their schemas is kept.
+SCHEMAS = 512
 
 #: By each name of a tool, that in which it was sent and its own, since models use both: its own name, and those of its
 #: arguments by what was sent for them.
@@ -90,10 +95,20 @@ def renamed(tools: Functions | None) -> Renamed:
     found: dict[str, tuple[str, Mapping[str, str]]] = {}
     for tool in tools or ():
         sent = fitting_name(tool["name"])
-        arguments = {fitting_argument(name): name for name in _arguments(tool.get("parameters"))}
+        arguments = _renamed_arguments(schema_text(tool))
         if arguments or sent != tool["name"]:
             found[sent] = found[tool["name"]] = tool["name"], arguments
     return found
+
+
+def schema_text(tool: Mapping[str, Any]) -> str:
+    """The schema of a tool's parameters as JSON."""
+    return json.dumps(tool.get("parameters") or {}, default=dict)
+
+
+@lru_cache(maxsize=SCHEMAS)
+def _renamed_arguments(schema: str) -> Mapping[str, str]:
+    return {fitting_argument(name): name for name in _arguments(json.loads(schema))}
 
 
 def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:

@@ -8,10 +8,19 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use, https://developer
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from nbagent.providers.tool_names import SCHEMAS_BY_NAME, described, fitting_name, with_fitting_arguments
+from nbagent.providers.tool_names import (
+    SCHEMAS,
+    SCHEMAS_BY_NAME,
+    described,
+    fitting_name,
+    schema_text,
+    with_fitting_arguments,
+)
 
 _TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -47,8 +56,13 @@ def told(tool: Mapping[str, Any]) -> dict[str, Any]:
     """
     name = fitting_name(tool["name"])
     text = described(tool.get("description"), tool["name"], name)
-    parameters = tool_schema(tool.get("parameters") or {})
+    parameters = _tool_schema(schema_text(tool))
     return {"name": name, **({"description": text} if text else {}), "parameters": parameters}
+
+
+@lru_cache(maxsize=SCHEMAS)
+def _tool_schema(text: str) -> dict[str, Any]:
+    return tool_schema(json.loads(text))
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

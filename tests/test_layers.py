@@ -23,11 +23,12 @@ BELOW = {
     "teams": {*BELOW_AGENT, "agent"},
     "memory": {"ground", "core", "providers", "functions", "trace"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
-    "mcp": {*BELOW_AGENT, "agent", "loading"},
-    "notebook": {*BELOW_AGENT, "batch", "agent", "mcp", "skills"},
+    "thread_server": {"ground"},
+    "mcp": {*BELOW_AGENT, "agent", "loading", "thread_server"},
+    "notebook": {*BELOW_AGENT, "batch", "agent", "mcp", "skills", "thread_server"},
     "acp": {*BELOW_AGENT, "agent", "mcp"},
     "remote": {*BELOW_AGENT, "agent"},
-    "server": {*BELOW_AGENT, "agent", "loading", "mcp", "skills"},
+    "server": {*BELOW_AGENT, "agent", "loading", "mcp", "skills", "thread_server"},
     "doctor": {"ground", "core", "providers", "agent"},
     "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "server"},
 }
@@ -42,7 +43,8 @@ HOME = {
     "feedparser": "skills",
     "acp": "acp",
     **dict.fromkeys(["dask", "distributed", "cloudpickle"], "batch"),
-    **dict.fromkeys(["mcp", "mcp_types", "starlette", "uvicorn"], "mcp"),
+    **dict.fromkeys(["mcp", "mcp_types", "starlette"], "mcp"),
+    "uvicorn": "thread_server",
     **dict.fromkeys(["ag_ui", "fastapi", "prometheus_client", "redis"], "server"),
 }
 #: Which second layer may import it, too.

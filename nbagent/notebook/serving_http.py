@@ -12,8 +12,10 @@ from nbagent.core.background import note_main_loop
 from nbagent.core.current import set_current
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.captured import watch_output
+from nbagent.server.app import create_app
 from nbagent.server.running import Serving, with_token
 from nbagent.server.settings import ServerSettings
+from nbagent.thread_server import LOOPBACK, listening
 
 #: Seconds that runs have to end when the server stops.
 _GRACE_S = 2.0
@@ -36,7 +38,7 @@ class HTTPNotebookServing:
         context = Context()  # not the cell's, which will have ended
         context.run(set_current, has_no_cell_output=True)
         settings, told = with_token(ServerSettings(grace_seconds=_GRACE_S))
-        self._serving = Serving(agent, settings, port=port, context=context).start()
+        self._serving = Serving(create_app(agent, settings), listening(LOOPBACK, port), context).start()
         self.url = self._serving.url
         self._told = display(_shown(self.url, *told), raw=True, display_id=True)
         shell.events.register("post_run_cell", self._on_cell_end)
@@ -61,7 +63,7 @@ class HTTPNotebookServing:
         """Serve the agent that the variable `agent` holds now."""
         agent = self._shell.user_ns.get("agent")
         if isinstance(agent, Agent):
-            self._serving.serve_agent(agent)
+            self._serving.host.agent = agent
 
 
 def _shown(url: str, token: str) -> dict[str, str]:

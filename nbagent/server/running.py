@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import atexit
 import os
 import secrets
 import socket
 import tempfile
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +24,6 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from nbagent.agent.agent import Agent
 from nbagent.checks import check_number
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError
@@ -37,6 +34,7 @@ from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
+from nbagent.thread_server import ThreadServer, config, listening
 
 #: Seconds that a run has to save its conversation when the grace is over, and its client to read that.
 _SAVES_WITHIN_S = 5
@@ -79,13 +77,13 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
     if workers == 1:
         announce("\n".join(told))
-        _Server(_config(app, settings), app).run([sock])
+        Serving(app, sock).run([sock])
         return
     with tempfile.TemporaryDirectory(prefix="nbagent-metrics-") as folder:
         os.environ.setdefault(PROCESSES_VARIABLE, folder)
         announce("\n".join(told))
-        config = _config(make, settings, factory=True, workers=workers, timeout_worker_healthcheck=_STARTS_WITHIN_S)
-        Multiprocess(config, [sock]).run()
+        options = {"factory": True, "workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
+        Multiprocess(_config(make, settings, **options), [sock]).run()
 
 
 async def _check(store: ConversationStore) -> None:
@@ -124,117 +122,31 @@ def _make_app(target: str | None, settings: ServerSettings, store: str, ttl_s: f
 
 
 def _config(app: FastAPI | Callable[[], FastAPI], settings: ServerSettings, **options: Any) -> uvicorn.Config:
-    # log_config: logging is the user's; access_log: addresses name conversations
-    return uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        ws="none",
-        server_header=False,
-        timeout_graceful_shutdown=int(settings.grace_seconds) + _SAVES_WITHIN_S,
-        **options,
-    )
+    return config(app, settings.grace_seconds + _SAVES_WITHIN_S, **options)
 
 
-class _Server(uvicorn.Server):
-    """Ends the runs when the grace is over, so that their clients are told before the connections end."""
+class Serving(ThreadServer):
+    """Serves an application of `create_app`. When the grace is over, the runs end, so that their clients are told.
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
-        super().__init__(config)
-        self._app = app
-        #: Has the server's event loop once it serves.
-        self.up: Future[asyncio.AbstractEventLoop] = Future()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve."""
-        await super().startup(sockets)
-        self.up.set_result(asyncio.get_running_loop())
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop."""
-        host = self._app.state.host
-        ending = asyncio.get_running_loop().call_later(host.settings.grace_seconds, host.end_runs)
-        try:
-            await super().shutdown(sockets)
-        finally:
-            ending.cancel()
-
-
-@dataclass
-class Serving:
-    """A server in a thread of its own, from `start()` to `stop()`, or until the process ends. `port` 0 is a free one.
-
-    >>> serving = Serving(agent, ServerSettings(tokens=[token])).start()    # doctest: +SKIP
+    >>> serving = Serving(create_app(agent, settings)).start()              # doctest: +SKIP
     >>> serving.url                                                         # doctest: +SKIP
     'http://127.0.0.1:43817'
     """
 
-    agent: Agent
-    settings: ServerSettings
-    store: str = "memory:"
-    port: int = 0
-    context: Context = field(default_factory=Context, repr=False)
-    url: str = field(init=False, default="")
-    over: Future[None] = field(init=False, default_factory=Future, repr=False)
-
-    def start(self) -> Serving:
-        """Begin to serve. Requests are answered from now on."""
-        sock = listening("127.0.0.1", self.port)
-        self.port = sock.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        app = self._app = create_app(self.agent, self.settings, open_store(self.store))
-        self._server = _Server(_config(app, self.settings), app)
-        self._thread = threading.Thread(target=self._run, args=(sock,), name="nbagent-serve", daemon=True)
-        self._thread.start()
-        self._loop = self._server.up.result()
-        atexit.register(self.stop)
-        return self
-
-    def serve_agent(self, agent: Agent) -> None:
-        """Serve this agent from now on."""
-        self._app.state.host.agent = agent
+    def __init__(self, app: FastAPI, sock: socket.socket | None = None, context: Context | None = None) -> None:
+        self.host: AgentHost = app.state.host
+        super().__init__(_config(app, self.host.settings), sock or listening(), context)
 
     def cancel_runs(self) -> int:
         """Stop the runs that go on. Returns their number."""
-        host: AgentHost = self._app.state.host
         stopped: Future[int] = Future()
-        self._loop.call_soon_threadsafe(lambda: stopped.set_result(host.stop_runs()))
+        self.up.result().call_soon_threadsafe(lambda: stopped.set_result(self.host.stop_runs()))
         return stopped.result()
 
-    def stop(self) -> None:
-        """End the runs and the server, and wait until that is done. May be called twice."""
-        atexit.unregister(self.stop)
-        self._server.should_exit = True
-        self._thread.join(self.settings.grace_seconds + 2 * _SAVES_WITHIN_S)
-
-    def _run(self, sock: socket.socket) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop."""
+        ending = asyncio.get_running_loop().call_later(self.host.settings.grace_seconds, self.host.end_runs)
         try:
-            self.context.run(self._server.run, [sock])
+            await super().shutdown(sockets)
         finally:
-            if not self._server.up.done():
-                self._server.up.set_exception(ConfigurationError("The server did not start. Its log says why."))
-            self.over.set_result(None)
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises ConfigurationError."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
-        sock = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise _unusable(host, port, error) from None
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((address[0], port, *address[2:]))
-        sock.listen()
-    except (OSError, OverflowError) as error:
-        sock.close()
-        raise _unusable(host, port, error) from None
-    sock.set_inheritable(True)
-    return sock
-
-
-def _unusable(host: str, port: int, error: Exception) -> ConfigurationError:
-    return ConfigurationError(
-        f"{host}:{port} can't be used ({error}). Choose another --host or --port; 0 is a free port."
-    )
+            ending.cancel()

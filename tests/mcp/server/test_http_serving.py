@@ -27,7 +27,7 @@ async def test_the_token_is_in_no_log_and_repr(serving, caplog):
     for mode in MODES.values():
         async with session(server, mode) as client:
             assert text_of(await client.call_tool("one")) == "1"
-    own = [record.getMessage() for record in caplog.records if record.threadName == "nbagent-mcp"]
+    own = [record.getMessage() for record in caplog.records if record.threadName == "nbagent-serve"]
     assert own  # the server logs something
     assert token not in " ".join(own)
     assert token not in repr(vars(serving))

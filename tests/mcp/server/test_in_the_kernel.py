@@ -174,7 +174,7 @@ async def test_stop_leaves_nothing(kernel, server, cell):
     (update,) = stopped.of("update_display_data")
     (shown,) = [m["content"] for m in cell.messages if m["content"].get("transient") == update["transient"]]
     assert shown["data"]["text/plain"] != update["data"]["text/plain"] == "The MCP server has ended."
-    assert kernel.value("[t.name for t in threading.enumerate() if 'mcp' in t.name]") == []
+    assert kernel.value("[t.name for t in threading.enumerate() if 'serve' in t.name]") == []
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", int(server["url"].split(":")[2].split("/")[0])))

@@ -1,0 +1,91 @@
+"""`ThreadServer`: an HTTP server on a socket, in the main thread or in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import socket
+import threading
+from concurrent.futures import Future
+from contextvars import Context
+from typing import Any, Self
+
+import uvicorn
+
+from nbagent.errors import ConfigurationError
+
+LOOPBACK = "127.0.0.1"
+#: Seconds that a server may take to stop beside its requests.
+_ENDS_WITHIN_S = 5.0
+
+
+def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
+    """How we serve. `ends_within_s`: what running requests have, in seconds, once the server is told to stop."""
+    # log_config: logging is the user's; access_log: addresses name conversations
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=int(ends_within_s),
+        **options,
+    )
+
+
+class ThreadServer(uvicorn.Server):
+    """Serves on an event loop of its own from `start()` to `stop()`, or until the process ends.
+
+    Requests run in a copy of `context`. `over` is done when it no longer serves.
+    """
+
+    def __init__(self, config: uvicorn.Config, sock: socket.socket, context: Context | None = None) -> None:
+        super().__init__(config)
+        self._socket = sock
+        self._context = context or Context()
+        self.url = f"http://{LOOPBACK}:{sock.getsockname()[1]}"
+        #: The server's event loop, once it serves.
+        self.up: Future[asyncio.AbstractEventLoop] = Future()
+        self.over: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="nbagent-serve", daemon=True)
+
+    def start(self) -> Self:
+        """Begin to serve. Requests are answered from now on."""
+        self._thread.start()
+        self.up.result()
+        atexit.register(self.stop)
+        return self
+
+    def stop(self) -> None:
+        """End what runs, close the connections and the port, and wait until that is done. May be called twice."""
+        atexit.unregister(self.stop)
+        self.should_exit = True
+        self._thread.join((self.config.timeout_graceful_shutdown or 0) + _ENDS_WITHIN_S)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        await super().startup(sockets)
+        self.up.set_result(asyncio.get_running_loop())
+
+    def _run(self) -> None:
+        try:
+            self._context.run(self.run, [self._socket])
+        finally:
+            if not self.up.done():
+                self.up.set_exception(ConfigurationError("The server did not start. Its log says why."))
+            self.over.set_result(None)
+
+
+def listening(host: str = LOOPBACK, port: int = 0) -> socket.socket:
+    """A socket that listens there; port 0 is a free one. Raises ConfigurationError."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, protocol)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address[0], port, *address[2:]))
+        sock.listen()
+    except (OSError, OverflowError) as error:
+        told = f"{host}:{port} can't be used ({error}). Choose another --host or --port; 0 is a free port."
+        raise ConfigurationError(told) from None
+    sock.set_inheritable(True)
+    return sock

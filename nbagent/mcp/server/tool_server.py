@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -215,8 +215,8 @@ class ToolServer:
         approver = approver_of(executor.approver)
 
         async def ask(call: FunctionCall, definition: FunctionDefinition) -> Any:
-            with progress.during(WAITING_FOR_APPROVAL):
-                return await ask_approver(approver, call, definition)
+            progress.tell(WAITING_FOR_APPROVAL)
+            return await ask_approver(approver, call, definition)
 
         executor.registry, executor.approver = self.registry(), ask
         return executor
@@ -248,12 +248,6 @@ class _Progress:
         self._session = session
         self._count = 0
         self._telling: set[asyncio.Task[None]] = set()
-
-    @contextmanager
-    def during(self, what: str) -> Iterator[None]:
-        """Tell at the beginning of a block what it waits for."""
-        self.tell(what)
-        yield
 
     def tell(self, what: str) -> None:
         """Tell what the call does or waits for."""

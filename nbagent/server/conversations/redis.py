@@ -21,7 +21,6 @@ from nbagent.errors import ConfigurationError, StoreError, missing_extra
 from nbagent.server.conversations.store import (
     Change,
     Conversation,
-    ConversationInfo,
     ConversationStore,
     Decision,
     KeptAnswer,
@@ -119,16 +118,15 @@ _SCRIPTS = {"take": _TAKE, "leave": _LEAVE, "save": _SAVE, "delete": _DELETE, "a
 
 
 class RedisStore(ConversationStore):
-    """A store in Redis, under keys that begin with `prefix`.
+    """A store in Redis, under keys that begin with "nbagent:".
 
     >>> RedisStore("redis://:password@cache.example:6379/0", ttl_s=30 * 86_400)
     RedisStore('redis://cache.example:6379/0')
     """
 
-    def __init__(self, url: str, *, prefix: str = "nbagent:", **options: Any) -> None:
+    def __init__(self, url: str, **options: Any) -> None:
         super().__init__(**options)
         self._url = url
-        self._prefix = prefix
         self._client: Any = None
         scheme, _, rest = url.partition("://")
         #: The address without user, password and options.
@@ -158,8 +156,8 @@ class RedisStore(ConversationStore):
             self._client = redis.Redis.from_pool(pool)
             self._scripts = {name: self._client.register_script(text) for name, text in _SCRIPTS.items()}
             async with self._commands() as client:
-                await client.set(f"{self._prefix}format", FORMAT, nx=True)
-                found = await client.get(f"{self._prefix}format")
+                await client.set("nbagent:format", FORMAT, nx=True)
+                found = await client.get("nbagent:format")
         except (ValueError, TypeError):  # their texts may hold the password
             self._client = None
             raise ConfigurationError(
@@ -297,7 +295,7 @@ class RedisStore(ConversationStore):
 
     def _key(self, owner: str, *parts: str) -> str:
         """The braces keep all keys of an owner on one node of a cluster, as a script needs them."""
-        return f"{self._prefix}{{{owner}}}:{':'.join(parts)}"
+        return f"nbagent:{{{owner}}}:{':'.join(parts)}"
 
     def _line(self, owner: str, line: str) -> list[str]:
         return [self._key(owner, "tickets", line), self._key(owner, "leases", line)]
@@ -323,8 +321,8 @@ class RedisStore(ConversationStore):
             ) from error
 
 
-def _info(conversation_id: str, owner: str, values: dict[str, str]) -> ConversationInfo:
-    return ConversationInfo(
+def _info(conversation_id: str, owner: str, values: dict[str, str]) -> Conversation:
+    return Conversation(
         id=conversation_id,
         owner=owner,
         title=values["title"],

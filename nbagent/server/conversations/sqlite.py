@@ -22,7 +22,6 @@ from nbagent.errors import StoreError
 from nbagent.server.conversations.store import (
     Change,
     Conversation,
-    ConversationInfo,
     ConversationStore,
     Decision,
     KeptAnswer,
@@ -114,7 +113,7 @@ class SQLiteStore(ConversationStore):
 
     @override
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        def read(database: sqlite3.Connection) -> tuple[ConversationInfo, list[str]] | None:
+        def read(database: sqlite3.Connection) -> tuple[Conversation, list[str]] | None:
             query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  only our own names are joined in, values are bound
             row = database.execute(query, (owner, conversation_id, self._oldest())).fetchone()
             if row is None:
@@ -129,7 +128,7 @@ class SQLiteStore(ConversationStore):
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
         updated, last_id = (float("inf"), "") if after is None else cursor_from(after)
 
-        def read(database: sqlite3.Connection) -> list[ConversationInfo]:
+        def read(database: sqlite3.Connection) -> list[Conversation]:
             query = f"""
                 SELECT {_INFO} FROM conversations WHERE owner = ? AND updated > ? AND (updated, id) < (?, ?)
                 ORDER BY updated DESC, id DESC LIMIT ?
@@ -303,9 +302,9 @@ class SQLiteStore(ConversationStore):
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 
-def _info(row: tuple[Any, ...]) -> ConversationInfo:
+def _info(row: tuple[Any, ...]) -> Conversation:
     conversation_id, owner, title, created, updated, dollars, tokens, message_count = row
-    return ConversationInfo(
+    return Conversation(
         id=conversation_id,
         owner=owner,
         title=title,
@@ -322,7 +321,7 @@ def _first_in(database: sqlite3.Connection, lease: Lease) -> str | None:
     return row[0] if row else None
 
 
-def _has_message(database: sqlite3.Connection, info: ConversationInfo, number: int) -> bool:
+def _has_message(database: sqlite3.Connection, info: Conversation, number: int) -> bool:
     query = "SELECT 1 FROM messages WHERE owner = ? AND conversation_id = ? AND number = ?"
     return database.execute(query, (info.owner, info.id, number)).fetchone() is not None
 

@@ -50,8 +50,8 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationInfo:
-    """A conversation without its messages. `title` is the beginning of the first question."""
+class Conversation:
+    """A conversation. `title` is the beginning of the first question. In a `Page` it is without its messages."""
 
     id: str
     owner: str = field(repr=False)
@@ -60,20 +60,14 @@ class ConversationInfo:
     updated: float
     spent: Spent
     message_count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation(ConversationInfo):
-    """A conversation with its messages."""
-
-    messages: tuple[LLMMessage, ...]
+    messages: tuple[LLMMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """Some of an owner's conversations, the last changed first. `next` is the cursor of the next page, None if none."""
 
-    conversations: list[ConversationInfo]
+    conversations: list[Conversation]
     next: str | None
 
 
@@ -145,7 +139,7 @@ class Change:
     """What a turn makes of its conversation: `info`, and after the first `kept` messages those `added`, as JSON."""
 
     lease: Lease
-    info: ConversationInfo
+    info: Conversation
     kept: int
     added: list[str]
 
@@ -262,7 +256,7 @@ class ConversationStore(ABC):
                 "was paused for so long that another one went on. Ask again."
             )
         if turn and change:
-            turn.conversation = _conversation(change.info, messages)
+            turn.conversation = replace(change.info, messages=tuple(messages))
 
     # -- approvals ----------------------------------------------------------------------------------------------------
 
@@ -376,7 +370,7 @@ def _change(owner: str, spent: Spent, turn: HeldTurn, messages: Sequence[LLMMess
             break
         kept += 1
     now = time.time()
-    info = ConversationInfo(
+    info = Conversation(
         id=turn.id,
         owner=owner,
         title=before.title if before else _title(messages),
@@ -398,19 +392,16 @@ def to_json(message: LLMMessage) -> str:
     return well_formed(json.dumps(as_data(message), ensure_ascii=False, separators=(",", ":")))
 
 
-def with_messages(info: ConversationInfo, texts: Sequence[str]) -> Conversation:
+def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
     """The conversation with its messages, from JSON. Raises `StoreError` if a text is not one."""
     try:
-        return _conversation(info, messages_from([json.loads(text) for text in texts], with_ids=True))
+        messages = messages_from([json.loads(text) for text in texts], with_ids=True)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"A stored message can't be read: {error}. Did another program change it?") from None
+    return replace(info, messages=tuple(messages))
 
 
-def _conversation(info: ConversationInfo, messages: Sequence[LLMMessage]) -> Conversation:
-    return Conversation(**{f.name: getattr(info, f.name) for f in fields(info)}, messages=tuple(messages))
-
-
-def page_of(found: list[ConversationInfo], limit: int) -> Page:
+def page_of(found: list[Conversation], limit: int) -> Page:
     """A page of what was found, which is one more than the limit if there is a next page."""
     shown = found[:limit]
     return Page(shown, f"{shown[-1].updated!r}:{shown[-1].id}" if len(found) > limit else None)

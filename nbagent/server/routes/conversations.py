@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from nbagent.core.messages import LLMMessage
-from nbagent.server.conversations.store import ConversationInfo
+from nbagent.server.conversations.store import Conversation
 from nbagent.server.problems import not_found
 from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 
@@ -75,7 +75,7 @@ async def delete_conversation(host: Host, owner: Owner, conversation_id: Convers
     return Response(status_code=204)
 
 
-def _facts(info: ConversationInfo) -> dict[str, Any]:
+def _facts(info: Conversation) -> dict[str, Any]:
     return {
         "conversation_id": info.id,
         "title": info.title,

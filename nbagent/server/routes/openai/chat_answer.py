@@ -23,7 +23,7 @@ _PARAGRAPH = "\n\n"
 
 
 class ChatAnswer:
-    """Collects the events of one run. `feed` returns the chunks that each event adds to a stream; see `Answer`.
+    """Collects the events of one run. `feed` returns the chunks that each event adds to a stream; see `reply`.
 
     >>> answer = ChatAnswer("nbagent")
     >>> [chunk["choices"][0]["delta"] for chunk in answer.feed(Text("Hello"))]
@@ -36,9 +36,7 @@ class ChatAnswer:
         self._reports_usage = reports_usage
         self._has_begun = False
         self._result = AgentResult()
-        #: The texts and the thinking of all turns. Those of the current one are the last.
-        self._texts = _Paragraphs()
-        self._thinking = _Paragraphs()
+        self._texts, self._thinking = _Texts(), _Texts()
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
         """The chunks of one event. Raises `RefusedError` if text that was sent would be sent again."""
@@ -52,12 +50,12 @@ class ChatAnswer:
             case Retry() if self._is_streamed and self._texts.last:
                 raise answer_restarted()
             case Retry():
-                self._texts.drop_last()
-                self._thinking.drop_last()
+                for each in (self._texts, self._thinking):
+                    del each.pieces[each.start :]
             case TurnDone():
                 yield from self._delta("content", self._texts.add(unsaid(event.content, self._texts.last)))
-                self._texts.end()
-                self._thinking.end()
+                for each in (self._texts, self._thinking):
+                    each.start = len(each.pieces)
             case Done():
                 yield from self._finish(event.result)
 
@@ -78,8 +76,8 @@ class ChatAnswer:
     def whole(self) -> dict[str, Any]:
         """The answer as one object, once the run is done."""
         result = self._result
-        message: dict[str, Any] = {"role": "assistant", "content": str(self._texts), "refusal": None}
-        if thinking := str(self._thinking):
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts.pieces), "refusal": None}
+        if thinking := "".join(self._thinking.pieces):
             message["reasoning_content"] = thinking
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(result)}
         head = {**self._head, "object": "chat.completion"}
@@ -101,36 +99,23 @@ class ChatAnswer:
         return {**chunk, "usage": None} if self._reports_usage else chunk
 
 
-class _Paragraphs:
-    """Texts that grow one after the other, a blank line between them."""
+class _Texts:
+    """The texts of all turns, a blank line between them, in pieces. Those of the last turn begin at `start`."""
 
     def __init__(self) -> None:
-        self._ended: list[str] = []
-        self._last: list[str] = []
+        self.pieces: list[str] = []
+        self.start = 0
 
     def add(self, piece: str) -> str:
         """Returns the piece, after a blank line if it begins a text after others."""
-        if not piece:
-            return ""
-        self._last.append(piece)
-        return _PARAGRAPH + piece if len(self._last) == 1 and self._ended else piece
-
-    def end(self) -> None:
-        """The next piece begins another text."""
-        self._ended += [self.last] if self._last else []
-        self.drop_last()
-
-    def drop_last(self) -> None:
-        """Forget the text that still grows."""
-        self._last = []
+        if piece:
+            self.pieces.append(_PARAGRAPH + piece if 0 < self.start == len(self.pieces) else piece)
+        return self.pieces[-1] if piece else ""
 
     @property
     def last(self) -> str:
-        """The text that still grows."""
-        return "".join(self._last)
-
-    def __str__(self) -> str:
-        return _PARAGRAPH.join([*self._ended, *([self.last] if self._last else [])])
+        """The text of this turn."""
+        return "".join(self.pieces[self.start :]).removeprefix(_PARAGRAPH if self.start else "")
 
 
 def unsaid(text: str, said: str) -> str:

@@ -11,7 +11,7 @@ from nbagent.server.routes.asking import Host, Owner
 from nbagent.server.routes.openai.chat_answer import ChatAnswer
 from nbagent.server.routes.openai.chat_request import ChatCompletionRequest
 from nbagent.server.routes.openai.run_request import run_request
-from nbagent.server.routes.openai.writing import Reply
+from nbagent.server.routes.openai.writing import reply
 
 router = APIRouter(prefix="/v1")
 
@@ -29,6 +29,5 @@ async def create_completion(request: Request, host: Host, owner: Owner, body: Ch
     def answer(run: HostedRun) -> ChatAnswer:
         return ChatAnswer(body.model, is_streamed=bool(body.stream), reports_usage=reports_usage)
 
-    reply = Reply(answer, sse if body.stream else None, last="data: [DONE]\n\n")
     ask = run_request(host, body, asked, body.response_format, "response_format", history=asked.history, stored=False)
-    return await reply.send(request, host, owner, ask)
+    return await reply(request, host, owner, ask, answer, sse if body.stream else None, "data: [DONE]\n\n")

@@ -21,7 +21,7 @@ from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 from nbagent.server.routes.openai.responses_request import ResponseRequest
 from nbagent.server.routes.openai.run_request import run_request
 from nbagent.server.routes.openai.stored_response import stored_response
-from nbagent.server.routes.openai.writing import Reply
+from nbagent.server.routes.openai.writing import reply
 from nbagent.text import shortened
 
 router = APIRouter(prefix="/v1")
@@ -42,8 +42,8 @@ async def create_response(request: Request, host: Host, owner: Owner, body: Resp
         conversation_id = None if body.store is False else run.conversation_id
         return ResponseAnswer(body.model, body.echo(), conversation_id, is_streamed=bool(body.stream))
 
-    reply = Reply(answer, (lambda event: sse(event, event["type"])) if body.stream else None)
-    return await reply.send(request, host, owner, await _run_request(host, body, owner))
+    write = (lambda event: sse(event, event["type"])) if body.stream else None
+    return await reply(request, host, owner, await _run_request(host, body, owner), answer, write)
 
 
 async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> RunRequest:

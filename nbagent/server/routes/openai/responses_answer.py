@@ -39,7 +39,7 @@ StreamEvent = dict[str, Any]
 
 
 class ResponseAnswer:
-    """Collects the events of one run. `feed` and `fail` return what they add to a stream; see `Answer`.
+    """Collects the events of one run. `feed` and `fail` return what they add to a stream; see `reply`.
 
     `echo` holds the fields of the request that every response repeats. `conversation_id` says where the run is kept; it
     is None for a run that is not.

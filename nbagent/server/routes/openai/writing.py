@@ -2,98 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nbagent.core.events import AnyEvent, Error, RunStarted
+from nbagent.core.events import Error, RunStarted
 from nbagent.core.json_text import json_text
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, while_connected
 from nbagent.server.hosted_run import HostedRun, RunRequest
-from nbagent.server.problems import HTTPProblem, problem_of
+from nbagent.server.problems import problem_of
+from nbagent.server.routes.openai.chat_answer import ChatAnswer
+from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 
-Piece = dict[str, Any]
-
-
-class AnswerWriter(Protocol):
-    """What one of the APIs makes of a run's events."""
-
-    def feed(self, event: AnyEvent) -> Iterator[Piece]:
-        """The pieces of the stream for one event. Raises `RefusedError` if the stream can't go on."""
-
-    def fail(self, problem: HTTPProblem) -> Iterator[Piece]:
-        """The last pieces of a stream that has begun, and whose run failed."""
-
-    def whole(self) -> Piece:
-        """The answer as one object, once the run is done."""
+#: What one of the APIs makes of a run's events.
+Answer = ChatAnswer | ResponseAnswer
 
 
-@dataclass(frozen=True)
-class Reply:
-    """The answer to one request: `make` begins what one of the APIs makes of a run.
+async def reply(
+    request: Request,
+    host: AgentHost,
+    owner: str,
+    asked: RunRequest,
+    make: Callable[[HostedRun], Answer],
+    write: Callable[[dict[str, Any]], str] | None = None,
+    last: str = "",
+) -> Response:
+    """Run the agent, and answer with what `make` makes of the run.
 
     `write` writes a piece of the stream, and `last` follows them; without `write` the answer is one JSON object.
     """
+    run = host.run(owner, asked)
+    if write is not None:
+        return EventStream(run, lambda running: _pieces(running, make(running), write, last))
 
-    make: Callable[[HostedRun], AnswerWriter]
-    write: Callable[[Piece], str] | None = None
-    last: str = ""
+    async def whole() -> Response:
+        async with run as running:
+            made = make(running)
+            async for event in running:
+                if isinstance(event, Error):
+                    raise event.exception
+                for _ in made.feed(event):
+                    pass
+        return Response(json_text(made.whole()), media_type="application/json")
 
-    async def send(self, request: Request, host: AgentHost, owner: str, asked: RunRequest) -> Response:
-        """Run the agent."""
-        run = host.run(owner, asked)
-        if self.write is not None:
-            return EventStream(run, self._stream)
-
-        async def answer() -> Response:
-            async with run as running:
-                return Response(await self._whole(running), media_type="application/json")
-
-        return await while_connected(request.receive, answer())
-
-    async def _whole(self, run: HostedRun) -> str:
-        made = self.make(run)
-        async for event in run:
-            if isinstance(event, Error):
-                raise event.exception
-            for _ in made.feed(event):
-                pass
-        return json_text(made.whole())
-
-    async def _stream(self, run: HostedRun) -> AsyncIterator[str]:
-        async for piece in _pieces(run, self.make(run)):
-            yield self._written(piece)
-
-    def _written(self, piece: Piece | None) -> str:
-        assert self.write is not None
-        return self.last if piece is None else self.write(piece)
+    return await while_connected(request.receive, whole())
 
 
-async def _pieces(run: HostedRun, answer: AnswerWriter) -> AsyncIterator[Piece | None]:
-    """The pieces of a stream; None after the last one of an answer that is whole.
+async def _pieces(
+    run: HostedRun, answer: Answer, write: Callable[[dict[str, Any]], str], last: str
+) -> AsyncIterator[str]:
+    """The pieces of a stream, and `last` after an answer that is whole.
 
     Nothing is sent before the model has begun to answer, so that what fails until then is told by the HTTP status.
     """
-    held: list[Piece] = []
-    has_begun = False
+    held, has_begun = "", False
     async for event in run:
         try:
             if isinstance(event, Error):
                 raise event.exception
-            held += answer.feed(event)
+            held += "".join(map(write, answer.feed(event)))
         except Exception as error:  # a run may end with any
             if not has_begun:
                 raise
-            for piece in answer.fail(problem_of(error)):
-                yield piece
+            yield "".join(map(write, answer.fail(problem_of(error))))
             return
         if held and not isinstance(event, RunStarted):
             has_begun = True
-            for piece in held:
-                yield piece
-            held = []
-    yield None
+            yield held
+            held = ""
+    if last:
+        yield last

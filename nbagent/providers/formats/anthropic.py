@@ -12,7 +12,7 @@ Breakpoints: https://docs.anthropic.com/en/docs/prompt-caching
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -24,12 +24,13 @@ from nbagent.providers.formats import anthropic_tools
 from nbagent.providers.formats.codec import (
     COMPACTED,
     NOT_COMPACTED,
+    Call,
     Codec,
     Decoder,
+    Messages,
     dumps,
     fitting_id,
     new_call_id,
-    same_calls,
     token_count,
 )
 from nbagent.providers.formats.errors import error_in_answer
@@ -109,16 +110,20 @@ class MessagesDecoder(Decoder):
         if not self.done:
             raise IncompleteStreamError("the stream ended without message_stop")
         blocks = self._whole_blocks()
-        reason = self._message.get("stop_reason")
+        word = self._message.get("stop_reason")
+        reason = FINISH_REASONS.get(word or "")
         uses = [block for block in blocks if block.get("type") == "tool_use"]
-        is_cut = FINISH_REASONS.get(reason or "") == "length"
-        calls = [self._function_call(block, is_cut and block is blocks[-1]) for block in uses]
-        return LLMResponse(
-            content="".join(block.get("text") or "" for block in blocks if block.get("type") == "text"),
-            function_calls=calls or None,
-            finish_reason=FINISH_REASONS.get(reason or ""),
-            metadata=self._about(blocks, reason),
-            raw_response={"vendor": self._vendor, "blocks": blocks, **self._container()},
+        self._model, self._id = self._message.get("model"), self._message.get("id")
+        return self._response(
+            text_of(blocks),
+            [_function_call(block, reason == "length" and block is blocks[-1]) for block in uses],
+            reason,
+            usage_of(self._usage),
+            {"blocks": blocks, **self._container()},
+            word=word,
+            thinking="".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking"),
+            citations=anthropic_tools.citations_of(blocks),
+            stop_details=self._message.get("stop_details"),
         )
 
     def _container(self) -> dict[str, Any]:
@@ -187,26 +192,23 @@ class MessagesDecoder(Decoder):
                 block["input"] = text if block.get("type") == "tool_use" else parse_arguments(text)[0]
         return [self._blocks[index] for index in sorted(self._blocks)]
 
-    def _function_call(self, block: dict[str, Any], cut: bool) -> FunctionCall:
-        """The call in a block. The block gets the same arguments, since it is sent back.
 
-        If the token limit cut a call before its arguments, they count as unreadable, not as empty.
-        """
-        arguments, raw = parse_arguments(block.get("input"))
-        if cut and not arguments:
-            raw = raw or ""
-        block["input"] = arguments
-        block["id"] = block.get("id") or new_call_id()
-        return FunctionCall(block.get("name") or "", arguments, block["id"], raw)
+def text_of(blocks: Iterable[Mapping[str, Any]]) -> str:
+    """The text of content blocks."""
+    return "".join(block.get("text") or "" for block in blocks if block.get("type") == "text")
 
-    def _about(self, blocks: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
-        """The answer's metadata."""
-        thinking = "".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking")
-        model, response_id = self._message.get("model"), self._message.get("id")
-        cited = anthropic_tools.citations_of(blocks)
-        metadata = self._metadata(usage_of(self._usage), reason, model, response_id, thinking, cited)
-        details = self._message.get("stop_details")
-        return metadata | ({"stop_details": details} if details else {})
+
+def _function_call(block: dict[str, Any], cut: bool) -> FunctionCall:
+    """The call in a block. The block gets the same arguments, since it is sent back.
+
+    If the token limit cut a call before its arguments, they count as unreadable, not as empty.
+    """
+    arguments, raw = parse_arguments(block.get("input"))
+    if cut and not arguments:
+        raw = raw or ""
+    block["input"] = arguments
+    block["id"] = block.get("id") or new_call_id()
+    return FunctionCall(block.get("name") or "", arguments, block["id"], raw)
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
@@ -229,6 +231,7 @@ class MessagesCodec(Codec):
     """Anthropic Messages with one vendor's facts."""
 
     format = "anthropic_messages"
+    native = "blocks"
     decoder_class = MessagesDecoder
     request_path = "/v1/messages"
     models_path = "/v1/models?limit=1000"
@@ -248,13 +251,7 @@ class MessagesCodec(Codec):
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
-    def _fragments(
-        self,
-        messages: Sequence[LLMMessage],
-        reminder: Sequence[LLMMessage],
-        head: dict[str, Any],
-        changes: Changes,
-    ) -> list[bytes]:
+    def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The groups, with breakpoints in them and in the head.
 
         The bytes that messages keep hold no breakpoints: these move on while all else stays the same byte for byte.
@@ -285,7 +282,7 @@ class MessagesCodec(Codec):
             head["stop_sequences"] = [stop] if isinstance(stop, str) else stop
         return head
 
-    def _open_container(self, messages: Sequence[LLMMessage]) -> dict[str, Any]:
+    def _open_container(self, messages: Messages) -> dict[str, Any]:
         """Where the last answer ran code, unless it has expired: the vendor refuses its id then."""
         found = [container for each in messages if (container := self._native(each).get("container"))]
         with suppress(ValueError):  # no time, or no container yet
@@ -294,25 +291,31 @@ class MessagesCodec(Codec):
                 return {"container": found[-1]["id"]}
         return {}
 
-    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        if message.role == "tool":
-            return [_tool_result(message, self.vendor)]
-        if message.role == "assistant":
-            return self._assistant(message)
+    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
         return _content(message.content)
 
-    def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """The blocks as received, if they still say what the message says; else its text and calls."""
-        blocks = self._native(message).get("blocks")
-        if blocks is not None and _agree(blocks, message):
-            return [self._fitting(block) for block in blocks if self._sendable(block)]
+    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+        call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
+        if content := _content(message.content):
+            block["content"] = message.content if isinstance(message.content, str) else content
+        return [block | ({"is_error": True} if message.is_error else {})]
+
+    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+        uses = [block for block in pieces if block.get("type") == "tool_use"]
+        return text_of(pieces), [(block.get("id"), block.get("name"), block.get("input")) for block in uses]
+
+    def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [self._fitting(block) for block in pieces if self._is_taken(block)]
+
+    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
         uses: list[dict[str, Any]] = [
             {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
             for call in message.tool_calls or ()
         ]
         return _content(message.text) + [self._fitting(use) for use in uses]
 
-    def _without_open_calls(self, messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+    def _without_open_calls(self, messages: Messages) -> Iterator[LLMMessage]:
         """The messages. A call of the vendor's own tools stays open only until the user says something else."""
         answered = {call for message in messages for call in anthropic_tools.answered(self._native(message))}
         last = max((index for index, message in enumerate(messages) if message.opens_turn), default=-1)
@@ -330,7 +333,7 @@ class MessagesCodec(Codec):
             return block
         return block | {"id": fitting_id(block["id"], self.vendor.call_id), "name": fitting_name(block.get("name"))}
 
-    def _sendable(self, block: Mapping[str, Any]) -> bool:
+    def _is_taken(self, block: Mapping[str, Any]) -> bool:
         """The API refuses empty texts, and Claude thinking without its signature."""
         if block.get("type") == "text":
             return bool(block.get("text", "").strip())
@@ -346,13 +349,6 @@ def _encode(group: RoleGroup, ttl: str | None, after: Sequence[bytes]) -> bytes:
         fragments[-1] = fragments[-1][:-1] + b',"cache_control":' + dumps(mark_of(ttl)) + b"}"
     content = b",".join([*fragments, *after])
     return b'{"role":"' + group.role.encode() + b'","content":[' + content + b"]}"
-
-
-def _agree(blocks: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
-    """Whether the vendor's blocks still say what the message says, which may have been edited."""
-    text = "".join(block.get("text", "") for block in blocks if block.get("type") == "text")
-    uses = [(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
-    return text == message.text and same_calls(message, uses)
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -375,14 +371,6 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "image" and "url" in part:
         return {"type": "image", "source": {"type": "url", "url": part["url"]}}
     return dict(part)  # in the vendor's own form already
-
-
-def _tool_result(message: LLMMessage, vendor: Vendor) -> dict[str, Any]:
-    call_id = fitting_id(message.tool_call_id, vendor.call_id)
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
-    if content := _content(message.content):
-        block["content"] = message.content if isinstance(message.content, str) else content
-    return block | ({"is_error": True} if message.is_error else {})
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,9 @@ from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar
 
-from nbagent.core.citations import Citation
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.vendor_calls import VendorCall
 from nbagent.errors import ConfigurationError
 from nbagent.providers.formats.documents import sendable_documents, sent_as_text
@@ -26,6 +25,9 @@ from nbagent.providers.options.tool_choice import form_of
 from nbagent.providers.tool_names import ALL_OWN, Renamed, fitting_name, is_same_call, restored
 from nbagent.providers.vendor import Vendor
 
+Messages = Sequence[LLMMessage]
+#: A call as a provider sent it: id (None where it gives none), name and arguments.
+Call = tuple[Any, Any, Any]
 #: What the events say of a vendor that summarised what came before.
 COMPACTED, NOT_COMPACTED = "the vendor summarised the conversation so far", "the vendor could not summarise"
 
@@ -37,6 +39,8 @@ class Decoder(ABC):
         #: The logical end was reached: nothing that follows matters.
         self.done = False
         self._vendor = vendor
+        self._model: str | None = None
+        self._id: str | None = None
         self._usage: dict[str, Any] = {}
         #: The calls of the vendor's own tools, by their ids.
         self._vendor_calls: dict[str, VendorCall] = {}
@@ -77,20 +81,31 @@ class Decoder(ABC):
         call.result, call.is_error = result.result, result.is_error
         return [call.ended()]
 
-    def _metadata(
-        self, usage: Usage, finish_reason: Any, model: Any, response_id: Any, thinking: str, citations: list[Citation]
-    ) -> dict[str, Any]:
-        """The metadata that every answer has; thinking, citations and calls only if there are any."""
+    def _response(
+        self,
+        text: str,
+        calls: list[FunctionCall],
+        finish_reason: str | None,
+        usage: Usage,
+        native: Mapping[str, Any],
+        *,
+        word: str | None,
+        **more: Any,
+    ) -> LLMResponse:
+        """The answer. `word` is the provider's own finish reason, `native` what goes back to it.
+
+        Its metadata holds `more`, such as thinking and citations, only where there is any.
+        """
         metadata: dict[str, Any] = {
             "usage": usage,
             "usage_raw": self._usage,
-            "finish_reason_raw": finish_reason,
-            "model": model,
-            "response_id": response_id,
+            "finish_reason_raw": word,
+            "model": self._model,
+            "response_id": self._id,
         }
-        calls = [call.to_dict() for call in self._vendor_calls.values()]
-        more = {"thinking": thinking, "citations": citations, "vendor_calls": calls}
-        return metadata | {name: value for name, value in more.items() if value}
+        more["vendor_calls"] = [call.to_dict() for call in self._vendor_calls.values()]
+        metadata |= {name: value for name, value in more.items() if value}
+        return LLMResponse(text, calls or None, finish_reason, metadata, {"vendor": self._vendor, **native})
 
 
 class Codec(ABC):
@@ -101,6 +116,8 @@ class Codec(ABC):
     decoder_class: ClassVar[type[Decoder]]
     #: The field of a request's body that holds the conversation.
     conversation: ClassVar[str] = "messages"
+    #: The name under which a message keeps the pieces of an answer, where the format sends them back as they came.
+    native: ClassVar[str] = ""
     #: Where requests go and where the models are listed, after the base URL.
     request_path: ClassVar[str]
     models_path: ClassVar[str] = "/models"
@@ -148,9 +165,39 @@ class Codec(ABC):
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """The options that hold the answer to a JSON Schema; empty if this vendor has none."""
 
-    @abstractmethod
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """One message in this format: messages, items, blocks or parts; none if it says nothing."""
+        if message.role == "tool":
+            return self._result(message)
+        if message.role != "assistant":
+            return self._said(message)
+        kept = self._kept(message)
+        return self._made(message) if kept is None else kept
+
+    @abstractmethod
+    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """A message of the user or the system."""
+
+    @abstractmethod
+    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """A tool's result."""
+
+    @abstractmethod
+    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """An answer, made of its text and calls."""
+
+    def _kept(self, message: LLMMessage) -> list[dict[str, Any]] | None:
+        """An answer's pieces as they came; None if there are none, if it was edited, or if they may not go back."""
+        pieces = self._native(message).get(self.native)
+        return None if pieces is None or not _agree(self._read(pieces), message) else self._sendable(pieces)
+
+    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+        """The text and the calls in an answer's pieces."""
+        raise NotImplementedError
+
+    def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        """An answer's pieces as they may go back; None if they may not."""
+        raise NotImplementedError
 
     @abstractmethod
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
@@ -160,13 +207,7 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def _fragments(
-        self,
-        messages: Sequence[LLMMessage],
-        reminder: Sequence[LLMMessage],
-        head: dict[str, Any],
-        changes: Changes,
-    ) -> list[bytes]:
+    def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The encoded conversation and reminder, one element of the body's list each. It may add to the head."""
 
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
@@ -176,7 +217,7 @@ class Codec(ABC):
 
     def _replays(self, message: LLMMessage) -> bool:
         """Whether an answer's images go back to the vendor as they came, in the answer itself."""
-        return False
+        return self._kept(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """One message's pieces as JSON, joined by commas; empty if there are none. The message keeps the result."""
@@ -187,11 +228,11 @@ class Codec(ABC):
 
     def encode_request(
         self,
-        messages: Sequence[LLMMessage],
+        messages: Messages,
         options: ResolvedOptions,
         model: str,
         changes: Changes | None = None,
-        reminder: Sequence[LLMMessage] = (),
+        reminder: Messages = (),
     ) -> bytes:
         """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything.
 
@@ -215,19 +256,19 @@ class Codec(ABC):
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
-    def _with_called_tools(self, options: ResolvedOptions, messages: Sequence[LLMMessage]) -> ResolvedOptions:
+    def _with_called_tools(self, options: ResolvedOptions, messages: Messages) -> ResolvedOptions:
         """The options, with the names of the tools that were called and the choice to call none."""
         names = dict.fromkeys(fitting_name(call.name) for message in messages for call in message.tool_calls or ())
         tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in names]
         extra = {**options.extra, **form_of("none", self.format)}
         return replace(options, tools=tools, extra=extra) if tools else options
 
-    def left_out(self, messages: Sequence[LLMMessage], model: str) -> str:
+    def left_out(self, messages: Messages, model: str) -> str:
         """Tells the user which documents are sent as text only; empty if there are none."""
         names = ", ".join(dict.fromkeys(sent_as_text(messages, self.vendor.takes_pdfs(model))))
         return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
-    def read_documents(self, messages: Sequence[LLMMessage], model: str) -> None:
+    def read_documents(self, messages: Messages, model: str) -> None:
         """Read the text of those, which the messages keep: 0.04 s a page, so not on the event loop.
 
         Raises what `encode_request` raises for them.
@@ -282,10 +323,15 @@ def token_count(*values: Any) -> int:
     return next((int(value) for value in values if isinstance(value, int | float) and 0 < value < inf), 0)
 
 
-def same_calls(message: LLMMessage, calls: Sequence[tuple[Any, Any, Any]]) -> bool:
-    """Whether a message, which may have been edited, still makes these calls: `(id, name, arguments)` each, as sent."""
+def _agree(native: tuple[str, Sequence[Call]], message: LLMMessage) -> bool:
+    """Whether a message, which may have been edited, still has this text and makes these calls."""
+    text, calls = native
     made = message.tool_calls or ()
-    return len(calls) == len(made) and all(
-        call_id == call.id and is_same_call(call, name, arguments)
-        for (call_id, name, arguments), call in zip(calls, made, strict=True)
+    return (
+        text == message.text
+        and len(calls) == len(made)
+        and all(
+            call_id in (None, call.id) and is_same_call(call, name, arguments)
+            for (call_id, name, arguments), call in zip(calls, made, strict=True)
+        )
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats import gemini_tools
-from nbagent.providers.formats.codec import Codec, Decoder, new_call_id, token_count
+from nbagent.providers.formats.codec import Call, Codec, Decoder, Messages, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.gemini_schema import gemini_schema
 from nbagent.providers.formats.images import AnswerImages
@@ -25,7 +25,7 @@ from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.tool_schema import told
 from nbagent.providers.options.resolved import ResolvedOptions
-from nbagent.providers.tool_names import fitting_name, is_same_call
+from nbagent.providers.tool_names import fitting_name
 
 #: The fields of a body; every other option is a field of its `generationConfig`.
 _BODY_FIELDS = {
@@ -76,8 +76,6 @@ class GeminiDecoder(Decoder):
         self._finish: str | None = None
         self._blocked: str | None = None
         self._explanation = ""
-        self._model: str | None = None
-        self._id: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -111,14 +109,18 @@ class GeminiDecoder(Decoder):
         if not self.complete:
             raise IncompleteStreamError("the stream ended without a finishReason")
         self._flush()
-        calls = [_function_call(call) for call in self._calls]
         text = "".join(self._text)
-        return LLMResponse(
-            content=text,
-            function_calls=calls or None,
-            finish_reason="content_filter" if self._finish is None else FINISH_REASONS.get(self._finish),
-            metadata=self._about() | self._answer_images.metadata(text),
-            raw_response={"vendor": self._vendor, "parts": self._parts},
+        return self._response(
+            text,
+            [_function_call(call) for call in self._calls],
+            "content_filter" if self._finish is None else FINISH_REASONS.get(self._finish),
+            usage_of(self._usage),
+            {"parts": self._parts},
+            word=self._blocked if self._finish is None else self._finish,
+            thinking="".join(self._thinking),
+            citations=gemini_tools.citations_of(self._grounding, text),
+            stop_details=self._explanation,
+            parts=self._answer_images.parts(text),
         )
 
     # what one event holds
@@ -185,16 +187,6 @@ class GeminiDecoder(Decoder):
             self._parts.append({"text": "".join(self._plain)})
             self._plain = []
 
-    # what the answer is made of
-
-    def _about(self) -> dict[str, Any]:
-        """The answer's metadata."""
-        reason = self._blocked if self._finish is None else self._finish
-        thinking = "".join(self._thinking)
-        cited = gemini_tools.citations_of(self._grounding, "".join(self._text))
-        metadata = self._metadata(usage_of(self._usage), reason, self._model, self._id, thinking, cited)
-        return metadata | ({"stop_details": self._explanation} if self._explanation else {})
-
 
 def _function_call(call: dict[str, Any]) -> FunctionCall:
     """The call in a part. Unreadable arguments are none in the part, too, since it is sent back."""
@@ -224,7 +216,7 @@ class GeminiCodec(Codec):
 
     format = "gemini"
     decoder_class = GeminiDecoder
-    conversation = "contents"
+    conversation, native = "contents", "parts"
     models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
@@ -256,53 +248,37 @@ class GeminiCodec(Codec):
             head.pop("toolConfig", None)  # refused without tools
         return head
 
-    def _fragments(
-        self,
-        messages: Sequence[LLMMessage],
-        reminder: Sequence[LLMMessage],
-        head: dict[str, Any],
-        changes: Changes,
-    ) -> list[bytes]:
+    def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         return [_encode(group) for group in group_by_role([*_named(messages), *reminder], self.encode_message)]
 
-    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        if message.role == "tool":
-            return _result(message)
-        if message.role == "assistant":
-            return self._assistant(message)
+    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
         return _content(message.content)
 
-    def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """The parts as received, if they still say what the message says; else its text and calls."""
-        if self._replays(message):
-            return [_fitting(part) for part in self._native(message)["parts"]]
+    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """A tool result: its text as the function's response, followed by its images."""
+        response = {"error" if message.is_error else "output": message.text}
+        made = {**_id(message.tool_call_id), "name": fitting_name(message.name), "response": response}
+        images = [] if isinstance(message.content, str) else [p for p in message.content if p.get("type") != "text"]
+        note = [{"text": f"Images returned by {message.name}:"}] if images else []
+        return [{"functionResponse": made}, *note, *_content(images)]
+
+    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]
         if calls:
             calls[0] |= _FOREIGN  # of parallel calls, only the first has a signature
         return _content(message.text) + calls
 
-    def _replays(self, message: LLMMessage) -> bool:
-        parts = self._native(message).get("parts")
-        return parts is not None and _agree(parts, message)
+    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+        text = "".join(part.get("text") or "" for part in pieces if not part.get("thought"))
+        calls = [part["functionCall"] for part in pieces if "functionCall" in part]
+        return text, [(call.get("id"), call.get("name"), call.get("args") or {}) for call in calls]
+
+    def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return list(map(_fitting, pieces))
 
 
 def _encode(group: RoleGroup) -> bytes:
     return b'{"role":"' + _ROLES[group.role] + b'","parts":[' + b",".join(group.fragments) + b"]}"
-
-
-def _agree(parts: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
-    """Whether Gemini's parts still say what the message says, which may have been edited."""
-    text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
-    native = [part["functionCall"] for part in parts if "functionCall" in part]
-    calls = message.tool_calls or []
-    return (
-        text == message.text
-        and len(native) == len(calls)
-        and all(
-            item.get("id", call.id) == call.id and is_same_call(call, item.get("name"), item.get("args") or {})
-            for item, call in zip(native, calls, strict=True)
-        )
-    )
 
 
 def _fitting(part: dict[str, Any]) -> dict[str, Any]:
@@ -320,7 +296,7 @@ def _id(call_id: str | None) -> dict[str, str]:
     return {"id": call_id} if call_id and not call_id.startswith(OWN_ID_PREFIX) else {}
 
 
-def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
+def _named(messages: Messages) -> Messages:
     """The messages, each tool result with the name of its function, which Gemini requires."""
     if all(message.name for message in messages if message.role == "tool"):
         return messages
@@ -331,15 +307,6 @@ def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
         else message
         for message in messages
     ]
-
-
-def _result(message: LLMMessage) -> list[dict[str, Any]]:
-    """A tool result: its text as the function's response, followed by its images."""
-    response = {"error" if message.is_error else "output": message.text}
-    part = {"functionResponse": {**_id(message.tool_call_id), "name": fitting_name(message.name), "response": response}}
-    images = [] if isinstance(message.content, str) else [p for p in message.content if p.get("type") != "text"]
-    note = [{"text": f"Images returned by {message.name}:"}] if images else []
-    return [part, *note, *_content(images)]
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:

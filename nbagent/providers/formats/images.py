@@ -125,8 +125,8 @@ class AnswerImages:
         if not any(part == placed for _, placed in self._placed):  # some vendors repeat an image in a later chunk
             self._placed.append((place, part))
 
-    def metadata(self, text: str) -> dict[str, list[Part]]:
-        """`parts`: the text with the images in their places. Empty without images."""
+    def parts(self, text: str) -> list[Part]:
+        """The text with the images in their places. Empty without images."""
         parts: list[Part] = []
         done = 0
         for place, part in self._placed:
@@ -136,4 +136,4 @@ class AnswerImages:
             parts.append(part)
         if text[done:]:
             parts.append({"type": "text", "text": text[done:]})
-        return {"parts": parts} if self._placed else {}
+        return parts if self._placed else []

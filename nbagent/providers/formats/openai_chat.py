@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import compress, groupby, pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from nbagent.core.history.repair import CONTINUE
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats import chat_tools
-from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, new_call_id, token_count
+from nbagent.providers.formats.codec import Codec, Decoder, Messages, dumps, fitting_id, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.refused import ROLES, Changes
@@ -93,8 +93,6 @@ class ChatDecoder(Decoder):
         self._finish: str | None = None
         self._refusal: list[str] = []
         self._tier: str | None = None
-        self._model: str | None = None
-        self._id: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -145,18 +143,19 @@ class ChatDecoder(Decoder):
         if "</" in text and not thinking:
             text, thinking = split_missing_open(text)
         calls = [self._function_call(call) for call in self._calls]
-        cited = chat_tools.citations_of(self._annotations, self._found, text)
         if self._usage:  # the tier makes the price
             self._take_usage({"service_tier": self._tier})
-        metadata = self._metadata(usage_of(self._usage), self._finish, self._model, self._id, thinking, cited)
-        if self._refusal:
-            metadata["refusal"] = "".join(self._refusal)
-        return LLMResponse(
-            content=text,
-            function_calls=calls or None,
-            finish_reason=reason,
-            metadata=metadata | self._answer_images.metadata(text),
-            raw_response=self._raw_response(calls),
+        return self._response(
+            text,
+            calls,
+            reason,
+            usage_of(self._usage),
+            self._kept(),
+            word=self._finish,
+            thinking=thinking,
+            citations=chat_tools.citations_of(self._annotations, self._found, text),
+            refusal="".join(self._refusal),
+            parts=self._answer_images.parts(text),
         )
 
     # what one event holds
@@ -299,12 +298,12 @@ class ChatDecoder(Decoder):
         call.id = call.id or new_call_id()
         return FunctionCall(call.name, arguments, call.id, raw)
 
-    def _raw_response(self, calls: list[FunctionCall]) -> dict[str, Any]:
+    def _kept(self) -> dict[str, Any]:
         for (place, name), pieces in self._grown.items():
             item = self._native if place is None else self._native["reasoning_details"][place]
             item[name] = (item.get(name) or "") + "".join(pieces)
         signed = {call.id: call.extra_content for call in self._calls if call.extra_content}
-        return {"vendor": self._vendor, **self._native, **({"extra_content": signed} if signed else {})}
+        return {**self._native, **({"extra_content": signed} if signed else {})}
 
 
 def _begins_another(call: _OpenCall, call_id: str, name: str) -> bool:
@@ -371,13 +370,7 @@ class ChatCodec(Codec):
             head[vendor.max_tokens_name] = head.pop("max_tokens")
         return head
 
-    def _fragments(
-        self,
-        messages: Sequence[LLMMessage],
-        reminder: Sequence[LLMMessage],
-        head: dict[str, Any],
-        changes: Changes,
-    ) -> list[bytes]:
+    def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The encoded messages, those of the user joined: many servers refuse two in a row."""
         said = [*messages, *reminder]
         if not all(isinstance(each.content, str) for each in said):
@@ -390,27 +383,21 @@ class ChatCodec(Codec):
         joined = _joined(spoken)
         return [self.encode_message(each) for each in (_alternating(joined) if ROLES in changes else joined)]
 
-    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """One message; the images of tool results get a message of their own in `_with_images`.
-
-        An answer that says nothing in this format is left out, since some vendors refuse it.
-        """
-        data = self._message(message)
-        says_nothing = message.role == "assistant" and not any(data[key] for key in data if key != "role")
-        return [] if says_nothing else [data]
-
-    def _message(self, message: LLMMessage) -> dict[str, Any]:
-        if message.role == "assistant":
-            return self._assistant(message)
-        if message.role == "tool":
-            call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
-            return {"role": "tool", "tool_call_id": call_id, "content": _tool_text(message)}
+    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
         if isinstance(message.content, str) or message.role != "user":
-            return {"role": message.role, "content": message.text}
-        return {"role": "user", "content": [_part(part) for part in message.content]}
+            return [{"role": message.role, "content": message.text}]
+        return [{"role": "user", "content": [_part(part) for part in message.content]}]
 
-    def _assistant(self, message: LLMMessage) -> dict[str, Any]:
-        """Text, calls, and what the same vendor wants back. `content` is never null, which some vendors refuse."""
+    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """A result without its images, which get a message of their own in `_with_images`."""
+        call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
+        return [{"role": "tool", "tool_call_id": call_id, "content": _tool_text(message)}]
+
+    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """Text, calls, and what the same vendor wants back; nothing if all of it is empty, which some vendors refuse.
+
+        `content` is never null, which some refuse, too.
+        """
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
         if self.vendor.replay_always:
@@ -422,7 +409,7 @@ class ChatCodec(Codec):
         if message.tool_calls:
             signed = native.get("extra_content") or {}
             data["tool_calls"] = [_call(call, signed, self.vendor) for call in message.tool_calls]
-        return data
+        return [data] if any(data[key] for key in data if key != "role") else []
 
     def _replays(self, message: LLMMessage) -> bool:
         return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
@@ -463,7 +450,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     return dict(part)
 
 
-def _with_images(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+def _with_images(messages: Messages) -> Iterator[LLMMessage]:
     """The messages; the images of consecutive tool results follow them as a message of the user."""
     for is_result, group in groupby(messages, key=lambda message: message.role == "tool"):
         said = list(group)
@@ -473,7 +460,7 @@ def _with_images(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
             yield LLMMessage("user", [{"type": "text", "text": _IMAGES_NOTE}, *images])
 
 
-def _joined(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+def _joined(messages: Messages) -> list[LLMMessage]:
     """The messages, those of the user that follow each other as one: texts as paragraphs, else all of their parts."""
     joined: list[LLMMessage] = []
     for is_user, group in groupby(messages, key=lambda message: message.role == "user"):
@@ -490,7 +477,7 @@ def _parts(content: Content) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _alternating(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+def _alternating(messages: Messages) -> list[LLMMessage]:
     """The messages with short ones between, so that the user begins, and each side speaks in turn."""
     turns: list[LLMMessage] = []
     for message in messages:

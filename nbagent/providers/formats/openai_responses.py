@@ -20,12 +20,13 @@ from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats import responses_tools
 from nbagent.providers.formats.codec import (
     COMPACTED,
+    Call,
     Codec,
     Decoder,
+    Messages,
     dumps,
     fitting_id,
     new_call_id,
-    same_calls,
 )
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
@@ -91,7 +92,7 @@ class ResponsesDecoder(Decoder):
 
     def __init__(self, vendor: str) -> None:
         super().__init__(vendor)
-        self._response: dict[str, Any] = {}
+        self._message: dict[str, Any] = {}
         self._items: defaultdict[int, _OpenItem] = defaultdict(_OpenItem)
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -106,7 +107,7 @@ class ResponsesDecoder(Decoder):
         if kind == "response.function_call_arguments.done":
             return self._whole_arguments(event["output_index"], event.get("arguments") or "")
         if kind in ("response.created", "response.in_progress"):
-            self._response |= event["response"]
+            self._message |= event["response"]
         elif kind in _TERMINAL:
             return self._finished({"status": str(kind).removeprefix("response."), **event["response"]})
         elif kind == "error" or event.get("error"):
@@ -128,17 +129,26 @@ class ResponsesDecoder(Decoder):
         if not self.done:
             raise IncompleteStreamError("the stream ended without response.completed")
         items = [item.ended or item.joined() for _, item in sorted(self._items.items())]
-        details: dict[str, Any] = self._response.get("incomplete_details") or {}
-        reason = details.get("reason") or self._response.get("status") or ""
+        details: dict[str, Any] = self._message.get("incomplete_details") or {}
+        reason = details.get("reason") or self._message.get("status") or ""
         cut = FINISH_REASONS.get(reason) == "length"
         uses = [item for item in items if item.get("type") == "function_call"]
         calls = [_function_call(item, cut and item is items[-1]) for item in uses]
-        return LLMResponse(
-            content=text_of(items),
-            function_calls=calls or None,
-            finish_reason=FINISH_REASONS.get(reason),
-            metadata=self._about(items, reason),
-            raw_response={"vendor": self._vendor, "items": items},
+        if usage := self._message.get("usage"):  # the tier makes the price
+            self._take_usage({**usage, "service_tier": self._message.get("service_tier")})
+        self._model, self._id = self._message.get("model"), self._message.get("id")
+        parts = _message_parts(items)
+        return self._response(
+            text_of(items),
+            calls,
+            FINISH_REASONS.get(reason),
+            usage_of(self._usage),
+            {"items": items},
+            word=reason or None,
+            thinking="".join(map(_thinking_of, items)),
+            citations=responses_tools.citations_of(parts),
+            refusal="".join(part.get("refusal") or "" for part in parts),
+            parts=_parts_with_images(items),
         )
 
     # what one event holds
@@ -194,7 +204,7 @@ class ResponsesDecoder(Decoder):
         """The terminal event. Its `output`, often empty or with other ids, completes items that had no end."""
         if response.get("status") in ("failed", "cancelled") or response.get("error"):
             raise error_in_answer({"error": response.get("error") or f"the response {response.get('status')}"})
-        self._response |= response
+        self._message |= response
         self.done = True
         nothing_came = not self._items
         events: list[Event] = []
@@ -205,22 +215,15 @@ class ResponsesDecoder(Decoder):
                 events += self._item_ended(index, ended)
         return events
 
-    def _about(self, items: list[dict[str, Any]], reason: str) -> dict[str, Any]:
-        """The answer's metadata."""
-        if usage := self._response.get("usage"):  # the tier makes the price
-            self._take_usage({**usage, "service_tier": self._response.get("service_tier")})
-        thinking = "".join(map(_thinking_of, items))
-        model, response_id = self._response.get("model"), self._response.get("id")
-        cited = responses_tools.citations_of(_message_parts(items))
-        metadata = self._metadata(usage_of(self._usage), reason or None, model, response_id, thinking, cited)
-        if refusal := "".join(part.get("refusal") or "" for part in _message_parts(items)):
-            metadata["refusal"] = refusal
-        images, place = AnswerImages(), 0
-        for item in items:
-            place += len(text_of([item]))
-            for image in responses_tools.images_of(item):
-                images.add(place, image)
-        return metadata | images.metadata(text_of(items))
+
+def _parts_with_images(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The text and the images of output items; empty without images."""
+    images, place = AnswerImages(), 0
+    for item in items:
+        place += len(text_of([item]))
+        for image in responses_tools.images_of(item):
+            images.add(place, image)
+    return images.parts(text_of(items))
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:
@@ -273,7 +276,7 @@ class ResponsesCodec(Codec):
     format = "openai_responses"
     decoder_class = ResponsesDecoder
     request_path = "/responses"
-    conversation = "input"
+    conversation, native = "input", "items"
 
     def __init__(self, vendor: Vendor, reasoning: bool = True) -> None:
         self.reasoning = reasoning
@@ -297,38 +300,41 @@ class ResponsesCodec(Codec):
             fields["tools"] = [*map(_tool, options.tools), *fields.get("tools", ())]
         return head | fields
 
-    def _fragments(
-        self,
-        messages: Sequence[LLMMessage],
-        reminder: Sequence[LLMMessage],
-        head: dict[str, Any],
-        changes: Changes,
-    ) -> list[bytes]:
+    def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         return [items for message in _each_once([*messages, *reminder]) if (items := self.encode_message(message))]
 
-    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        if message.role == "assistant":
-            return self._assistant(message)
-        if message.role == "tool":
-            output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
-            return [{"type": "function_call_output", "call_id": self._id(message.tool_call_id), "output": output}]
+    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
         if isinstance(message.content, str) or message.role != "user":
-            return [_said(message.role, message.text)]
-        return [_said("user", [_part(part) for part in message.content])]
+            return [_message(message.role, message.text)]
+        return [_message("user", [_part(part) for part in message.content])]
 
-    def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """The items as received, if they may go back; else text and calls."""
-        if self._replays(message):
-            return [self._fitting(item) for item in _without_loose_reasoning(message.provider_extras["items"])]
+    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+        output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
+        return [{"type": "function_call_output", "call_id": self._id(message.tool_call_id), "output": output}]
+
+    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls = [
             {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
             for call in message.tool_calls or []
         ]
-        return ([_said("assistant", message.text)] if message.text else []) + [self._fitting(call) for call in calls]
+        return ([_message("assistant", message.text)] if message.text else []) + [self._fitting(call) for call in calls]
 
-    def _replays(self, message: LLMMessage) -> bool:
-        items = self._native(message).get("items")
-        return items is not None and _agree(items, message) and all(map(self._sendable, items))
+    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+        uses = [item for item in pieces if item.get("type") == "function_call"]
+        return text_of(pieces), [(item.get("call_id"), item.get("name"), arguments_of(item)[0]) for item in uses]
+
+    def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        """Reasoning goes back only to models that reason, with its content, since the server stores nothing.
+
+        The API refuses reasoning that no other item follows.
+        """
+        thoughts = [item for item in pieces if item.get("type") == "reasoning"]
+        if thoughts and not (self.reasoning and all(map(_has_content, thoughts))):
+            return None
+        end = len(pieces)
+        while end and pieces[end - 1].get("type") == "reasoning":
+            end -= 1
+        return [self._fitting(item) for item in pieces[:end]]
 
     def _id(self, call_id: str | None) -> str:
         return fitting_id(call_id, _CALL_ID)
@@ -345,21 +351,8 @@ class ResponsesCodec(Codec):
         text = sent if sent and isinstance(sent, str) and raw is None else dumps(arguments).decode()
         return item | {"call_id": self._id(item["call_id"]), "name": fitting_name(item.get("name")), "arguments": text}
 
-    def _sendable(self, item: Mapping[str, Any]) -> bool:
-        """Reasoning goes back only to models that reason, and with its content: the server stores nothing."""
-        if item.get("type") != "reasoning":
-            return True
-        return self.reasoning and bool(item.get("encrypted_content") or item.get("content"))
 
-
-def _agree(items: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
-    """Whether the vendor's items still say what the message says, which may have been edited."""
-    uses = [item for item in items if item.get("type") == "function_call"]
-    made = [(item.get("call_id"), item.get("name"), arguments_of(item)[0]) for item in uses]
-    return text_of(items) == message.text and same_calls(message, made)
-
-
-def _each_once(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+def _each_once(messages: Messages) -> Iterator[LLMMessage]:
     """The messages. A repeated answer is rebuilt from its text and calls, since no item may come twice."""
     seen: set[str] = set()
     for message in messages:
@@ -370,15 +363,11 @@ def _each_once(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
         seen |= ids
 
 
-def _without_loose_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items up to the last that is not reasoning: the API refuses reasoning that no other item follows."""
-    end = len(items)
-    while end and items[end - 1].get("type") == "reasoning":
-        end -= 1
-    return items[:end]
+def _has_content(item: Mapping[str, Any]) -> bool:
+    return bool(item.get("encrypted_content") or item.get("content"))
 
 
-def _said(role: str, content: Any) -> dict[str, Any]:
+def _message(role: str, content: Any) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
 

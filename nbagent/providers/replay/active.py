@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from nbagent.core.run import Provider, Tools
@@ -21,26 +20,10 @@ class Tape(Protocol):
         ...
 
 
-_active: list[Tape] = []
+#: All that began and have not ended, for agents in every thread and cell; the current one is the last.
+active: list[Tape] = []
 
 
 def current_recording() -> Tape | None:
     """The recording that began last and has not ended, or None."""
-    return _active[-1] if _active else None
-
-
-def active_recordings() -> Sequence[Tape]:
-    """All recordings that began and have not ended, the current one last."""
-    return tuple(_active)
-
-
-def activate(tape: Tape) -> None:
-    """Record or replay all agents of the process from now on, in every thread and cell."""
-    deactivate(tape)
-    _active.append(tape)
-
-
-def deactivate(tape: Tape) -> None:
-    """Stop using this recording; the one that began before it is current again."""
-    if tape in _active:
-        _active.remove(tape)
+    return active[-1] if active else None

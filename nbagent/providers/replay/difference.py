@@ -32,20 +32,6 @@ def difference(recorded: Fingerprint, request: Fingerprint) -> str:
     return well_formed("\n".join(diff[:MAX_LINES] + more))
 
 
-def differs_in_results_only(recorded: Fingerprint, request: Fingerprint) -> bool:
-    """Whether the requests are the same but for what tools returned."""
-    return _without_results(recorded) == _without_results(request)
-
-
-def _without_results(request: Fingerprint) -> tuple[Any, ...]:
-    left_out = {"tool": ("content", "is_error")}
-    messages = [
-        {key: value for key, value in message.items() if key not in left_out.get(message["role"], ())}
-        for message in request.messages
-    ]
-    return messages, request.functions, request.options
-
-
 def _lines(request: Fingerprint) -> list[str]:
     """A request as lines, to read and to compare."""
     texts = [text for message in request.messages for text in _message_texts(message)]

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nbagent import errors
 from nbagent.core import events
@@ -159,8 +159,8 @@ class RecordingFile:
         self.begins_anew = False
         #: The requests in the file with their ids there, by the hash of their last message: others go on with them.
         self._ends: dict[str, tuple[str, Fingerprint]] = {}
-        #: The last line that is known to be in the file, and where it begins.
-        self._last: tuple[int, bytes] = (0, b"")
+        #: The bytes up to the end of the last line that is known to be in the file.
+        self._size = 0
         self._lock = threading.Lock()
 
     def read(self) -> None:
@@ -176,12 +176,10 @@ class RecordingFile:
         except OSError as error:
             raise ConfigurationError(f"can't read the recording {name}: {error.strerror or error}") from None
         requests: dict[str, Fingerprint] = {}
-        at = 0
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 break
-            self._last = (at, line)
-            at += len(line)
+            self._size += len(line)
             try:
                 data = json.loads(line)
                 if number == 1 or (isinstance(data, dict) and "format" in data):  # files may have been joined
@@ -210,21 +208,13 @@ class RecordingFile:
             if self.begins_anew:
                 file.truncate(0)
                 self.begins_anew = False
-            if not self._is_known(file):
-                self._ends.clear()
             end = cut_torn_line(file)
-            ends = dict(self._ends)
+            ends = {} if end < self._size else dict(self._ends)  # shorter: somebody has begun it anew
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines.append(_line(exchange, ends))
-            written = [json_text(self._redact(line)).encode() + b"\n" for line in lines]
-            append(file, b"".join(written), end)
-            self._ends, self._last = ends, (end + sum(map(len, written[:-1])), written[-1])
-
-    def _is_known(self, file: BinaryIO) -> bool:
-        """Whether the last known line is still in the file; otherwise somebody has replaced the file."""
-        at, line = self._last
-        file.seek(at)
-        return file.read(len(line)) == line
+            written = b"".join(json_text(self._redact(line)).encode() + b"\n" for line in lines)
+            append(file, written, end)
+            self._ends, self._size = ends, end + len(written)
 
 
 def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:

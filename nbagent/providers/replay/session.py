@@ -20,14 +20,15 @@ from typing import Any, Literal, get_args
 from nbagent.checks import check_choice, check_number, checked_path
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.events import Event
-from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest, Timing
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
 from nbagent.providers.base import LLMProvider, StreamingProvider, WrapperProvider
 from nbagent.providers.http.redaction import Redactor
-from nbagent.providers.replay import active, file
-from nbagent.providers.replay.difference import difference, differs_in_results_only, nearest
+from nbagent.providers.replay import file
+from nbagent.providers.replay.active import active
+from nbagent.providers.replay.difference import difference, nearest
 from nbagent.providers.replay.file import RecordedExchange, RecordingFile
 from nbagent.providers.replay.fingerprint import Fingerprint
 from nbagent.providers.replay.tools import ReplayedTools
@@ -111,15 +112,15 @@ class Recording:
     def start(self) -> Recording:
         """Begin, with the first answers of the file. Stops any other active recording of the same file."""
         self.open()
-        for other in active.active_recordings():
-            if isinstance(other, Recording) and other.path.absolute() == self.path.absolute():
-                other.stop()
-        active.activate(self)
+        here = self.path.absolute()
+        active[:] = [each for each in active if not (isinstance(each, Recording) and each.path.absolute() == here)]
+        active.append(self)
         return self
 
     def stop(self) -> None:
-        """End: agents ask their models again."""
-        active.deactivate(self)
+        """End: the recording that began before it is current again; without one, agents ask their models."""
+        if self in active:
+            active.remove(self)
 
     def __enter__(self) -> Recording:
         return self.start()
@@ -166,15 +167,12 @@ class Recording:
 
     def fingerprint(self, request: ModelRequest) -> Fingerprint:
         """The request as it stands in the file, without secrets."""
-        return self._fingerprint(request.messages, request)
-
-    def _fingerprint(self, messages: list[LLMMessage], request: ModelRequest) -> Fingerprint:
         with self._lock:
             redactor = Redactor(self._secrets)
             if redactor.names != self._names:
                 self._names = redactor.names
                 self._file.fingerprints.forget()
-            return self._file.fingerprints.of(messages, request.tools, request.options, redactor.data)
+            return self._file.fingerprints.of(request.messages, request.tools, request.options, redactor.data)
 
     def peek(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
         """The exchange that will answer this request next, or None if none is recorded.
@@ -185,16 +183,14 @@ class Recording:
         answers = self._answers.get(key)
         return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
-    def take(
-        self, fingerprint: Fingerprint, request: ModelRequest, model: ModelKey | None = None
-    ) -> RecordedExchange | None:
+    def take(self, fingerprint: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
         """As `peek`, and moves on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
         key = self._key(fingerprint, model)
         with self._lock:
             found = self.peek(fingerprint, model)
             self._taken[key] = self._taken.get(key, 0) + 1
         if found is None and self.replay_only:
-            raise self._missing(fingerprint, request)
+            raise self._missing(fingerprint)
         return found
 
     def _key(self, request: Fingerprint, model: ModelKey | None) -> AnswersKey:
@@ -251,26 +247,17 @@ class Recording:
         """Remember the keys of a provider, so that they are never written."""
         self._secrets.update(getattr(provider, "secrets", ()))
 
-    def _missing(self, fingerprint: Fingerprint, request: ModelRequest) -> ReplayError:
+    def _missing(self, fingerprint: Fingerprint) -> ReplayError:
         problem = f"the recording {str(self.path)!r} has no answer to this request"
         fix = "record it with nbagent.replay(path, mode='new'), or record everything anew with nbagent.record(path)."
         if not self.exchanges:
             return ReplayError(f"{problem}: it is empty. To get one, {fix}")
-        recorded = nearest(fingerprint, [exchange.request for exchange in self.exchanges])
-        diff = difference(recorded, fingerprint)
-        if self.run_tools and differs_in_results_only(recorded, fingerprint):
-            fix = f"replay the results of tools too, nbagent.replay(path, run_tools=False). Otherwise {fix}"
-        elif self._begins_too_late(request):
-            fix = f"call clear_history() first: the recorded conversation begins with this question. Otherwise {fix}"
-        text = f"{problem}. It differs from the most similar one in\n{diff}\nTo get an answer, {fix}"
+        diff = difference(nearest(fingerprint, [exchange.request for exchange in self.exchanges]), fingerprint)
+        text = (
+            f"{problem}. It differs from the most similar one in\n{diff}\nIf the conversation began earlier, call "
+            f"clear_history() first; if a tool's result differs, run_tools=False replays that, too. Otherwise {fix}"
+        )
         return ReplayError(text, difference=diff)
-
-    def _begins_too_late(self, request: ModelRequest) -> bool:
-        """Whether the request would have an answer if its conversation began with the last question."""
-        messages = request.messages
-        asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
-        system = [message for message in messages[:1] if message.role == "system"]
-        return self.peek(self._fingerprint([*system, *messages[asked:]], request)) is not None
 
 
 class RecordingProvider(WrapperProvider):
@@ -319,7 +306,7 @@ class RecordingProvider(WrapperProvider):
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, or the model's own, which is then recorded."""
         fingerprint, inner = request.resolved
-        found = self.last_exchange = self._tape.take(fingerprint, request, self._model_key)
+        found = self.last_exchange = self._tape.take(fingerprint, self._model_key)
         if found is not None:
             items = self._tape.play(found)
         else:
@@ -367,7 +354,7 @@ class ReplayProvider(StreamingProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, in the pieces in which it came. Raises `ReplayError` if none is recorded."""
-        found = self._tape.take(self._tape.fingerprint(request), request)
+        found = self._tape.take(self._tape.fingerprint(request))
         if found is not None:
             async for item in self._tape.play(found):
                 yield item

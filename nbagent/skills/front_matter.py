@@ -1,4 +1,4 @@
-"""Reads the YAML of skills, which others wrote: leniently, within limits, and with the line of each key."""
+"""Reads the YAML of skills, which others wrote: leniently, and within limits."""
 
 from __future__ import annotations
 
@@ -32,26 +32,22 @@ def split_front_matter(text: str) -> tuple[str, str, int] | None:
     return found and (found[1].rstrip(), text[found.end() :].strip(), text.count("\n", 0, found.start(1)) + 1)
 
 
-def read_mapping(text: str, *, plain: bool = False) -> tuple[dict[str, Any], dict[str, int]]:
-    """`(values, lines)` of a YAML mapping, by key. With `plain`, all scalars are texts. Raises `NotYAMLError`."""
+def read_mapping(text: str, *, plain: bool = False) -> dict[str, Any]:
+    """A YAML mapping. With `plain`, all scalars are texts. Raises `NotYAMLError`."""
     if len(text) > MAX_YAML:
         raise NotYAMLError(f"the YAML has {len(text):,} characters; at most {MAX_YAML:,} are read")
     text = _UNQUOTED.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", text)
-    kind = yaml.BaseLoader if plain else yaml.SafeLoader
     try:
         # by which a few lines become gigabytes
         if alias := next((each for each in yaml.scan(text) if isinstance(each, yaml.AliasToken)), None):
             raise NotYAMLError("aliases are not read", alias.start_mark.line)
-        node, values = yaml.compose(text, kind), yaml.load(text, kind)  # noqa: S506  both are safe
+        values = yaml.load(text, yaml.BaseLoader if plain else yaml.SafeLoader)  # noqa: S506  both are safe
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line if mark is not None else 0
         raise NotYAMLError(f"this is not YAML: {getattr(error, 'problem', None) or error}", line) from None
     except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:  # such as `!!bool maybe`
         raise NotYAMLError(f"a value can't be read: {error}") from None
-    if node is None:
-        return {}, {}
-    if not isinstance(node, yaml.MappingNode):
+    if not isinstance(values or {}, dict):
         raise NotYAMLError("expected `key: value` lines")
-    lines = {str(key.value): key.start_mark.line for key, _ in node.value}
-    return {str(key): value for key, value in values.items()}, lines
+    return values or {}

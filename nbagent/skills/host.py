@@ -257,7 +257,7 @@ class SkillHost(Toolset):
 
     @property
     def diagnostics(self) -> pd.DataFrame:
-        """What is wrong with the skills, a row each: level, skill, message, file and line (NA if there is none)."""
+        """What is wrong with the skills, a row each: level, skill, message, file, and the line where YAML breaks."""
         import pandas as pd
 
         problems = [*self._problems, *(problem for each in self._loaded.values() for problem in each.problems)]

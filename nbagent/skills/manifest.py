@@ -23,15 +23,10 @@ from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_insid
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
 #: Bytes of a file; characters of a name and a description, as the specification has them.
 MAX_FILE, MAX_NAME, MAX_DESCRIPTION = 1_000_000, 64, 1_024
-#: Seconds that a call of an executable skill may take, unless its `skill.yaml` says otherwise.
-TIMEOUT_S, MAX_TIMEOUT_S = 30.0, 3_600.0
-
-_KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools", "disable-model-invocation"}
-_KNOWN_EXECUTABLE = {"id", "description", "entry", "timeout", "parameters"}
 
 
 class Problem(NamedTuple):
-    """Something that is wrong with a skill's file, in this line. After an error the skill is not used."""
+    """Something that is wrong with a skill's file; `line` is where the YAML breaks. After an error it is not used."""
 
     level: Literal["error", "warning"]
     skill: str
@@ -59,7 +54,7 @@ class SkillManifest:
     for_people_only: bool = False
     id: str = ""
     entry: str | None = None
-    timeout: float = TIMEOUT_S
+    timeout: float = 0.0
     parameters: dict[str, Any] | None = None
     tool_description: str = ""
     files: tuple[File, ...] = field(default=(), repr=False)
@@ -139,7 +134,7 @@ class _Reader:
         executable = self._executable()
         if SKILL_FILE not in self.names and executable:
             self.add("warning", f"there is no {SKILL_FILE}: other programs can't use the skill", EXECUTABLE_FILE)
-            about = {"name": self._name(None, None), "description": executable["tool_description"]}
+            about = {"name": self._name(None), "description": executable["tool_description"]}
         else:
             about = self._skill_file()
         if not executable and not about["description"]:
@@ -154,18 +149,11 @@ class _Reader:
         except RefusedFileError as error:
             raise _BrokenError(str(error).rstrip("."), file) from None
 
-    def _mapping(
-        self, file: str, text: str, first_line: int, known: set[str], *, plain: bool
-    ) -> tuple[dict[str, Any], dict[str, int]]:
-        """The values of a YAML text and their lines in the file, by key."""
+    def _mapping(self, file: str, text: str, first_line: int, *, plain: bool) -> dict[str, Any]:
         try:
-            values, lines = read_mapping(text, plain=plain)
+            return read_mapping(text, plain=plain)
         except NotYAMLError as problem:
             raise _BrokenError(str(problem), file, first_line + problem.line) from None
-        for key in sorted(values.keys() - known):
-            text = f"unknown field {key!r}; known are {', '.join(sorted(known))}"
-            self.add("warning", text, file, first_line + lines.get(key, 0))
-        return values, {key: first_line + line for key, line in lines.items()}
 
     def _skill_file(self) -> dict[str, Any]:
         """What `SKILL.md` says."""
@@ -174,20 +162,20 @@ class _Reader:
             text = "the front matter is missing: begin the file with a line ---, and end it with another"
             raise _BrokenError(text, SKILL_FILE)
         front_matter, body, first_line = found
-        values, lines = self._mapping(SKILL_FILE, front_matter, first_line, _KNOWN, plain=True)
+        values = self._mapping(SKILL_FILE, front_matter, first_line, plain=True)
         texts = {key: show_control_chars(value.strip()) for key, value in values.items() if isinstance(value, str)}
         description = texts.get("description", "")
         if len(description) > MAX_DESCRIPTION:
             text = f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}"
-            self.add("warning", text, SKILL_FILE, lines.get("description"))
+            self.add("warning", text, SKILL_FILE)
         return {
-            "name": self._name(texts.get("name"), lines.get("name")),
+            "name": self._name(texts.get("name")),
             "description": description[:MAX_DESCRIPTION],
             "body": body,
             "for_people_only": texts.get("disable-model-invocation", "").lower() == "true",
         }
 
-    def _name(self, given: str | None, line: int | None) -> str:
+    def _name(self, given: str | None) -> str:
         """The name as it can be used; without one, the folder's."""
         folder = unicodedata.normalize("NFKC", self.folder.name)
         name = unicodedata.normalize("NFKC", given or folder)
@@ -195,48 +183,42 @@ class _Reader:
         chars = (char if char.isalnum() or unicodedata.category(char).startswith("M") else " " for char in name.lower())
         usable = "-".join("".join(chars).split())[:MAX_NAME].strip("-")
         if not usable:
-            raise _BrokenError("the skill has no usable name", SKILL_FILE, line)
+            raise _BrokenError("the skill has no usable name", SKILL_FILE)
         if not given:
             self.add("warning", "the name is missing: the folder's name is used", SKILL_FILE)
         elif not name == usable == folder:
             text = f"the name {name[:80]!r} must be the folder's, of lowercase letters, digits and single hyphens"
-            self.add("warning", text, SKILL_FILE, line)
+            self.add("warning", text, SKILL_FILE)
         return usable
 
     def _executable(self) -> dict[str, Any]:
         """What `skill.yaml` and the entry say; nothing if there is no entry."""
-        from nbagent.skills.signature import read_signature  # loads pydantic
+        if EXECUTABLE_FILE not in self.names and ENTRY_FILE not in self.names:
+            return {}
+        from pydantic import ValidationError
+
+        from nbagent.skills.signature import SkillYAML, read_signature
 
         values: dict[str, Any] = {}
-        lines: dict[str, int] = {}
         if EXECUTABLE_FILE in self.names:
-            text = self._text(EXECUTABLE_FILE)
-            values, lines = self._mapping(EXECUTABLE_FILE, text, 1, _KNOWN_EXECUTABLE, plain=False)
-        elif ENTRY_FILE not in self.names:
-            return {}
-
-        def broken(key: str, text: str) -> _BrokenError:
-            return _BrokenError(text, EXECUTABLE_FILE, lines.get(key))
-
-        entry, timeout = values.get("entry", f"{ENTRY_FILE}:run"), values.get("timeout", TIMEOUT_S)
-        file, _, function = str(entry).rpartition(":")
+            values = self._mapping(EXECUTABLE_FILE, self._text(EXECUTABLE_FILE), 1, plain=False)
         try:
+            said = SkillYAML.model_validate(values)
+            file, _, function = said.entry.rpartition(":")
             read = read_signature(read_text_inside(self.folder, file, MAX_FILE), function)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            raise _BrokenError(f"{wrong['loc'][0]}: {wrong['msg']}", EXECUTABLE_FILE) from None
         except RefusedFileError as error:
-            raise broken("entry", f"entry must be like 'skill.py:run', got {entry!r}: {error}".rstrip(".")) from None
+            raise _BrokenError(f"entry: {error}", EXECUTABLE_FILE) from None
         if read is None and not values:
             return {}  # a script that is called skill.py
         if read is None:
-            raise broken("entry", f"entry: {file} is not Python, or has no function {function!r}")
-        if not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT_S:
-            raise broken("timeout", f"timeout must be seconds, up to {MAX_TIMEOUT_S:g}, got {timeout!r}")
-        parameters = values.get("parameters") or read[0]
-        if not isinstance(parameters, dict) or parameters.get("type") != "object":
-            raise broken("parameters", "parameters must be a JSON Schema of type object")
+            raise _BrokenError(f"entry: {file} is not Python, or has no function {function!r}", EXECUTABLE_FILE)
         return {
-            "id": show_control_chars(str(values.get("id") or self.folder.name)),
-            "entry": entry,
-            "timeout": float(timeout),
-            "parameters": parameters,
-            "tool_description": show_control_chars(str(values.get("description") or read[1]).strip()),
+            "id": show_control_chars(said.id or self.folder.name),
+            "entry": said.entry,
+            "timeout": said.timeout,
+            "parameters": said.parameters or read[0],
+            "tool_description": show_control_chars((said.description or read[1]).strip()),
         }

@@ -14,7 +14,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, TypeGuard, Union, get_origin
 
-from pydantic import BaseModel, Field, FiniteFloat, create_model
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, create_model
 
 from nbagent.functions.schema.json_schema import tidy
 
@@ -25,6 +25,18 @@ _BUILTINS = {each.__name__: each for each in (bool, dict, float, frozenset, int,
 _STRANGE = (TypeError, ValueError, LookupError, AttributeError, SyntaxError)
 
 Schema = dict[str, Any]
+
+
+class SkillYAML(BaseModel):
+    """What a `skill.yaml` can say: `timeout` is the seconds of a call, `parameters` a JSON Schema."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
+
+    id: str = ""
+    description: str = ""
+    entry: str = "skill.py:run"
+    timeout: float = Field(default=30.0, gt=0, le=3_600)
+    parameters: Schema | None = None
 
 
 def read_signature(source: str, function: str) -> tuple[Schema, str] | None:

@@ -62,13 +62,18 @@ def test_one_broken_skill_disturbs_no_other(tmp_path):
     write_executable(folder, "good")
     write_executable(folder, "a-script", entry="1 / 0")
     write_executable(folder, "raises", entry="1 / 0", more="timeout: 1")
+    write_executable(folder, "wrong", more="parameters: {type: array}")
     write_skill(folder, "empty", description="")
     host = SkillHost(folder, tmp_path / "missing")
     assert "good" in host.tools.names()
-    assert states(host) == dict.fromkeys(("empty", "raises"), "off: it is broken") | {"good": "on", "a-script": "on"}
+    assert states(host) == dict.fromkeys(("empty", "raises", "wrong"), "off: it is broken") | {
+        "good": "on",
+        "a-script": "on",
+    }
     problems = host.diagnostics
     messages = dict(zip(problems["skill"], problems["message"], strict=True))
     assert "has no function 'run'" in messages["raises"]
+    assert "a JSON Schema of type object" in messages["wrong"]
     assert messages[""] == "there is no such folder"
 
 

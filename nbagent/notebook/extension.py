@@ -24,7 +24,6 @@ from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.serve import stop_serving
-from nbagent.notebook.magics.skill_commands import trust_asker
 from nbagent.providers.catalog import first_with_key
 from nbagent.skills import trust
 from nbagent.trace.trace import Trace
@@ -53,7 +52,7 @@ def load(shell: Any) -> None:
         with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
             first_with_key()
     set_default_approver(NotebookApprover(lambda: is_watched(shell)))
-    trust.set_asker(trust_asker(shell))
+    trust.set_asker(trust.by_input(lambda: is_watched(shell)))
     Trace.explorer = _explore
     note_cell(shell)
     magics.outputs.watch()

@@ -102,8 +102,6 @@ class SkillHost(Toolset):
         self._problems: list[Problem] = []
         #: The descriptions that the model reads, by name.
         self._offered: dict[str, str] = {}
-        #: By project: its skills and their digest.
-        self._digests: dict[Path, tuple[list[SkillManifest], str]] = {}
         self._lock = threading.Lock()
         self.reload()
 
@@ -125,7 +123,7 @@ class SkillHost(Toolset):
         with self._lock:
             self._search()
             for project, skills in self._of_projects().items():
-                trust.set_trust(project, answer and self._digest(project, skills))
+                trust.set_trust(project, skills, answer)
         self.reload()
 
     def _search(self) -> None:
@@ -178,18 +176,9 @@ class SkillHost(Toolset):
                 projects.setdefault(each.place.project, []).append(each.manifest)
         return projects
 
-    def _digest(self, project: Path, skills: list[SkillManifest]) -> str:
-        """The digest of a project's skills, computed when one of their files has changed."""
-        if self._digests.get(project, ([], ""))[0] != skills:
-            self._digests[project] = (skills, trust.digest_of(skills))
-        return self._digests[project][1]
-
     def _set_states(self) -> None:
         """Which skills are on. Asks about projects without an answer."""
-        answers = {
-            project: trust.ask(project, [each.name for each in skills], self._digest(project, skills))
-            for project, skills in self._of_projects().items()
-        }
+        answers = {project: trust.ask(project, skills) for project, skills in self._of_projects().items()}
         names: dict[str, Path] = {}
         for each in self._loaded.values():
             project, manifest = each.place.project, each.manifest

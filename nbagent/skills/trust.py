@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.render.control_chars import show_all_chars
+from nbagent.skills.inside import File
 from nbagent.skills.manifest import SkillManifest
 
 logger = logging.getLogger("nbagent")
@@ -26,52 +27,58 @@ logger = logging.getLogger("nbagent")
 Asker = Callable[[Path, Sequence[str]], bool | None]
 
 
-def ask_in_terminal(project: Path, names: Sequence[str]) -> bool | None:
-    """Ask in the terminal, if there is one."""
-    if sys.stdin is None or not sys.stdin.isatty():
+def by_input(can_answer: Callable[[], bool]) -> Asker:
+    """Asks with `input`, if anybody can answer."""
+
+    def ask_person(project: Path, names: Sequence[str]) -> bool | None:
+        listed = ", ".join(map(show_all_chars, names))
+        text = f"The project {show_all_chars(str(project))} has skills: {listed}. Trust it, and use them? [y/N] "
+        with suppress(EOFError, NotImplementedError):  # as frontends without an input box say
+            return input(text).strip().lower() in ("y", "yes") if can_answer() else None
         return None
-    return input(question(project, names)).strip().lower() in ("y", "yes")
 
-
-def question(project: Path, names: Sequence[str]) -> str:
-    """The text of the question."""
-    listed = ", ".join(map(show_all_chars, names))
-    return f"The project {show_all_chars(str(project))} has skills: {listed}. Trust it, and use them? [y/N] "
+    return ask_person
 
 
 #: Who is asked: one function. A notebook sets its own.
-_asker: list[Asker] = [ask_in_terminal]
+_asker: list[Asker] = [_in_terminal := by_input(lambda: sys.stdin is not None and sys.stdin.isatty())]
 
 
 def set_asker(asker: Asker | None) -> None:
     """Set who is asked whether a project is trusted; None for whoever is at the terminal."""
-    _asker[:] = [asker or ask_in_terminal]
+    _asker[:] = [asker or _in_terminal]
 
 
-def digest_of(skills: Iterable[SkillManifest]) -> str:
-    """A digest of all files of these skills."""
+@lru_cache
+def _digest(skills: tuple[tuple[str, Path, tuple[File, ...]], ...]) -> str:
+    """A digest of all files of these skills, computed again when a file has changed."""
     digest = hashlib.sha256()
-    for skill in skills:
-        for file in skill.files:
+    for name, folder, files in skills:
+        for file in files:
             content = ""
-            with suppress(OSError), (skill.folder / file.name).open("rb") as opened:
+            with suppress(OSError), (folder / file.name).open("rb") as opened:
                 content = hashlib.file_digest(opened, "sha256").hexdigest()
-            digest.update(f"{skill.name!r} {file.name!r} {content}\n".encode())
+            digest.update(f"{name!r} {file.name!r} {content}\n".encode())
     return digest.hexdigest()
 
 
-def ask(project: Path, names: Sequence[str], digest: str) -> bool | None:
-    """Whether the user trusts a project whose skills have this digest; asks if that is not known yet.
+def digest_of(skills: Iterable[SkillManifest]) -> str:
+    """What the user's answer is bound to: the files of these skills as they are."""
+    return _digest(tuple((each.name, each.folder, each.files) for each in skills))
+
+
+def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
+    """Whether the user trusts a project with these skills; asks if that is not known yet.
 
     None if nobody can be asked, as in a thread beside the main one.
     """
-    known = _read().get(_key(project))
+    known, digest = _read().get(_key(project)), digest_of(skills)
     if known in (digest, False):
         return known == digest
     can_ask = threading.current_thread() is threading.main_thread()
-    answer = _asker[0](project, names) if can_ask else None
+    answer = _asker[0](project, [each.name for each in skills]) if can_ask else None
     if answer is not None:
-        set_trust(project, digest if answer else False)
+        set_trust(project, skills, answer)
     elif known is not None:
         _warn_once(project, digest)
     return answer
@@ -82,9 +89,9 @@ def _warn_once(project: Path, digest: str) -> None:
     logger.warning("The skills in %s have changed: they are off until you trust them again, by host.trust().", project)
 
 
-def set_trust(project: Path, answer: str | bool) -> None:
-    """Remember the digest that is trusted for this project, or False; for this process at least."""
-    _here[_key(project)] = answer
+def set_trust(project: Path, skills: Iterable[SkillManifest], answer: bool) -> None:
+    """Remember whether a project is trusted with these skills as they are; for this process at least."""
+    _here[_key(project)] = answer and digest_of(skills)
     path = trust_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.core.error import UsageError
 
 from nbagent.agent.agent import Agent
-from nbagent.core.cells import is_watched
 from nbagent.core.render import markdown as render
 from nbagent.notebook.panel.skill_mentions import hosts_of
-from nbagent.skills import trust
 from nbagent.skills.host import SkillHost
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
 SKILLS_USAGE = "[use [FOLDER …] | trust | distrust | reload]"
@@ -85,17 +81,3 @@ def skill_table(agent: Agent) -> SkillTable:
     hosts = hosts_of(agent) or [SkillHost(discover=False)]
     frames = [host.table for host in hosts], [host.diagnostics for host in hosts]
     return SkillTable(*(pd.concat(each, ignore_index=True) for each in frames))
-
-
-def trust_asker(shell: Any) -> trust.Asker:
-    """Asks the notebook's user whether a project is trusted; nobody, if nobody can answer."""
-
-    def ask(project: Path, names: Sequence[str]) -> bool | None:
-        if not is_watched(shell):
-            return None
-        try:
-            return input(trust.question(project, names)).strip().lower() in ("y", "yes")
-        except (StdinNotImplementedError, EOFError):
-            return None
-
-    return ask

@@ -1,15 +1,16 @@
-"""Calls executable skills: in this process, or in one of their own, under limits."""
+"""Calls executable skills: nbagent's own in this process, others in one of their own, under limits."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.browser import IN_BROWSER
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolError
 from nbagent.skills.entry import answer
@@ -46,23 +47,19 @@ class SkillResult:
 
 
 async def call_entry(
-    skill: SkillManifest, tool: FunctionDefinition, arguments: dict[str, Any], limits: ProcessLimits | None
+    skill: SkillManifest, tool: FunctionDefinition, arguments: dict[str, Any], limits: ProcessLimits
 ) -> Any:
-    """The output of a skill's function; without limits it runs in this process. Raises `ToolError` if it fails."""
+    """The output of a skill's function. Raises `ToolError` if it fails."""
     from nbagent.functions.validation import invalid_arguments
 
     assert skill.entry is not None
     file, _, function = skill.entry.rpartition(":")
-    call = (str(skill.folder / file), function, arguments)
-    if limits is None:
-        try:
-            async with asyncio.timeout(skill.timeout):
-                found = await run_in_thread(answer, *call)
-        except TimeoutError:
-            raise ToolError(f"{skill.name} was stopped: it took more than {skill.timeout:g} s.") from None
+    call = {"file": str(skill.folder / file), "function": function, "arguments": arguments}
+    if skill.scope == "builtin" or IN_BROWSER:  # where there are no other processes
+        found = await run_in_thread(partial(answer, **call))
     else:
         limits = replace(limits, seconds=skill.timeout, output_bytes=MAX_OUTPUT)
-        found = await run_in_thread(_answer_of_process, skill.name, limits, *call)
+        found = await run_in_thread(_answer_of_process, skill.name, limits, call)
     if "invalid" in found:
         raise invalid_arguments(tool, found["invalid"], arguments)
     if "error" in found:
@@ -70,17 +67,13 @@ async def call_entry(
     return found["value"]
 
 
-def _answer_of_process(
-    name: str, limits: ProcessLimits, file: str, function: str, arguments: dict[str, Any]
-) -> dict[str, Any]:
-    stdin = json.dumps({"file": file, "function": function, "arguments": arguments}).encode()
+def _answer_of_process(name: str, limits: ProcessLimits, call: dict[str, Any]) -> dict[str, Any]:
+    command, stdin = [sys.executable, "-P", "-B", str(_ENTRY)], json.dumps(call).encode()
     with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as folder:
-        done = run_limited([sys.executable, "-P", "-B", str(_ENTRY)], cwd=Path(folder), stdin=stdin, limits=limits)
-    if done.refused is not None:
-        raise ToolError(f"{name} was stopped: {done.refused}.")
+        done = run_limited(name, command, cwd=Path(folder), stdin=stdin, limits=limits)
     try:
         found: dict[str, Any] = json.loads(done.stdout)
     except (ValueError, RecursionError):
         last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        raise ToolError(f"{name} ended with exit code {done.exit_code} and no usable answer: {last}") from None
+        raise ToolError(f"{name} ended with exit code {done.returncode} and no usable answer: {last}") from None
     return found

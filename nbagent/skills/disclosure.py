@@ -170,13 +170,10 @@ class Disclosure:
             raise ToolError(str(error)) from None
         before = {each.name for each in files_inside(folder)}
         command = [*_interpreter(path), str(path), *arguments]
-        done = run_limited(command, cwd=folder, stdin=stdin.encode(), limits=self._limits)
-        if done.refused is not None:
-            ends = f"stdout: {done.stdout[-1_000:]}\nstderr: {done.stderr[-1_000:]}"
-            raise ToolError(f"{script} was stopped: {done.refused}.\n{ends}")
+        done = run_limited(script, command, cwd=folder, stdin=stdin.encode(), limits=self._limits)
         new = sorted({each.name for each in files_inside(folder)} - before)
         printed = {"stdout": done.stdout, "stderr": done.stderr}
-        return {"exit_code": done.exit_code, **printed, "folder": str(folder), "new_files": new}
+        return {"exit_code": done.returncode, **printed, "folder": str(folder), "new_files": new}
 
     @property
     def folder(self) -> Path:

@@ -23,7 +23,6 @@ def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any
     """What came of a call, as JSON data."""
     from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
 
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the skill's files stay those that were read
     try:
         call = getattr(_module(file, os.stat(file).st_mtime_ns), function)
         hints = typing.get_type_hints(call, include_extras=True)
@@ -43,8 +42,6 @@ def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any
         return {"value": output.dump_python(output.validate_python(value), mode="json")}
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the skill raises is its answer
         return {"error": f"{type(error).__name__}: {error}" if str(error) else type(error).__name__}
-    finally:
-        sys.dont_write_bytecode = before
 
 
 async def _awaited(value: Any) -> Any:

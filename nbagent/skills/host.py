@@ -65,9 +65,9 @@ class SkillHost(Toolset):
 
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it
     needs. Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An
-    executable skill is a tool. It runs in a process of its own, within `limits` and its manifest's timeout, or, with
-    `in_process`, in this one. If it was found in the project or the user's folders, its calls need approval. Loading a
-    skill runs none of its code. A call runs with your rights: the limits are no sandbox.
+    executable skill is a tool. It runs in a process of its own, within `limits` and its manifest's timeout. If it was
+    found in the project or the user's folders, its calls need approval. Loading a skill runs none of its code. A call
+    runs with your rights: the limits are no sandbox.
 
     Loading never fails: `table` and `diagnostics` are DataFrames that say what was found and what is wrong. Changes on
     disk take effect with the next run, or with `reload()`.
@@ -82,16 +82,14 @@ class SkillHost(Toolset):
         *folders: str | os.PathLike[str],
         builtin: bool = False,
         discover: bool = True,
-        in_process: bool = False,
         limits: ProcessLimits | None = None,
         work_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         check_type("builtin", builtin, bool)
         check_type("discover", discover, bool)
-        check_type("in_process", in_process, bool)
         check_type("limits", limits, ProcessLimits, optional=True, fix="Pass ProcessLimits(...).")
         self.folders = [checked_path(folder, "Pass folders with skills.").absolute() for folder in folders]
-        self.builtin, self.discover, self.in_process = builtin, discover, in_process
+        self.builtin, self.discover = builtin, discover
         self.limits = limits or ProcessLimits()
         self.tools = FunctionRegistry()
         folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
@@ -155,8 +153,7 @@ class SkillHost(Toolset):
 
         async def call_skill(**arguments: Any) -> dict[str, Any]:
             manifest.check_trusted()
-            limits = None if self.in_process or manifest.scope == "builtin" else self.limits
-            return {"success": True, "data": await call_entry(manifest, definition, arguments, limits)}
+            return {"success": True, "data": await call_entry(manifest, definition, arguments, self.limits)}
 
         definition = FunctionDefinition(
             manifest.tool_name,

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from nbagent.core.browser import check_possible
+from nbagent.errors import ToolError
 
 _POLL_S = 0.1
 #: Environment variables that a command gets. Others may hold keys.
@@ -37,21 +38,14 @@ class ProcessLimits:
     output_bytes: int = 1_000_000
 
 
-class Finished(NamedTuple):
-    """What became of a command. `refused` says which limit stopped it."""
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-    refused: str | None
-
-
-def run_limited(command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits: ProcessLimits) -> Finished:
-    """Run a command to its end, or to its limits. Blocks.
+def run_limited(
+    name: str, command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits: ProcessLimits
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of `name` to its end. Raises `ToolError` if it can't be started, or meets its limits. Blocks.
 
     Whatever ends this call, such as a KeyboardInterrupt, ends the command and what it started.
     """
-    check_possible("A skill's program", "another process", "SkillHost(…, in_process=True) runs Python skills here.")
+    check_possible("A skill's program", "another process", "Use skills with a Python entry.")
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
@@ -61,7 +55,7 @@ def run_limited(command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits
                 command, **streams, cwd=cwd, env=_environment(cwd), start_new_session=True
             )
         except (OSError, ValueError) as error:  # such as a zero byte in an argument
-            return Finished(None, "", "", f"it could not be started: {error}")
+            raise ToolError(f"{name} could not be started: {error}") from None
         try:
             refused = _watch(process, (out, err), limits)
         finally:
@@ -70,7 +64,10 @@ def run_limited(command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits
         for stream in (out, err):
             stream.seek(0)
             printed.append(stream.read(limits.output_bytes).decode("utf-8", "replace"))
-        return Finished(process.returncode, printed[0], printed[1], refused)
+    if refused is not None:
+        ends = f"stdout: {printed[0][-1_000:]}\nstderr: {printed[1][-1_000:]}"
+        raise ToolError(f"{name} was stopped: {refused}.\n{ends}")
+    return subprocess.CompletedProcess(command, process.returncode, *printed)
 
 
 def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limits: ProcessLimits) -> str | None:

@@ -29,7 +29,7 @@ QUIET = list(HealthCheck)
 def server(tmp_path_factory):
     limits = {"requests_per_minute": None, "max_body_bytes": 100_000, "body_seconds": 2.0}
     agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."))
-    agent.use(SkillHost(builtin=True, discover=False, in_process=True))
+    agent.use(SkillHost(builtin=True, discover=False))
     with chdir(tmp_path_factory.mktemp("searched")), served(agent, **limits) as running:
         yield running
 

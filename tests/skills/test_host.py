@@ -3,7 +3,6 @@
 import importlib.metadata
 import re
 import shutil
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -42,11 +41,10 @@ async def test_an_executable_skill_is_a_tool_of_an_agent(tmp_path):
     assert tool["parameters"]["properties"]["numbers"]["description"] == "The numbers"
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-async def test_each_call_is_a_result(tmp_path, in_process):
+async def test_each_call_is_a_result(tmp_path):
     fails = ENTRY.replace("return", "if 7 in input.numbers: raise SystemExit('seven')\n    return")
     write_executable(tmp_path / "skills", entry=fails)
-    host = SkillHost(tmp_path / "skills", in_process=in_process)
+    host = SkillHost(tmp_path / "skills")
     done = await host.invoke("average", {"numbers": [1, 2]})
     assert done == SkillResult(True, {"mean": 1.5}, None, done.trace_id, done.duration_ms)
     refused = await host.invoke("average", {"numbers": ["x"]})
@@ -79,7 +77,7 @@ def test_one_broken_skill_disturbs_no_other(tmp_path):
 
 def test_reload_follows_changes(tmp_path):
     folder = write_executable(tmp_path / "skills")
-    host = SkillHost(tmp_path / "skills", in_process=True)
+    host = SkillHost(tmp_path / "skills")
     (folder / "skill.py").write_text(ENTRY.replace("numbers", "values").replace("The mean", "An average"))
     write_executable(tmp_path / "skills", "another")
     host.reload()
@@ -126,11 +124,10 @@ def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path, caplo
     assert SkillHost().skills == {}
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path, in_process):
+async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path):
     marks = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n{ENTRY}"
     folder = write_executable(tmp_path / "project/.agents/skills", entry=marks)
-    host = SkillHost(in_process=in_process)
+    host = SkillHost()
     host.trust()
     call = [FunctionCall("average", {"numbers": [1]})]
     agent = Agent(ScriptedProvider(["Hello.", call, "no", call, "yes"])).use(host)
@@ -145,13 +142,11 @@ async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path,
     assert re.search(r"have changed since they were trusted.*host\.trust\(\)", error)
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-def test_what_python_compiles_is_trusted_as_the_source_is(tmp_path, in_process, monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+def test_what_python_compiles_is_trusted_as_the_source_is(tmp_path):
     entry = "from importlib import import_module\ndef run():\n    return import_module(__name__ + '.helper').NAME\n"
     folder = write_executable(tmp_path / "project/.agents/skills", entry=entry)
     (folder / "helper.py").write_text("NAME = 'trusted'")
-    host = SkillHost(in_process=in_process)
+    host = SkillHost()
     host.trust()
     assert [host.invoke_sync("average").data for _ in range(2)] == ["trusted"] * 2, "a call compiles nothing there"
     (folder / "__pycache__").mkdir()
@@ -161,7 +156,7 @@ def test_what_python_compiles_is_trusted_as_the_source_is(tmp_path, in_process, 
 
 async def test_executable_skills_of_the_user_need_approval(home):
     write_executable(home / ".agents/skills")
-    agent = Agent(ScriptedProvider([[FunctionCall("average", {"numbers": [1]})], "no"])).use(SkillHost(in_process=True))
+    agent = Agent(ScriptedProvider([[FunctionCall("average", {"numbers": [1]})], "no"])).use(SkillHost())
     result = await agent.chat("?")
     assert "needs approval" in result.function_calls[0]["result"]
 
@@ -211,11 +206,10 @@ def test_links_in_a_project_are_not_followed(tmp_path):
         (cake / "helper").unlink()
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-async def test_an_entry_that_hangs_ends(tmp_path, in_process):
+async def test_an_entry_that_hangs_ends(tmp_path):
     hangs = ENTRY.replace("return", "import time\n    for _ in range(6000): time.sleep(0.01)\n    return")
     write_executable(tmp_path / "skills", entry=hangs, more="timeout: 1\ndescription: x\nparameters: {type: object}")
-    host = SkillHost(tmp_path / "skills", in_process=in_process)
+    host = SkillHost(tmp_path / "skills")
     result = await host.invoke("average", {"numbers": [1]})
     assert not result.success
     assert "it took more than 1 s" in result.error

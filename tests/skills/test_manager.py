@@ -21,7 +21,7 @@ SCHEMA = {
 def host(tmp_path):
     write_executable(tmp_path / "skills")
     write_skill(tmp_path / "skills", "tea")
-    return SkillHost(tmp_path / "skills", discover=False, in_process=True)
+    return SkillHost(tmp_path / "skills", discover=False)
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ async def call_entry(
 
     assert skill.entry is not None
     file, _, function = skill.entry.rpartition(":")
-    call = {"file": str(skill.folder / file), "function": function, "arguments": arguments}
+    call: dict[str, Any] = {"file": str(skill.folder / file), "function": function, "arguments": arguments}
     if skill.scope == "builtin" or IN_BROWSER:  # where there are no other processes
         found = await run_in_thread(partial(answer, **call))
     else:

@@ -29,7 +29,7 @@ ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
 #: Characters of all names and descriptions in a system prompt, and of a description that was cut for it.
 MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
 #: Bytes of a file that can be read, characters of one answer, names of files that are listed.
-MAX_RESOURCE, RESOURCE_CHARS, MAX_LISTED = 2_000_000, 15_000, 200
+MAX_RESOURCE, RESOURCE_CHARS, MAX_LISTED = 2 * 2**20, 15_000, 200
 #: Seconds that stopping a script may take beyond its limit.
 _MORE_TIME_S = 15.0
 #: What runs a script, by the end of its name.

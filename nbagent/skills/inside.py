@@ -1,4 +1,4 @@
-"""Reads files of a folder that somebody else wrote: regular files inside of it only, and nothing huge."""
+"""Reads files that somebody else wrote: regular files, those of a folder inside of it only, and nothing huge."""
 
 from __future__ import annotations
 
@@ -27,32 +27,35 @@ class File(NamedTuple):
 
 
 def checked_inside(folder: Path, name: str) -> Path:
-    """The path of a regular file in a folder, with no link that leads out of it. Raises `RefusedFileError`."""
+    """The path of a file in a folder, with no link that leads out of it. Raises `RefusedFileError`."""
     try:
         path = (folder / name.replace("\\", "/")).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise RefusedFileError(f"{name!r} is outside of the skill's folder. Pass a path as it is listed there.")
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would make us wait
-            raise RefusedFileError(f"{name!r} is not a regular file.")
     except (OSError, ValueError, RuntimeError) as error:  # such as a zero byte, or links that lead to themselves
-        raise RefusedFileError(f"{name!r} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise RefusedFileError(f"{name!r} can't be read: {error}.") from None
+    if not path.is_relative_to(folder.resolve()):
+        raise RefusedFileError(f"{name!r} is outside of the skill's folder. Pass a path as it is listed there.")
     return path
 
 
 def read_text_inside(folder: Path, name: str, limit: int) -> str:
-    """The text of a file in a folder. Raises `RefusedFileError`, also for more than `limit` bytes."""
-    path = checked_inside(folder, name)
-    if (size := path.stat().st_size) > limit:
-        raise RefusedFileError(f"{name!r} has {size:,} bytes: files over {limit:,} bytes are not read.")
+    """The text of a file in a folder. Raises `RefusedFileError`."""
     try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise RefusedFileError(f"{name!r} can't be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise RefusedFileError(f"{name!r} is not text in UTF-8.")
-    return text
+        return read_text(checked_inside(folder, name), limit)
+    except (OSError, ValueError) as error:
+        raise RefusedFileError(f"{name!r} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The text of a file. Raises ValueError for what is no regular file, too large or not text, and OSError."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):  # a pipe would make us wait
+        raise ValueError("it is not a regular file: links, devices, pipes and folders are not read")
+    if status.st_size > limit:
+        raise ValueError(f"it is larger than {limit / 2**20:g} MB")
+    data = path.read_bytes()
+    if b"\0" in data[:8192]:
+        raise ValueError("binary")
+    return data.decode("utf-8-sig", "replace")
 
 
 def files_inside(folder: Path) -> tuple[File, ...]:

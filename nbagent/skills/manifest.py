@@ -22,7 +22,7 @@ from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_insid
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
 #: Bytes of a file; characters of a name and a description, as the specification has them.
-MAX_FILE, MAX_NAME, MAX_DESCRIPTION = 1_000_000, 64, 1_024
+MAX_FILE, MAX_NAME, MAX_DESCRIPTION = 2**20, 64, 1_024
 
 
 class Problem(NamedTuple):

@@ -116,7 +116,7 @@ async def test_files_that_are_refused(host, folder):
     (tea / "binary.png").write_bytes(b"\x89PNG\0")
     refused = dict.fromkeys(("../pot/SKILL.md", "/etc/passwd", "references/../../pot/SKILL.md"), "outside")
     refused |= {"link.txt": "outside", "linked/passwd": "outside", "pipe": "not a regular file"}
-    refused |= {"binary.png": "not text", "missing.md": "No such file"}
+    refused |= {"binary.png": "binary", "missing.md": "No such file"}
     found = await results(host, *[("read_skill_file", {"name": "tea", "path": path}) for path in refused])
     for (path, why), text in zip(refused.items(), found, strict=True):
         assert text.startswith("Error: "), path
@@ -165,7 +165,7 @@ async def test_an_approved_script_runs_in_a_working_folder(folder, host, tmp_pat
 
 async def test_scripts_that_are_refused(host, folder):
     (folder / "tea/scripts/tool.exe").touch()
-    scripts = {"../pot/SKILL.md": "outside", "scripts": "not a regular file", "scripts/tool.exe": "can't be run"}
+    scripts = {"../pot/SKILL.md": "outside", "scripts": "can't be run", "scripts/tool.exe": "can't be run"}
     calls = [("run_skill_script", {"name": "tea", "script": script}) for script in scripts]
     found = await results(host, *calls, approve=lambda *_: True)
     assert all(why in text for text, why in zip(found, scripts.values(), strict=True))

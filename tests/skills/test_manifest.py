@@ -61,8 +61,8 @@ def test_names_in_any_script(tmp_path, name):
 def test_files_that_are_not_read(tmp_path):
     file = write_skill(tmp_path, "tea") / "SKILL.md"
     for content, told in (
-        (b"---\nname: tea\xff\n---", "not text in UTF-8"),
-        (b"x" * 1_000_001, "1,000,001 bytes"),
+        (b"---\nname: tea\0\n---", "binary"),
+        (b"x" * (2**20 + 1), "larger than 1 MB"),
         (b"---\nname: tea\n# no end", "front matter is missing"),
     ):
         file.write_bytes(content)

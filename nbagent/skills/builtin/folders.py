@@ -3,7 +3,6 @@
 """
 
 import os
-import stat
 from pathlib import Path
 
 #: Names folders that may be read besides the current one, separated as in PATH.
@@ -28,17 +27,3 @@ def allowed_path(name: str, path: str) -> Path:
     if all(any(part.startswith(".") for part in each.parts) for each in inside):
         raise PermissionError(f"{name}: expected a path without hidden files and folders, got {path[:200]!r}.")
     return resolved
-
-
-def read_text(path: Path, limit: int) -> str:
-    """The text of a file. Raises ValueError for what is no regular file, too large or not text, and OSError."""
-    status = path.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is not a regular file: links, devices, pipes and folders are not read")
-    if status.st_size > limit:
-        raise ValueError(f"it is larger than {limit / 2**20:g} MB")
-    with path.open("rb") as file:
-        data = file.read(limit)
-    if b"\0" in data[:8192]:
-        raise ValueError("binary")
-    return data.decode("utf-8", "replace")

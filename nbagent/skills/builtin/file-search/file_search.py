@@ -11,7 +11,8 @@ from time import monotonic
 
 from pydantic import BaseModel, Field, field_validator
 
-from nbagent.skills.builtin.folders import allowed_path, read_text
+from nbagent.skills.builtin.folders import allowed_path
+from nbagent.skills.inside import read_text
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES, MAX_SECONDS = 20_000, 10.0

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from nbagent.skills.builtin.folders import allowed_path, read_text
+from nbagent.skills.builtin.folders import allowed_path
+from nbagent.skills.inside import read_text
 
 MAX_BYTES = 50 * 2**20
 #: Characters of a line that are looked at, and of a message that is returned.

@@ -261,7 +261,7 @@ def _last_plan(context: ContextManager) -> LLMMessage | None:
 
 
 def _place(context: ContextManager, message: LLMMessage | None) -> tuple[str, str | None]:
-    return context.conversation_id, None if message is None else message.message_id
+    return context.here.conversation_id, None if message is None else message.message_id
 
 
 def _is_open(steps: Iterable[Step]) -> bool:

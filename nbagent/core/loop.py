@@ -137,18 +137,18 @@ async def _passes_checks(run: Run, status: Status) -> bool:
 
 
 def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
-    context, history = run.context, run.context.messages
+    here, history = run.context.here, run.context.messages
     system = [message for message in history[:1] if message.role == "system"]
     before = history[len(system) : len(history) - len(prompt)]
-    context.branch = context.branch or run.run_id
+    here.branch = here.branch or run.run_id
     metadata = {
         **run.origin,
         **run.labels.as_metadata(),
         "run_id": run.run_id,
         "parent_run_id": run.parent.run_id if run.parent else None,
         "parent_tool_call_id": run.parent_call,
-        "branch": context.branch,
-        "conversation_id": context.conversation_id,
+        "branch": here.branch,
+        "conversation_id": here.conversation_id,
     }
     return events.RunStarted(
         prompt[-1].text,

@@ -56,7 +56,7 @@ async def run_tool(
         "parent_run_id": run.parent.run_id if run.parent else None,
         "parent_tool_call_id": run.parent_call,
         "branch": run.run_id,
-        "conversation_id": run.context.conversation_id,
+        "conversation_id": run.context.here.conversation_id,
     }
     try:
         yield run.emit(events.RunStarted(format_call(call.name, call.arguments), metadata=started))

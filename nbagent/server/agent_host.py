@@ -163,7 +163,7 @@ class AgentHost:
         before = turn.conversation.messages if turn is not None and turn.conversation is not None else ()
         agent.context.messages[:] = [m for m in agent.context.messages if m.role == "system"]
         agent.context.messages += before if request.history is None else request.history
-        agent.context.conversation_id = run.conversation_id
+        agent.context.here.conversation_id = run.conversation_id
         agent.tool_executor = agent.tool_executor.with_options()
         if agent.tool_executor.approver is None:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)

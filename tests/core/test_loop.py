@@ -60,7 +60,7 @@ async def test_the_first_event_tells_where_the_conversation_goes_on():
     first = (await ask(run))[0]
     assert first.content == "Hello"
     assert (list(first.messages), first.after) == ([system, run.context.messages[1]], None)
-    about = {"run_id": run.run_id, "branch": run.run_id, "conversation_id": run.context.conversation_id}
+    about = {"run_id": run.run_id, "branch": run.run_id, "conversation_id": run.context.here.conversation_id}
     about |= {"source": "test", "tags": ["exam"], "user": "u1", "parent_run_id": None, "parent_tool_call_id": None}
     assert first.metadata.items() >= about.items()
     again = new_run("Yes.", context=run.context)

@@ -72,11 +72,7 @@ class ContextManager:
         self.messages: list[LLMMessage] = []
         #: The turns after the one that is being answered again. They follow `messages` again once it is answered.
         self.later: list[LLMMessage] = []
-        #: The id of the run that began this branch of the conversation; None if the next run begins one.
-        self.branch: str | None = None
-        #: Names the conversation: another one after `clear`, and in a copy.
-        self.conversation_id = new_id("conv")
-        self._current = Branch(self.conversation_id)
+        self._current = Branch(new_id("conv"))
         self._branches = [self._current]
         self._switching = RLock()  # panels look at branches while cells begin them
         self._is_asked = False  # a question is being answered
@@ -125,35 +121,32 @@ class ContextManager:
         new turn begins a branch instead. If the block fails, the question leaves the history, and the turn that it
         would have replaced, the branch that it left, or the conversation that its messages replaced, comes back.
         """
-        left, conversation, before = self.here, self.conversation_id, list(self.messages)
-        was = left.messages, left.conversation_id, left.branch
-        asked_in, prompt = conversation, list[LLMMessage]()
-        if is_elsewhere := any(each is branch_at for each in before):
+        left, before, prompt = self.here, list(self.messages), list[LLMMessage]()
+        conversation, branch = left.conversation_id, left.branch
+        if any(each is branch_at for each in before):
             self._enter(Branch(conversation, left.messages))
-            self._cut(branch_at)
-        replaced = self._cut(replaces)
+            self._go_back(branch_at)
+        replaced = self._go_back(replaces)
         self.later = replaced[next((at for at, each in enumerate(replaced) if at and each.opens_turn), len(replaced)) :]
-        self._is_asked = True
+        self._is_asked, asked_in = True, conversation
         try:
             prompt += self.add_input(message)
-            asked_in = self.conversation_id
+            asked_in = self._current.conversation_id
             yield prompt
         except Exception:
             if prompt:
                 self.take_back(prompt[-1])
             raise
         finally:
-            later, self.later = self.later, []
-            is_answered = any(each is question for each in self.messages for question in prompt[-1:])
-            if is_answered and later and self.conversation_id == conversation:
-                self.messages += later
-                self.branch = None
-            is_changed = bool(is_elsewhere or replaced or asked_in != conversation)
-            if is_changed and not is_answered and self.conversation_id == asked_in:
-                left.messages, left.conversation_id, left.branch = was
+            now, later, self.later = self._current, self.later, []
+            if any(each is question for each in self.messages for question in prompt[-1:]):
+                if later:
+                    self.messages += later
+                    now.branch = None
+            elif now.conversation_id == asked_in and (replaced or now is not left or asked_in != conversation):
+                left.conversation_id, left.branch = conversation, branch
                 self._enter(left, keeps=False)
-                if asked_in != conversation:  # with a system message of its own, perhaps
-                    self.messages[:] = before
+                self.messages[:] = before
             self._is_asked = False
 
     def add_input(self, message: Any) -> list[LLMMessage]:
@@ -185,14 +178,14 @@ class ContextManager:
             new = [m for m in self.messages if m.role == "system"] + new
         self.messages[:] = new
         self.later = []
-        self.conversation_id = new_id("conv")
+        self._current.conversation_id = new_id("conv")
         self._start_branch()
 
     def clear(self) -> None:
         """Forget the conversation with all of its branches, keep the system message."""
-        others = [each for each in self.branches if each.conversation_id != self.conversation_id]
-        self._current = Branch(self.conversation_id)
-        self._branches = [*others, self._current]
+        conversation = self._current.conversation_id
+        self._current = Branch(conversation)
+        self._branches = [*(each for each in self._branches if each.conversation_id != conversation), self._current]
         self.replace_history([])
 
     # -- branches and conversations -----------------------------------------------------------------------------------
@@ -203,7 +196,6 @@ class ContextManager:
         with self._switching:
             now = self._current
             now.messages = [message for message in [*self.messages, *self.later] if message.role != "system"]
-            now.conversation_id, now.branch = self.conversation_id, self.branch
             now.used = 1 + max((each.used for each in self._branches), default=0)
             return now
 
@@ -226,7 +218,7 @@ class ContextManager:
 
         This history's own branch stands for the question itself; `switch` goes to another version.
         """
-        branches = [each for each in self.branches if each.conversation_id == self.conversation_id]
+        branches = [each for each in self.branches if each.conversation_id == self._current.conversation_id]
         is_here = any(each is question for each in self._current.questions)
         return versions(question, self._current, branches) if is_here else []
 
@@ -261,7 +253,7 @@ class ContextManager:
             self._enter(here, keeps=False)
             if then:
                 self.messages += then
-                self.branch = None
+                here.branch = None
 
     def _check_idle(self) -> None:
         if self._is_asked:
@@ -274,8 +266,7 @@ class ContextManager:
             kept = [each for each in self._branches if each is branch or each is not self._current or is_kept]
             self._branches = [*kept, *([] if branch in kept else [branch])]
             self.messages[:] = [message for message in self.messages if message.role == "system"] + messages
-            self._start_branch()
-            self.conversation_id, self.branch, self._current = branch.conversation_id, branch.branch, branch
+            self._counted, self._current = (0, 0), branch
 
     # -- changes by hand ----------------------------------------------------------------------------------------------
 
@@ -284,11 +275,14 @@ class ContextManager:
 
         A summary of dropped turns is not a turn; it stays.
         """
-        return self._cut(next((message for message in reversed(self.messages) if message.opens_turn), None))
+        return self._go_back(next((message for message in reversed(self.messages) if message.opens_turn), None))
 
-    def _cut(self, message: LLMMessage | None) -> list[LLMMessage]:
-        """Remove and return what there is from a message on."""
-        start = next((index for index, each in enumerate(self.messages) if each is message), len(self.messages))
+    def _go_back(self, question: LLMMessage | None) -> list[LLMMessage]:
+        """Go on before a question, in this branch: remove and return what there is from it on.
+
+        So a turn is undone, and replaced; a question that is asked differently enters another branch first.
+        """
+        start = next((index for index, each in enumerate(self.messages) if each is question), len(self.messages))
         removed = self.messages[start:]
         if removed:
             del self.messages[start:]
@@ -328,8 +322,7 @@ class ContextManager:
 
     def _start_branch(self) -> None:
         """The next run continues from a changed history: it begins a branch, and the vendor's count is void."""
-        self._counted = (0, 0)
-        self.branch = None
+        self._counted, self._current.branch = (0, 0), None
 
     def _index(self, message: int | LLMMessage) -> int:
         fix = "Pass one of `messages`, or its index there."

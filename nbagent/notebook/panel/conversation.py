@@ -221,7 +221,7 @@ class PanelConversation:
         """Show another branch or conversation, and go on with it."""
         context = self.agent.context
         if self.is_idle and branch in context.branches and branch is not context.here:
-            conversation, before = context.conversation_id, self.entries
+            conversation, before = context.here.conversation_id, self.entries
             context.switch(branch)
             self.refresh()
             pickers = [entry.versions for entry in self.entries if entry not in before and entry.versions is not None]
@@ -281,7 +281,8 @@ class PanelConversation:
     @property
     def _branch(self) -> str:
         """Names what failed questions belong to; another one after the history was changed by hand."""
-        return self.agent.context.branch or self.agent.context.conversation_id
+        here = self.agent.context.here
+        return here.branch or here.conversation_id
 
     async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition))
@@ -374,7 +375,7 @@ class PanelConversation:
         Turns that were trimmed from the beginning of a long conversation stay visible, and so do questions that failed,
         until the conversation is undone to before them, or left. Returns whether turns of the past were added.
         """
-        context, here = self.agent.context, self.agent.context.here
+        context, here, name = self.agent.context, self.agent.context.here, self._branch
         history = {id(turn[0]): turn for turn in split_turns(here.messages)}
         pending = [question.entry for question in self._pending]
         known = {id(entry.message): entry for entry in self.entries}
@@ -393,7 +394,7 @@ class PanelConversation:
         for index, entry in enumerate(self.entries):
             follows = is_same_conversation and (is_same_branch or index == 0 or self.entries[index - 1] in entries)
             is_before_others = bool(surviving) and index < surviving[-1] and follows
-            is_in_branch = entry.run.get("branch") == self._branch
+            is_in_branch = entry.run.get("branch") == name
             if entry.outlasts_history and entry not in entries and (is_before_others or is_in_branch):
                 neighbours = [other for other in self.entries[:index] if other in entries]
                 neighbours += [other for other in entries if other.message is entry.replaces]

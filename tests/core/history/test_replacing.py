@@ -54,10 +54,10 @@ def test_a_run_that_fails_or_asks_nothing_leaves_the_old_turn(agent):
 async def test_a_list_of_messages_that_fails_brings_the_conversation_back():
     agent = Agent(ScriptedProvider(["one", ProviderError("down"), "two"]))
     await agent.chat("hello")
-    before, conversation = list(agent.context.messages), agent.context.conversation_id
+    before, conversation = list(agent.context.messages), agent.context.here.conversation_id
     with pytest.raises(ProviderError):
         await agent.chat([{"role": "user", "content": "new"}])
-    assert (agent.context.messages, agent.context.conversation_id) == (before, conversation)
+    assert (agent.context.messages, agent.context.here.conversation_id) == (before, conversation)
     assert [len(branch.messages) for branch in agent.context.branches] == [2]
     await agent.chat([{"role": "user", "content": "new"}])
     assert [message.text for message in agent.context.messages] == ["new", "two"]

@@ -73,13 +73,13 @@ def test_a_question_that_is_asked_differently_begins_a_branch_and_the_other_goes
 
 
 def test_a_branch_that_fails_or_asks_nothing_is_none(agent):
-    before, branch = list(agent.conversation_history), agent.context.branch
+    before, branch = list(agent.conversation_history), agent.context.here.branch
     with pytest.raises(RuntimeError):
         fork(agent, "fail", 1)
     with pytest.raises(ConfigurationError, match="empty"):
         fork(agent, " ", 0)
     assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True))
-    assert agent.context.branch == branch
+    assert agent.context.here.branch == branch
     assert places(agent) == ["1/1"] * 3
     gone = agent.undo()[0]
     finished(agent.chat_stream("four", branch_at=gone))
@@ -92,7 +92,7 @@ def test_a_branch_that_fails_or_asks_nothing_is_none(agent):
 def test_conversations_are_left_and_continued(agent):
     context = agent.context
     fork(agent, "second " + "x" * 99, 1)
-    first = context.conversation_id
+    first = context.here.conversation_id
     context.new_conversation()
     assert [message.text for message in agent.conversation_history] == ["Be brief."]
     agent.chat_sync("An\nother? " + "x" * 99)
@@ -104,7 +104,7 @@ def test_conversations_are_left_and_continued(agent):
     assert len(another) < 80
     context.switch(context.conversations[1])
     assert [message.text for message in agent.conversation_history[:2]] == ["Be long.", "one"]
-    assert context.conversation_id == first
+    assert context.here.conversation_id == first
     assert [each.title for each in context.conversations] == [another, one], "the order does not jump"
     agent.clear_history()
     assert [each.title for each in context.conversations] == ["New chat", another], "with its branches"

@@ -111,7 +111,7 @@ def test_all_versions_and_conversations_come_back(notebook):
         asks(kernel, "else")
         kernel.ok("agent.context.switch(agent.context.branches[1])")
         said_so_far = texts(kernel)
-        asked, branch = kernel.value(ASKED), kernel.value("agent.context.branch")
+        asked, branch = kernel.value(ASKED), kernel.value("agent.context.here.branch")
         assert asked == [["ONE", "two"], ["ONE", "zwei"], ["ONE", "deux"], ["else"]]
     data = json.loads(talk.read_text())
     assert [message["content"] for message in data["messages"]] == said_so_far
@@ -126,7 +126,7 @@ def test_all_versions_and_conversations_come_back(notebook):
         assert restored.endswith(" 3 other branches too.\n")
         assert kernel.value(ASKED) == asked
         assert texts(kernel) == said_so_far
-        assert kernel.value("agent.context.branch") == branch
+        assert kernel.value("agent.context.here.branch") == branch
         panel.until(lambda: "2/3" in panel.text)
         panel.click("Previous version")
         panel.until(lambda: "1/3" in panel.text and "two" in panel.text)

@@ -211,7 +211,7 @@ async def test_forks_are_observed_until_stop(collected):
     fork = agent.fork()
     await fork.chat("1")
     assert len(collected.spans) == 2
-    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.context.conversation_id
+    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.context.here.conversation_id
     agent.trace.observers[0].stop()
     await agent.chat("2")
     await fork.chat("3")

@@ -75,10 +75,12 @@ async def sent(phoenix, asking):
         while True:  # Phoenix inserts what it received a moment later
             sessions = (await client.get("/sessions")).json()["data"]
             spans = (await client.get("/spans", params={"limit": 100})).json()["data"]
-            own = [span for span in spans if span["attributes"].get("session.id") == asking.context.conversation_id]
+            own = [
+                span for span in spans if span["attributes"].get("session.id") == asking.context.here.conversation_id
+            ]
             traces = {span["context"]["trace_id"] for span in own}
             spans = [span for span in spans if span["context"]["trace_id"] in traces]
-            session = [each for each in sessions if each["session_id"] == asking.context.conversation_id]
+            session = [each for each in sessions if each["session_id"] == asking.context.here.conversation_id]
             if session and len(spans) == 4:
                 return result, session[0], spans
 

@@ -18,10 +18,10 @@ from functools import cached_property, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, TypeVar, Unpack, overload
 
-from nbagent.agent.parcel import parcel
 from nbagent.agent.plan import Plans, plans_of_agent
 from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_requests, provider_and_tools
 from nbagent.agent.summary import keyless_note
+from nbagent.agent.worker_factory import worker_factory
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import background_loop, blocking, run_sync
@@ -592,12 +592,12 @@ class Agent:
         offered = [each for each in self.function_registry.list_functions() if each["name"] in self.offered_tools()]
         return {"system": self.system_prompt, "temperature": self.temperature, "tools": offered if tools else []}
 
-    def parcel(self) -> Callable[[], Agent]:
+    def worker_factory(self) -> Callable[[], Agent]:
         """What makes an agent like this one in another process; `cloudpickle` takes it there. It holds no key.
 
         Conversation, trace, budget, approver, deps stay here. Raises `ConfigurationError` for tools that can't travel.
         """
-        return parcel(self)
+        return worker_factory(self)
 
     # -- beside the conversation --------------------------------------------------------------------------------------
 

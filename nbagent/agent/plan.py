@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, get_args
+from typing import Any, Literal, Required, TypedDict, get_args
 from weakref import WeakKeyDictionary
 
 from nbagent.checks import check_choice, check_type
@@ -21,9 +21,6 @@ from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.text import shortened
-
-if TYPE_CHECKING:
-    pass
 
 UPDATE_PLAN = "update_plan"
 #: Steps of a plan, and characters of a step and of a note.
@@ -180,7 +177,7 @@ class Plans(Toolset):
         return read_plan(message.text) if message is not None else []
 
     def edit(self, context: ContextManager, plan: Any) -> None:
-        """Replace the plan of a conversation. See `Planning.plan`."""
+        """Replace the plan of a conversation. See `Agent.plan`."""
         try:
             if isinstance(plan, str | Mapping):
                 raise TypeError(f"expected a list of steps, got {shortened(repr(plan), 80)}")
@@ -207,8 +204,8 @@ class Plans(Toolset):
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):
             return ""
-        told = [_EDITED] if is_edited else []
-        return "\n".join([f"The plan (keep it up to date with {UPDATE_PLAN}):", write_plan(steps), *told])
+        note = [_EDITED] if is_edited else []
+        return "\n".join([f"The plan (keep it up to date with {UPDATE_PLAN}):", write_plan(steps), *note])
 
     def _update(self, steps: list[PlanStep]) -> str:
         history, new = _conversation(), revised(self.here(), checked_steps(steps))

@@ -58,12 +58,12 @@ class DaskEngine:
             await cluster.stop()
 
 
-def parcel_of(batch: Batch) -> bytes:
+def pickled(batch: Batch) -> bytes:
     """How to ask, as bytes for a worker. Raises `ConfigurationError` for what can't travel, above all keys."""
     travelling = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "budget"}
-    travelling["new_agent"] = batch.new_agent().parcel()
+    travelling["new_agent"] = batch.new_agent().worker_factory()
     try:
-        parcel: bytes = cloudpickle.dumps((travelling, current.get().labels))
+        data: bytes = cloudpickle.dumps((travelling, current.get().labels))
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001  an object of the user's may raise anything when it is pickled
@@ -73,13 +73,13 @@ def parcel_of(batch: Batch) -> bytes:
         ) from None
     known = {keys.find([name]): vendor.name for vendor in CATALOG.values() for name in vendor.key_vars}
     for secret in (*known, *getattr(batch.provider, "secrets", ())):
-        if secret and secret.encode() in parcel:
+        if secret and secret.encode() in data:
             name = known.get(secret, batch.provider.vendor)
             raise ConfigurationError(
                 f"the key of {name} would go to the workers, since a tool, an output type or an option holds it. Read "
                 "it from the environment inside of the function."
             )
-    return parcel
+    return data
 
 
 class _Cluster:
@@ -87,7 +87,7 @@ class _Cluster:
 
     def __init__(self, client: Client, batch: Batch) -> None:
         self._client = client
-        self._parcel = parcel_of(batch)
+        self._pickled = pickled(batch)
         self._workers: list[_Worker] = []
         self._lock = asyncio.Lock()
         self._looks_at = 0.0
@@ -172,7 +172,7 @@ class _Cluster:
     async def _start(self, address: str | None) -> _Worker:
         """An `Asker` on that worker, if it is still there."""
         where = {} if address is None else {"workers": [address], "allow_other_workers": True}
-        future: Any = self._client.submit(Asker, self._parcel, actor=True, pure=False, **where)
+        future: Any = self._client.submit(Asker, self._pickled, actor=True, pure=False, **where)
         try:
             actor = await self._on_loop(lambda: future)
         except ImportError as error:

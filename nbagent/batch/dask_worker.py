@@ -22,8 +22,8 @@ from nbagent.trace.trace import Trace
 class Asker:
     """Asks rows on one worker, for one map. Its methods are called by the client, on the worker's event loop."""
 
-    def __init__(self, parcel: bytes) -> None:
-        travelling, self._labels = cloudpickle.loads(parcel)
+    def __init__(self, pickled: bytes) -> None:
+        travelling, self._labels = cloudpickle.loads(pickled)
         batch = self._batch = Batch(**travelling, budget=Budget())
         try:
             batch.provider.check()

@@ -44,7 +44,7 @@ class RowAgent(Protocol):
         """Forget the question before the next one."""
         ...
 
-    def parcel(self) -> Callable[[], RowAgent]:
+    def worker_factory(self) -> Callable[[], RowAgent]:
         """What makes the same agent in another process; `cloudpickle` takes it there."""
         ...
 

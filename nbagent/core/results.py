@@ -63,17 +63,17 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     is_empty = not response.function_calls and not (content.strip() if isinstance(content, str) else content)
     words = [metadata.get("finish_reason_raw") if reason in _NOT_WHOLE or is_empty else None]
     words += details.values() if isinstance(details, dict) else [details]
-    told = ": ".join(shortened(word, 200) for word in dict.fromkeys(words) if word and isinstance(word, str))
-    told = f" ({told})" if told else ""
+    detail = ": ".join(shortened(word, 200) for word in dict.fromkeys(words) if word and isinstance(word, str))
+    detail = f" ({detail})" if detail else ""
     if reason == "content_filter":
-        return "blocked", f"The vendor's filter blocked the answer{told}."
+        return "blocked", f"The vendor's filter blocked the answer{detail}."
     if reason == "refusal" or metadata.get("refusal"):
-        return "blocked", f"The model refused to answer{told}."
+        return "blocked", f"The model refused to answer{detail}."
     if reason == "length":
         remedy = "" if metadata.get("no_tool") else ": raise max_tokens, or ask for less"  # more of it would not help
-        return "truncated", f"The answer is cut off{told}{remedy}."
+        return "truncated", f"The answer is cut off{detail}{remedy}."
     if is_empty:
-        return "empty", f"The model answered nothing{told}."
+        return "empty", f"The model answered nothing{detail}."
     return "ok", None
 
 

@@ -150,17 +150,17 @@ class AgentStream:
         if self._events is None:
             return
         reader = self._entry.reader
-        elsewhere = None if reader is asyncio.current_task() or (reader and reader.done()) else reader
+        other_reader = None if reader is asyncio.current_task() or (reader and reader.done()) else reader
         running = getattr(self._events, "ag_running", False)  # AsyncGenerator does not declare it
-        if running and elsewhere is not None:
-            elsewhere.cancel()  # that task is waiting for the next event
+        if running and other_reader is not None:
+            other_reader.cancel()  # that task is waiting for the next event
         else:
             closed = self._closed = asyncio.Event()
             try:
                 await self._events.aclose()
             finally:
                 closed.set()
-        if elsewhere is not None:
+        if other_reader is not None:
             self._set_stopped()
 
     def stop(self) -> bool:

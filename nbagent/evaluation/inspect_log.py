@@ -31,18 +31,18 @@ def log_data(
     model: str,
     rows: pd.DataFrame,
     scorers: Sequence[str],
-    told: Mapping[str, Any],
+    summary: Mapping[str, Any],
     prompt: str,
     expected: str | None,
 ) -> dict[str, Any]:
-    """The log of an agent as JSON data for Inspect's `EvalLog`, of version 2. `told` is its row of the summary."""
+    """The log of an agent as JSON data for Inspect's `EvalLog`, of version 2. `summary` is its row of the summary."""
     model, now = model.replace(":", "/", 1), datetime.now(UTC).isoformat()
     samples = [_sample(row, model, scorers, prompt, expected) for row in _numbered(rows)]
     size, epochs = int((rows["repeat"] == 1).sum()), max([1, *rows["repeat"]])
     scores = [
-        {"name": name, "scorer": name, "metrics": {"mean": {"name": "mean", "value": float(told[name])}}}
+        {"name": name, "scorer": name, "metrics": {"mean": {"name": "mean", "value": float(summary[name])}}}
         for name in scorers
-        if pd.notna(told[name])
+        if pd.notna(summary[name])
     ]
     return {
         "version": 2,
@@ -60,7 +60,7 @@ def log_data(
         },
         "results": {
             "total_samples": len(rows),
-            "completed_samples": len(rows) - int(told["failed"]),
+            "completed_samples": len(rows) - int(summary["failed"]),
             "scores": scores,
         },
         "stats": {"started_at": now, "completed_at": now},

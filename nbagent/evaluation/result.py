@@ -57,12 +57,12 @@ class Evaluation:
     def _summary_of(self, agent: str) -> dict[str, Any]:
         mine = self.frame["agent"] == agent
         is_answered = mine & (self._values("status") == "ok")
-        told: dict[str, Any] = {"rows": int(mine.sum()), "failed": int((mine & ~is_answered).sum())}
+        row: dict[str, Any] = {"rows": int(mine.sum()), "failed": int((mine & ~is_answered).sum())}
         for scorer in self.scorers:
             low, high = self.interval(agent, scorer)
-            told |= {scorer: self._by_row(agent, scorer).mean(), f"{scorer}_low": low, f"{scorer}_high": high}
-        told |= {name: self._values(name)[is_answered].sum(skipna=False) for name in ("tokens", "cost")}
-        return {**told, "mean_seconds": self._values("seconds")[is_answered].mean()}
+            row |= {scorer: self._by_row(agent, scorer).mean(), f"{scorer}_low": low, f"{scorer}_high": high}
+        row |= {name: self._values(name)[is_answered].sum(skipna=False) for name in ("tokens", "cost")}
+        return {**row, "mean_seconds": self._values("seconds")[is_answered].mean()}
 
     def _values(self, name: str) -> pd.Series[Any]:
         """A column of the frame: a scorer's, one of the map's, or `tokens`, the sum of two of them."""
@@ -158,10 +158,10 @@ class Evaluation:
         return Trace.concat(self.traces)
 
     def __repr__(self) -> str:
-        told = self.summary().to_string(float_format="{:.3f}".format)
+        text = self.summary().to_string(float_format="{:.3f}".format)
         if not self.scorers:
-            told = f"{told}\n\n{self._shown().to_string(max_rows=ROWS, max_colwidth=60, index=False)}"
-        return show_control_chars(told)
+            text = f"{text}\n\n{self._shown().to_string(max_rows=ROWS, max_colwidth=60, index=False)}"
+        return show_control_chars(text)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the summary, and the rows that failed; without scorers, all rows."""

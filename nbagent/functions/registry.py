@@ -105,9 +105,9 @@ class FunctionDefinition:
 
     def to_dict(self) -> dict[str, Any]:
         """What a provider gets: `{name, description, parameters}`; `native` and `vendor_options` if they are set."""
-        told: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        told |= {"native": self.native} if self.native else {}
-        return told if self.vendor_options is None else {**told, "vendor_options": dict(self.vendor_options)}
+        declared: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        declared |= {"native": self.native} if self.native else {}
+        return declared if self.vendor_options is None else {**declared, "vendor_options": dict(self.vendor_options)}
 
 
 def _check_signature(func: Any, name: str) -> None:

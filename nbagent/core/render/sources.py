@@ -67,8 +67,8 @@ def sources_html(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> st
         name = render.escape(title)
         if address:
             name = f'<a href="{render.escape(address)}" target="_blank" rel="noopener noreferrer nofollow">{name}</a>'
-        told = " · ".join(filter(None, (_host(address), f"“{cited}”" if cited else "")))
-        lines.append(f'[{number}] {name} <span class="nbagent-quiet">{render.escape(told)}</span>')
+        detail = " · ".join(filter(None, (_host(address), f"“{cited}”" if cited else "")))
+        lines.append(f'[{number}] {name} <span class="nbagent-quiet">{render.escape(detail)}</span>')
     return f'<div class="nbagent-sources {render.NO_TEX}">{"<br>".join(lines)}</div>' if lines else ""
 
 

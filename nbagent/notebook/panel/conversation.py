@@ -383,9 +383,9 @@ class PanelConversation:
         is_same_conversation = self._shown is None or self._shown[0] == here.conversation_id
         is_same_branch = is_same_conversation and (self._shown is None or self._shown[1] is here)
         others = [] if is_same_branch else [branch for branch in context.branches if branch is not here]
-        elsewhere = {id(message) for branch in others for message in branch.messages}
+        in_others = {id(message) for branch in others for message in branch.messages}
         trimmed = self.entries[: surviving[0]] if surviving and is_same_conversation else []
-        trimmed = [entry for entry in trimmed if id(entry.message) not in elsewhere]
+        trimmed = [entry for entry in trimmed if id(entry.message) not in in_others]
         has_past = bool(history.keys() - known)
         recorded = Recorded(self.agent.trace if has_past else None)
         matched = [known.get(key) or _past_entry(turn, recorded) for key, turn in history.items()]

@@ -37,7 +37,7 @@ from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
-from nbagent.providers.formats.tool_schema import plain_schema, told
+from nbagent.providers.formats.tool_schema import declared, plain_schema
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
@@ -374,7 +374,7 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
-    tool = told(item)
+    tool = declared(item)
     schema = tool.pop("parameters")
     return {**tool, "input_schema": schema, **item.get("vendor_fields", {})}
 

@@ -23,7 +23,7 @@ from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.sse import DONE
-from nbagent.providers.formats.tool_schema import told
+from nbagent.providers.formats.tool_schema import declared
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 
@@ -138,9 +138,9 @@ class GeminiDecoder(Decoder):
         if candidate.get("finishReason"):
             self._finish = candidate["finishReason"]
             self._explanation = candidate.get("finishMessage") or self._explanation
-            told = {call.name for call in self._vendor_calls.values()}
+            known = {call.name for call in self._vendor_calls.values()}
             for call in gemini_tools.calls_told_later(self._grounding):
-                if call.name not in told:
+                if call.name not in known:
                     events += self._end(call)
 
     def _own_tool(self, part: Mapping[str, Any], events: list[Event]) -> None:
@@ -242,8 +242,8 @@ class GeminiCodec(Codec):
         if config := config | head.pop("generationConfig", {}):
             head["generationConfig"] = config
         if options.tools:
-            declared = {"functionDeclarations": [_function(item) for item in options.tools]}
-            head["tools"] = [declared, *head.get("tools", ())]
+            declaration = {"functionDeclarations": [_function(item) for item in options.tools]}
+            head["tools"] = [declaration, *head.get("tools", ())]
         if not head.get("tools"):
             head.pop("toolConfig", None)  # refused without tools
         return head
@@ -329,6 +329,6 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function's declaration. Without parameters the field is left out, since Gemini refuses an empty object."""
-    declared = told(item)
-    schema = declared.pop("parameters")
-    return declared | ({"parametersJsonSchema": gemini_schema(schema)} if schema["properties"] else {})
+    declaration = declared(item)
+    schema = declaration.pop("parameters")
+    return declaration | ({"parametersJsonSchema": gemini_schema(schema)} if schema["properties"] else {})

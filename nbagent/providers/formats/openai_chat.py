@@ -30,7 +30,7 @@ from nbagent.providers.formats.role_groups import OPENING
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
-from nbagent.providers.formats.tool_schema import plain_schema, told
+from nbagent.providers.formats.tool_schema import declared, plain_schema
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
@@ -423,7 +423,7 @@ def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {**told(item), **({"strict": item["strict"]} if "strict" in item else {})}
+    return {**declared(item), **({"strict": item["strict"]} if "strict" in item else {})}
 
 
 def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
 from nbagent.providers.formats.refused import Changes
-from nbagent.providers.formats.tool_schema import told
+from nbagent.providers.formats.tool_schema import declared
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 from nbagent.providers.vendor import Vendor
@@ -384,7 +384,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function. Its schema is not enforced by default, since `strict` allows no optional parameters."""
-    return {"type": "function", **told(item), "strict": item.get("strict", False), **item.get("vendor_fields", {})}
+    return {"type": "function", **declared(item), "strict": item.get("strict", False), **item.get("vendor_fields", {})}
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,10 +48,10 @@ def tool_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return _Dialect(fitting).top(fitting)
 
 
-def told(tool: Mapping[str, Any]) -> dict[str, Any]:
+def declared(tool: Mapping[str, Any]) -> dict[str, Any]:
     """What the model is told of a tool: `name`, `description` and `parameters`.
 
-    >>> told({"name": "now", "description": "The time."})
+    >>> declared({"name": "now", "description": "The time."})
     {'name': 'now', 'description': 'The time.', 'parameters': {'type': 'object', 'properties': {}}}
     """
     name = fitting_name(tool["name"])

@@ -66,8 +66,8 @@ def readable(text: str) -> str:
 
 def _without_explanation(text: str, status: int, headers: Mapping[str, str]) -> str:
     """The message of an error whose body is not JSON."""
-    if 300 <= status < 400 and (elsewhere := headers.get("location")):
-        return f"the server redirects the request to {elsewhere}"
+    if 300 <= status < 400 and (location := headers.get("location")):
+        return f"the server redirects the request to {location}"
     description = readable(text)
     return text if description.startswith("the text ") else f"expected an explanation, got {description}"
 

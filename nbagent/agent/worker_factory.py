@@ -15,8 +15,8 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.trace.trace import Trace
 
 
-def parcel(agent: Any) -> Callable[[], Any]:
-    """See `Agent.parcel`."""
+def worker_factory(agent: Any) -> Callable[[], Any]:
+    """See `Agent.worker_factory`."""
     names: list[str] = agent.offered_tools()
     if agent.toolsets or (names and type(agent.function_registry) not in (FunctionRegistry, LiveRegistry)):
         raise ConfigurationError(
@@ -26,7 +26,7 @@ def parcel(agent: Any) -> Callable[[], Any]:
     definitions = [found for name in names if (found := agent.function_registry.get_function(name))]
     executor, trace = agent.tool_executor, agent.trace
     return partial(
-        _unpacked,
+        _made,
         type(agent),
         agent.provider,
         # a schema is made again from the signature, which `cloudpickle` keeps
@@ -40,7 +40,7 @@ def parcel(agent: Any) -> Callable[[], Any]:
     )
 
 
-def _unpacked(
+def _made(
     kind: Callable[..., Any],
     provider: Any,
     tools: Iterable[FunctionDefinition],

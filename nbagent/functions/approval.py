@@ -16,7 +16,7 @@ from nbagent.core.messages import FunctionCall
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
-from nbagent.functions.formatting import safe_repr
+from nbagent.functions.formatting import short_repr
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import is_async, signature_of
 from nbagent.text import shortened
@@ -131,6 +131,6 @@ async def ask_approver(approver: Approver | None, call: FunctionCall, definition
     if answer is True or isinstance(answer, Allow | dict):
         return answer
     if answer is not None and answer is not False:
-        got = f"{type(answer).__name__} {shortened(safe_repr(answer), 60)}"
+        got = f"{type(answer).__name__} {shortened(short_repr(answer), 60)}"
         logger.warning("the approver of %s returned %s: denied, since only True approves", definition.name, got)
     return None

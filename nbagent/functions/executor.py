@@ -48,7 +48,7 @@ from nbagent.functions.approval import (
 )
 from nbagent.functions.asking import CallInProgress
 from nbagent.functions.binding import is_same
-from nbagent.functions.formatting import error_summary, format_error, format_result, safe_repr, truncate_result
+from nbagent.functions.formatting import error_summary, format_error, format_result, short_repr, truncate_result
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
@@ -396,7 +396,7 @@ class ToolExecutor:
         kind = type(value).__name__
 
         def formatted() -> tuple[Content, str]:
-            return self.format_result(value), safe_repr(value)
+            return self.format_result(value), short_repr(value)
 
         try:
             if value is None or isinstance(value, (str, bool, int, float)):

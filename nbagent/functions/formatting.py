@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import enum
 import itertools
-import logging
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,18 +15,16 @@ from typing import Any
 from nbagent.core.content.images import image_media_type, image_part, is_image_object, matplotlib_figure
 from nbagent.core.content.pdf import PDF_MARK
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import Content, well_formed
+from nbagent.core.messages import Content
 from nbagent.text import beginning, shortened
-
-logger = logging.getLogger("nbagent")
 
 #: What the model reads if a function returned None.
 NO_VALUE = "Done (no return value)."
 
 #: Rows of a long table, columns of a table, characters of a cell.
 _MAX_ROWS, _MAX_COLUMNS, _MAX_CELL_CHARS = 10, 30, 80
-#: Items of a collection, characters and nesting of a value, bits of an integer.
-_MAX_ITEMS, _MAX_CHARS, _MAX_DEPTH, _MAX_BITS = 10_000, 1_000_000, 30, 10_000
+#: Items of a collection, characters of a value.
+_MAX_ITEMS, _MAX_CHARS = 10_000, 1_000_000
 _MAX_REPR_CHARS = 2_000
 #: Lines of a traceback.
 _MAX_FRAMES = 5
@@ -71,9 +68,7 @@ def format_result(result: Any, whole: bool = False) -> Content:
     is_object_array = type(result).__module__ == "numpy" and getattr(getattr(result, "dtype", None), "kind", "") == "O"
     items = result.ravel().tolist() if is_object_array else result  # such as the Axes that plotting functions return
     if isinstance(items, (list, tuple)) and _holds_images(items):
-        if whole and len(items) > _MAX_ITEMS:
-            raise _too_long(items)
-        return _list_parts(items[:_MAX_ITEMS], whole)
+        return _list_parts(items, whole)
     return _text(result, whole)
 
 
@@ -136,7 +131,7 @@ def _text(value: Any, whole: bool) -> str:
 
 
 class _JsonConverter:
-    """Converts a value to JSON data; what has no JSON form becomes text.
+    """Converts a value to JSON data; what has no JSON form becomes text, and what is missing None.
 
     A note replaces what exceeds the limits; it raises ValueError instead if the value is wanted `whole`. `_left` counts
     the characters and items of all levels together.
@@ -146,42 +141,38 @@ class _JsonConverter:
         self._whole = whole
         self._left = _MAX_CHARS
 
-    def convert(self, value: Any, depth: int = 0) -> Any:
-        """The value, which is nested in `depth` others, as JSON data."""
+    def convert(self, value: Any) -> Any:
+        """The value as JSON data."""
         self._left -= 1
-        if value is None or type(value) in (bool, float):
+        if value is None or type(value) in (bool, int, float):
             return value
-        if type(value) is int:
-            bits = value.bit_length()
-            return value if bits < _MAX_BITS else self._note(value, f"<int of {bits} bits>")
         if type(value) is str:
             text = value if len(value) <= self._left else self._note(value, shortened(value, self._left))
             self._left -= len(text)
             return text
-        if depth > _MAX_DEPTH:
-            return self._note(value, "…")
         if isinstance(value, Mapping):
-            pairs = {self._key(key): self.convert(item, depth + 1) for key, item in self._first(value.items())}
+            pairs = {self._key(key): self.convert(item) for key, item in self._first(value.items())}
             left = len(value) - len(pairs)
             return self._note(value, pairs | {"…": f"and {left} more"}) if left > 0 else pairs
         if isinstance(value, (list, tuple, set, frozenset)):
-            items = [self.convert(item, depth + 1) for item in self._first(value)]
+            items = list(map(self.convert, self._first(value)))
             items, left = in_order(items) if isinstance(value, (set, frozenset)) else items, len(value) - len(items)
             return self._note(value, [*items, f"… and {left} more"]) if left > 0 else items
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {each.name: self.convert(getattr(value, each.name), depth + 1) for each in dataclasses.fields(value)}
+            return {each.name: self.convert(getattr(value, each.name)) for each in dataclasses.fields(value)}
         if isinstance(value, enum.Enum):
-            return self.convert(value.value, depth + 1)
+            return self.convert(value.value)
         if isinstance(value, (dt.date, dt.time)):
-            return value.isoformat()
+            return value.isoformat() if value == value else None  # NaT differs from itself
         if isinstance(value, (bytes, bytearray, memoryview)):
             return str(bytes(value)) if self._whole else f"<{type(value).__name__} of {len(value)} bytes>"
-        return self._convert_foreign(value, depth)
+        return self._convert_foreign(value)
 
     def _note(self, value: Any, note: Any) -> Any:
         """What stands for a value that is not written to its end."""
         if self._whole:
-            raise _too_long(value)
+            kind = type(value).__name__
+            raise ValueError(f"a value is too long to be written whole, at {kind}: pass its text instead")
         return note
 
     def _key(self, key: Any) -> str:
@@ -192,40 +183,28 @@ class _JsonConverter:
     def _first(self, items: Iterable[Any]) -> Iterator[Any]:
         return itertools.takewhile(lambda _: self._left > 0, itertools.islice(items, _MAX_ITEMS))
 
-    def _convert_foreign(self, value: Any, depth: int) -> Any:
+    def _convert_foreign(self, value: Any) -> Any:
         """An object of another library, recognised by its methods, so that no library is imported for it."""
         if callable(getattr(type(value), "model_dump", None)):  # pydantic
-            return self.convert(value.model_dump(), depth + 1)
+            return self.convert(value.model_dump())
         if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
             if value.size <= _MAX_ITEMS:
-                return self.convert(value.tolist(), depth + 1)
+                return self.convert(value.tolist())
             about = f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}"
             return self._note(value, about if self._whole else f"{about}\n{value}")
-        if (shown := _displayed(value)) is not value:
-            return self.convert(shown, depth + 1)
-        table = self.table(value, depth) if self._whole else table_text(value)
-        return str(value) if table is None else table
-
-    def table(self, value: Any, depth: int = 0) -> dict[str, list[Any]] | None:
-        """The columns, index and rows of a data frame or series as JSON data; None for any other value."""
-        if not _is_table(value):
+        if type(value).__name__ == "NAType":
             return None
-        frame = value if len(value.shape) == 2 else value.to_frame()
-        parts = {"columns": frame.columns}
-        if hasattr(frame, "iloc"):
-            parts |= {"index": frame.index, "data": frame.itertuples(index=False, name=None)}
-        else:  # as of polars, where rows have no names
-            parts["data"] = frame.iter_rows()
-        return {name: [self._cell(item, depth + 1) for item in part] for name, part in parts.items()}
+        if (shown := _displayed(value)) is not value:
+            return self.convert(shown)
+        if not _is_table(value):
+            return str(value)
+        return self.convert(_rows_of(value)) if self._whole else table_text(value)
 
-    def _cell(self, value: Any, depth: int) -> Any:
-        """A cell, a row of cells, or a name; None for what is missing."""
-        if self._left < 0:
-            raise _too_long(value)
-        if isinstance(value, tuple):
-            return [self._cell(item, depth + 1) for item in value]
-        is_missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-        return None if is_missing else self.convert(value, depth)
+
+def _rows_of(table: Any) -> dict[str, Any]:
+    """The columns, index and rows of a data frame or series; a table of polars has no index."""
+    frame = (table if len(table.shape) == 2 else table.to_frame()).head(_MAX_ITEMS + 1)
+    return frame.to_dict("split") if hasattr(frame, "iloc") else {"columns": frame.columns, "data": frame.rows()}
 
 
 def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None:
@@ -238,7 +217,7 @@ def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None
     frame = (value if len(value.shape) == 2 else value.to_frame()).head(n_rows)
     frame = frame.iloc[:, :n_columns] if hasattr(frame, "iloc") else frame[:, :n_columns]
     dtypes = {str(name): str(dtype) for name, dtype in zip(frame.columns, frame.dtypes, strict=True)}
-    return {"shape": list(value.shape), "dtypes": dtypes, **(_JsonConverter(whole=True).table(frame) or {})}
+    return {"shape": list(value.shape), "dtypes": dtypes, **_JsonConverter(whole=True).convert(_rows_of(frame))}
 
 
 def in_order(items: Iterable[Any]) -> list[Any]:
@@ -250,13 +229,10 @@ def in_order(items: Iterable[Any]) -> list[Any]:
         return sorted(items, key=repr)
 
 
-def table_text(
-    value: Any, n_rows: int | None = None, columns: list[str] | None = None, total: int | None = None
-) -> str | None:
+def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
     """A data frame or a series, of pandas, polars or a similar library, as text; None for any other value.
 
     The text has the first `n_rows` rows; by default all of a short table and ten of a long one. `columns` selects some.
-    `total`: rows of the table that this is a part of.
     """
     if not _is_table(value):
         return None
@@ -265,12 +241,9 @@ def table_text(
     shown = value.head(n_rows or (rows if rows <= 2 * _MAX_ROWS else _MAX_ROWS))
     shown = shown if columns is None else shown[columns]
     if hasattr(shown, "to_string"):
-        shown = _with_short_cells(shown)
-        limits = {"max_cols": _MAX_COLUMNS, "max_colwidth": _MAX_CELL_CHARS} if is_frame else {}
-        body = shown.to_string(**limits)
+        body = shown.to_string(**({"max_cols": _MAX_COLUMNS, "max_colwidth": _MAX_CELL_CHARS} if is_frame else {}))
     else:
         body = str(shown)
-    rows = rows if total is None else total
     head = f"{type(value).__name__}: {rows} rows"
     if is_frame:
         dtypes = [f"{name}: {dtype}" for name, dtype in zip(shown.columns, shown.dtypes, strict=False)]
@@ -287,35 +260,9 @@ def _is_table(value: Any) -> bool:
     return isinstance(shape, tuple) and len(shape) in (1, 2) and all(isinstance(size, int) for size in shape)
 
 
-def _too_long(value: Any) -> ValueError:
-    return ValueError(f"a value is too long to be written whole, at {type(value).__name__}: pass its text instead")
-
-
-def _with_short_cells(shown: Any) -> Any:
-    """Some rows of pandas', where the long values that are seen are cut off: to write all of them may take minutes."""
-    if len(shown.shape) == 1:
-        return shown.map(_short_cell) if shown.dtype.kind == "O" else shown
-    shown, count = shown.copy(), shown.shape[1]
-    for at in {*range(min(count, _MAX_COLUMNS)), *range(max(count - _MAX_COLUMNS, 0), count)}:
-        column = shown.iloc[:, at]
-        if column.dtype.kind == "O":
-            shown.isetitem(at, column.map(_short_cell))
-    return shown
-
-
-def _short_cell(cell: Any) -> Any:
-    short = beginning(cell, 4 * _MAX_CELL_CHARS)
-    return well_formed(short) if isinstance(short, str) else short  # pandas refuses a half of a surrogate pair
-
-
-def safe_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
-    try:
-        text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
-    except Exception as error:  # the user's class is broken, not the run
-        logger.debug("a %s has no repr", type(value).__name__, exc_info=True)
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return shortened(text, _MAX_REPR_CHARS)
+def short_repr(value: Any) -> str:
+    """The beginning of a value's `repr`, or of a table's text, for the trace."""
+    return shortened(table_text(value) or repr(beginning(value, _MAX_REPR_CHARS)), _MAX_REPR_CHARS)
 
 
 # -- limits and errors ------------------------------------------------------------------------------------------------

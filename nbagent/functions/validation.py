@@ -15,7 +15,7 @@ from typing import Any
 
 from nbagent.core.messages import FunctionCall, fault_in
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
-from nbagent.functions.formatting import safe_repr
+from nbagent.functions.formatting import short_repr
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of
 from nbagent.functions.schema.json_schema import example, repair
@@ -126,7 +126,7 @@ def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
     """
     from pydantic_core import to_jsonable_python
 
-    convert = partial(to_jsonable_python, arguments, timedelta_mode="float", fallback=safe_repr)
+    convert = partial(to_jsonable_python, arguments, timedelta_mode="float", fallback=short_repr)
     data: dict[str, Any]
     try:
         data = convert()

@@ -59,17 +59,16 @@ async def test_different_values_are_different_questions_whatever_is_displayed(ag
         [0.1, None],
         {"b", "a"},
         np.zeros(20_000),
-        [Picture.new("RGB", (1, 1)), *range(10_000)],
     ]
     data = pd.DataFrame({"value": values})
     first = await agent.map(data, "{value}")
     with np.printoptions(threshold=5), pd.option_context("display.max_rows", 4, "display.precision", 1):
         again = await agent.map(data, "{value}")
     pd.testing.assert_series_equal(first["answer"], again["answer"])
-    assert first["answer"].nunique() == len(values) - 2
+    assert first["answer"].nunique() == len(values) - 1
     written = ['{"when": "2026-01-02T00:00:00"}', "[0.1, null]", '["a", "b"]']
-    assert first["answer"].tolist()[-5:-2] == [f"echo {text}" for text in written]
-    assert first["error"].iloc[-2:].str.contains("too long to be written whole").all()
+    assert first["answer"].tolist()[-4:-1] == [f"echo {text}" for text in written]
+    assert "too long to be written whole" in first["error"].iloc[-1]
     with pytest.raises(ConfigurationError, match=r"(?s)of pandas, got DataFrame .*Pass data.to_pandas\(\)"):
         await agent.map(tables[0])
 

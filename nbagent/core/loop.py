@@ -40,8 +40,8 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
             await run.check_question(prompt)
             while (limit := run.spent.reached_limit()) is None:
                 with Turn(run) as turn:
-                    for step in (turn.summarise, turn.ask_model, turn.run_tools):
-                        async with aclosing(run.until_time_is_up(step())) as turn_events:
+                    for step in turn.steps():
+                        async with aclosing(run.until_time_is_up(step)) as turn_events:
                             async for event in turn_events:
                                 while run.pending_events:
                                     yield run.pending_events.pop(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -40,10 +40,7 @@ log = logging.getLogger("nbagent")
 
 
 class Turn:
-    """One model request (`ask_model`) and the tool calls in its answer (`run_tools`), inside a `with` block.
-
-    `summarise` comes first: it makes room in the history.
-    """
+    """One model request and the tool calls in its answer: the events of its `steps`, inside a `with` block."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -122,6 +119,14 @@ class Turn:
             if messages[index] is self._answer:
                 messages[index + 1 : index + 1] = results
                 return
+
+    def steps(self) -> Iterator[AsyncGenerator[Event]]:
+        """What is done, one after the other."""
+        if self.run.context.strategy != "trim":
+            yield self.summarise()
+        yield self.ask_model()
+        if self.calls:
+            yield self.run_tools()
 
     async def ask_model(self) -> AsyncGenerator[Event]:
         """Send the history and yield the answer as it comes."""
@@ -266,12 +271,12 @@ class Turn:
         return [run.emit(events.UsageReport(metadata={**(usage.to_dict() if chars else {}), **facts}), self.meta)]
 
     async def summarise(self) -> AsyncGenerator[Event]:
-        """Unless the strategy is "trim", replace the oldest messages of a history over its limits by a summary.
+        """Replace the oldest messages of a history over its limits by a summary.
 
         Without a summary the run goes on: the messages are then dropped. The vendor may summarise instead.
         """
         run = self.run
-        if run.context.strategy == "trim" or run.vendor_summarises or not (oldest := run.context.messages_to_drop()):
+        if run.vendor_summarises or not (oldest := run.context.messages_to_drop()):
             return
         for part in run.context.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages", metadata={"begins": True}))
@@ -381,7 +386,7 @@ class Turn:
     async def run_tools(self) -> AsyncGenerator[Event]:
         """Run the calls, parallel tools at the same time. Results are yielded as they come and kept in call order."""
         run = self.run
-        count = run.spent.take_tool_calls(len(self.calls)) if self.calls else 0
+        count = run.spent.take_tool_calls(len(self.calls))
         for index in range(count, len(self.calls)):
             text = "Not run: the limit of tool calls is reached."
             yield self._add_outcome(index, ToolOutcome(self.calls[index], text, is_error=True, started=time()))
@@ -406,8 +411,7 @@ class Turn:
                 own_context.run(set_current, call=self._run_context(index, output), tell=tell)
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
-                task = asyncio.create_task(run.tools.run(call, interrupted[index]), context=own_context)
-                task.add_done_callback(self._tell_ended)
+                task = asyncio.create_task(self._run_call(call, interrupted[index]), context=own_context)
                 tasks[task] = index
             pending = set(tasks)
             while pending:
@@ -447,8 +451,11 @@ class Turn:
         for output in self._outputs.values():
             output.end()
 
-    def _tell_ended(self, _: asyncio.Task[ToolOutcome]) -> None:
-        self._has_news.set()
+    async def _run_call(self, call: FunctionCall, interrupted: list[ToolOutcome]) -> ToolOutcome:
+        try:
+            return await self.run.tools.run(call, interrupted)
+        finally:  # a callback of the task would come one turn of the event loop later
+            self._has_news.set()
 
     def _announce(self, index: int) -> None:
         """Tell the observers what a running tool has printed and displayed, and everybody what it reports."""

@@ -72,7 +72,7 @@ async def all_of(steps):
 
 async def take_turn(run):
     with Turn(run) as turn:
-        return [event for step in (turn.summarise, turn.ask_model, turn.run_tools) for event in await all_of(step())]
+        return [event for step in turn.steps() for event in await all_of(step)]
 
 
 def types(events):

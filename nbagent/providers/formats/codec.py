@@ -241,7 +241,7 @@ class Codec(ABC):
         Raises `ImageInputError` if the question holds an image and the model takes none.
         """
         changes = changes or {}
-        if not all(isinstance(message.content, str) for message in messages):
+        if not all_text(messages):
             text_only = IMAGES in changes or not self.vendor.takes_images(model)
             messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
             messages = sendable_messages(messages, self.vendor, text_only, self._replays)
@@ -283,6 +283,11 @@ class Codec(ABC):
         return fields
 
 
+def all_text(messages: Sequence[LLMMessage]) -> bool:
+    """Whether none of the messages consists of parts. Each request asks that of a whole conversation."""
+    return {type(message.content) for message in messages} <= {str}
+
+
 #: `json.dumps` would make an encoder for each value.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -320,7 +325,7 @@ def token_count(*values: Any) -> int:
     >>> token_count(None, 7), token_count("many")
     (7, 0)
     """
-    return next((int(value) for value in values if isinstance(value, int | float) and 0 < value < inf), 0)
+    return next((int(value) for value in values if isinstance(value, (int, float)) and 0 < value < inf), 0)
 
 
 def _agree(native: tuple[str, Sequence[Call]], message: LLMMessage) -> bool:

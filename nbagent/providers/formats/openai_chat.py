@@ -22,7 +22,16 @@ from nbagent.core.history.repair import CONTINUE
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats import chat_tools
-from nbagent.providers.formats.codec import Codec, Decoder, Messages, dumps, fitting_id, new_call_id, token_count
+from nbagent.providers.formats.codec import (
+    Codec,
+    Decoder,
+    Messages,
+    all_text,
+    dumps,
+    fitting_id,
+    new_call_id,
+    token_count,
+)
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.refused import ROLES, Changes
@@ -373,9 +382,9 @@ class ChatCodec(Codec):
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The encoded messages, those of the user joined: many servers refuse two in a row."""
         said = [*messages, *reminder]
-        if not all(isinstance(each.content, str) for each in said):
+        if not all_text(said):
             said = list(_with_images(said))
-        fragments = [self.encode_message(each) for each in said]
+        fragments = [each.encoded.get(self._key) or self.encode_message(each) for each in said]
         spoken = list(compress(said, fragments))
         roles = [each.role for each in spoken]
         if ROLES not in changes and ("user", "user") not in pairwise(roles):

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import groupby
 from time import monotonic, time
 from typing import Any
+from urllib.parse import urlsplit
 
 from nbagent.core import events
 from nbagent.core.aclose import aclose_if_possible
@@ -297,12 +298,13 @@ class Turn:
 
     def _request_metadata(self, request: ModelRequest) -> dict[str, Any]:
         provider = self.provider
+        url = urlsplit(getattr(provider, "base_url", ""))
         return {
             "step": self.step,
             "provider": provider.vendor,
             "model": provider.model_name,
-            "base_url_host": getattr(provider, "base_url_host", None),
-            "base_url_port": getattr(provider, "base_url_port", None),
+            "base_url_host": url.hostname,
+            "base_url_port": url.port or {"http": 80, "https": 443}.get(url.scheme),
             "stream": getattr(provider, "streaming", None),
             "n_messages_in": len(request.messages),
             **request.effective_options,

@@ -164,8 +164,8 @@ class WrapperProvider(StreamingProvider):
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner
         self.vendor, self.price = inner.vendor, inner.price
-        for name in ("base_url_host", "base_url_port", "streaming"):  # the trace looks for them
-            setattr(self, name, getattr(inner, name, None))
+        #: The trace looks for these.
+        self.base_url, self.streaming = getattr(inner, "base_url", ""), getattr(inner, "streaming", None)
 
     @property
     def model_name(self) -> str:

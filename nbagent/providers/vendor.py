@@ -232,6 +232,8 @@ class Vendor:
 
     def key_variable(self, address: str = "") -> str:
         """The variable that holds this key, or may hold it: it stands for the key, and a typed key is kept under it."""
+        if not self.key_vars:
+            return re.sub(r"\W", "_", f"{self.name}_API_KEY").upper()
         names = self.key_vars_at(address or self.chosen_address())
         return next((name for name in names if keys.find([name])), names[0])
 

@@ -65,7 +65,7 @@ async def test_an_answer_is_streamed_then_kept_and_counted():
 
 
 async def test_the_request_is_told_with_what_is_known_of_it():
-    model = Streaming([LLMResponse("Yes.")], [LLMResponse("Yes.")], base_url_host="h", base_url_port=80, streaming=True)
+    model = Streaming([LLMResponse("Yes.")], [LLMResponse("Yes.")], base_url="http://h/v1", streaming=True)
     run = asked(model, tools=[double], options={}, reminder=lambda: "Be kind.")
     run.options = {"seed": 7}
     started = only(await take_turn(run), "turn_started")

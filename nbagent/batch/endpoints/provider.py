@@ -15,6 +15,7 @@ from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import ProviderError
 from nbagent.providers.base import WrapperProvider
 from nbagent.providers.http.provider import HTTPProvider
+from nbagent.providers.tool_names import renamed
 
 log = logging.getLogger("nbagent")
 
@@ -71,7 +72,7 @@ class BatchedProvider(WrapperProvider):
         if body is None:
             return []
         try:
-            items = self.inner.decoded(body, tools)
+            items = self.inner.codec.items(body, renamed(tools))
         except ProviderError:
             log.warning("an answer of a batch can't be read: the row is asked live", exc_info=True)
             return []

@@ -12,11 +12,11 @@ from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar
 
-from nbagent.core.events import Event
+from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
-from nbagent.core.vendor_calls import VendorCall
-from nbagent.errors import ConfigurationError
+from nbagent.core.vendor_calls import VendorCall, events_of
+from nbagent.errors import ConfigurationError, IncompleteStreamError
 from nbagent.providers.formats.documents import sendable_documents, sent_as_text
 from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import CALLS, IMAGES, Changes, changed_head
@@ -28,6 +28,8 @@ from nbagent.providers.vendor import Vendor
 Messages = Sequence[LLMMessage]
 #: A call as a provider sent it: id (None where it gives none), name and arguments.
 Call = tuple[Any, Any, Any]
+#: What decoding raises if an answer is not in the expected form.
+UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 #: What the events say of a vendor that summarised what came before.
 COMPACTED, NOT_COMPACTED = "the vendor summarised the conversation so far", "the vendor could not summarise"
 
@@ -144,6 +146,16 @@ class Codec(ABC):
         decoder = self.decoder()
         decoder.feed_body(body)
         return self.finish(decoder, names)
+
+    def items(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> list[Event | LLMResponse]:
+        """The same, as the items of a stream. Raises a `ProviderError` if it is no answer."""
+        try:
+            response = self.decode_body(body, names)
+        except UNREADABLE as exc:
+            raise undecodable(exc) from None
+        metadata, text = response.metadata or {}, response.content
+        thinking = [Thinking(metadata["thinking"])] if metadata.get("thinking") else []
+        return [*thinking, *events_of(metadata), *([Text(text)] if text else []), response]
 
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
         """The whole answer, if it can go back to the vendor: else every later request of the conversation would fail.
@@ -299,6 +311,11 @@ def dumps(value: Any) -> bytes:
     except ValueError:
         text = _ENCODER.encode(json.loads(json_text(value)))
     return text.encode("utf-8", "replace")
+
+
+def undecodable(exc: Exception) -> IncompleteStreamError:
+    """The error for such an answer."""
+    return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:

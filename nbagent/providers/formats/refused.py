@@ -11,11 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from nbagent.core.events import Retry
+from nbagent.core.model_request import Functions
 from nbagent.errors import BadRequestError, ImageInputError, ProviderError
+from nbagent.providers.tool_names import fitting_name
+
+log = logging.getLogger("nbagent")
 
 #: The refused fields of a body, each with its new name, or None if it is left out. A field in a field is written with a
 #: dot.
@@ -137,6 +143,20 @@ def tool_of(change: str) -> str:
     ('add', '')
     """
     return change.split(" ")[1] if change.startswith(_TOOL) else ""
+
+
+def refusal_event(refused: Changes, error: Exception, functions: Functions | None) -> Retry:
+    """Says that the request is sent again without a field, with another name for it, or without a tool."""
+    ((name, other),) = refused.items()
+    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
+    if sent := tool_of(name):
+        tool = next((item["name"] for item in functions or () if fitting_name(item["name"]) == sent), sent)
+        text = f"The tool {tool!r} is left out, since the provider refuses it: {error}"
+        log.warning("%s", text)
+        return Retry(text, metadata={**details, "refused": f"{_TOOL}{tool}", "instead": None})
+    instead = other or INSTEAD.get(name, "the default")
+    text = f"This model does not take {name}. Trying again with {instead}."
+    return Retry(text, metadata={**details, "refused": name, "instead": other})
 
 
 def _refused_tool(text: str, sent: Mapping[str, Any]) -> str | None:

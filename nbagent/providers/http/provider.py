@@ -4,47 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
 
 from nbagent.core.admission import admission_of
 from nbagent.core.counting import estimated_input
 from nbagent.core.current import current
-from nbagent.core.events import Context, Event, Http, Retry, Text, Thinking
+from nbagent.core.events import Context, Event, Http, Retry, Text
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
 from nbagent.core.request_options import RequestOptions
 from nbagent.core.threads import run_in_thread
-from nbagent.core.vendor_calls import events_of
 from nbagent.errors import (
     AuthenticationError,
     ConfigurationError,
     ImageInputError,
-    IncompleteStreamError,
     InvalidResponseError,
     NbagentError,
     ProviderError,
 )
+from nbagent.providers.access import Access
 from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
-from nbagent.providers.formats.codec import Codec
-from nbagent.providers.formats.refused import INSTEAD, Changes, refused_field, tool_of
-from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
+from nbagent.providers.formats.codec import UNREADABLE, Codec, undecodable
+from nbagent.providers.formats.refused import Changes, refusal_event, refused_field, tool_of
+from nbagent.providers.http.address import Target, check_extensible
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import Redactor, is_telling, secrets_in
+from nbagent.providers.http.redaction import Redactor
 from nbagent.providers.http.response import Body, check_status, drain, read_body, read_events, read_lines
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Form, Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_body_options, check_json, check_settings
 from nbagent.providers.options.vendor_tools import available
-from nbagent.providers.tool_names import Renamed, fitting_name, renamed
+from nbagent.providers.tool_names import Renamed, renamed
 from nbagent.providers.vendor import Vendor
 from nbagent.text import shortened
 
@@ -59,9 +56,6 @@ T = TypeVar("T")
 
 #: Characters of a vendor's explanation, and of its code, that an error keeps: cut off once no secret is in them.
 SHOWN_CHARS, CODE_CHARS = 500, 100
-
-#: What decoding raises if an answer is not in the expected form.
-_UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
 
 class HTTPProvider(StreamingProvider):
@@ -89,6 +83,7 @@ class HTTPProvider(StreamingProvider):
 
     #: What its clients are made of.
     package: ClassVar[str] = "httpx2"
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(
         self,
@@ -124,68 +119,40 @@ class HTTPProvider(StreamingProvider):
         self.vendor = vendor or self.vendor
         self._vendor = self._facts()
         self._model = model or self._vendor.model
-        self._client = client
-        self._secret = _secret(api_key)
-        if base_url and region:
-            raise ConfigurationError("base_url, region: each says where requests go. Pass only one of them.")
-        chosen = base_url or self._vendor.chosen_address(region) or self._vendor.base_url
-        self.base_url, credentials = without_credentials(checked_address(chosen))
+        #: Your own client, or None.
+        self.client = client
+        self.access = Access(self._vendor, api_key, base_url, region, headers, client)
         self.codec = self._make_codec(self._vendor)
-        self.base_url = self._base_url.removesuffix(self.codec.path(self._model, streaming))
-        check_extensible(self._base_url)
+        self.base_url = self.access.address.removesuffix(self.codec.path(self._model, streaming))
+        check_extensible(self.access.address)
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
         self.options: Mapping[str, Any] = {**options, "tools": tools} if tools else options
-        self._given_key = self._secret is not None
         self._function_calling = function_calling
-        self._given_headers = dict(headers or {})
-        self._headers = {**credentials, **self._given_headers}
-        #: The user and password of `base_url` are sent in place of a key.
-        self._has_login = bool(credentials)
-        if self._has_login and (self._secret or any(name.lower() == "authorization" for name in headers or ())):
-            raise ConfigurationError(
-                "base_url: it holds a user and a password, and you also passed api_key or an Authorization header. "
-                "Only one of them can be sent: leave one out."
-            )
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([], options=checked))  # wrong options raise here
         #: Notes about options that are left out; each is sent as an event once.
         self._noted: set[str] = set()
-        #: By model: the fields that it refused.
-        self._refused: dict[str, dict[str, str | None]] = {}
+        #: The fields that the model refused.
+        self._refused: dict[str, str | None] = {}
         self._transport = self._make_transport(client)
 
-    def settings(self) -> dict[str, Any]:
-        """What makes the same provider elsewhere, without key and client: the arguments of its class."""
-        return {
-            "model": self._model,
-            "base_url": self._base_url,  # empty if the key that is found there decides
-            "timeout": self.timeout,
-            "max_retries": self.max_retries,
-            "streaming": self.streaming,
-            "function_calling": self._function_calling,
-            "headers": self._given_headers,
-            "vendor": self.vendor,
-            "price": self.price,
-            **self.options,
-        }
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """See the class."""
+        provider = super().__new__(cls)
+        provider._made_with = arguments, options
+        return provider
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle holds no key: where it is loaded, the key is looked up. Raises `ConfigurationError` for another."""
-        own = {
-            "a client of your own": self._client is not None,
-            "the user and password in base_url": self._has_login,
-            "the key that was passed as api_key": self._given_key,
-            **{f"the header {name!r}, a secret": is_telling(name) for name in self._given_headers},
-        }
-        if found := next((what for what, is_there in own.items() if is_there), None):
-            raise ConfigurationError(
-                f"{found} can't go to another process. Set {self._key_variable} in the environment there, and make the "
-                "provider without it."
-            )
-        return partial(type(self), **self.settings()), ()
+        """A pickle holds what this was made with, but no key: where it is loaded, the key is looked up.
+
+        Raises `ConfigurationError` for a key or client of the user's own.
+        """
+        self.access.check_portable()
+        arguments, options = self._made_with
+        return partial(type(self), *arguments, **options), ()
 
     def _facts(self) -> Vendor:
         """The vendor's row of the catalog."""
@@ -209,40 +176,23 @@ class HTTPProvider(StreamingProvider):
 
     @property
     def base_url(self) -> str:
-        """Where requests go. If neither an address nor a region was chosen, the key decides (`Vendor.address_of`)."""
-        if self._base_url:
-            return self._base_url
-        key = self._known_key()
-        return self._vendor.address_of(key.get_secret_value() if key else None)
+        """Where requests go. If neither an address nor a region was chosen, the key decides (see `access`)."""
+        return self.access.base_url
 
     @base_url.setter
     def base_url(self, address: str) -> None:
-        self._base_url = address
+        self.access.address = address
 
     @property
-    def client(self) -> Any:
-        """The user's own client, or None."""
-        return self._client
-
-    @property
-    def base_url_host(self) -> str | None:
-        """The host that requests go to, for the trace."""
-        return urlsplit(self.base_url).hostname
-
-    @property
-    def base_url_port(self) -> int | None:
-        """The port that requests go to, for the trace."""
-        url = urlsplit(self.base_url)
-        return url.port or {"http": 80, "https": 443}.get(url.scheme)
+    def secrets(self) -> list[str]:
+        """What must not be shown or written."""
+        return self.access.secrets
 
     @property
     def rate_key(self) -> str:
         """See `LLMProvider`: also by address and key. The key can't be read from it."""
-        secret = self._secret or _secret(self._client_key) or self._known_key()
-        key = secret.get_secret_value() if secret else ""
-        address = getattr(self._client, "base_url", self.base_url)
-        known = "\n".join([str(address), key, *map(str, self._headers.values())]).encode("utf-8", "surrogatepass")
-        return f"{super().rate_key} {hashlib.sha256(known).hexdigest()[:32]}"
+        known = "\n".join([str(getattr(self.client, "base_url", self.base_url)), *self.secrets])
+        return f"{super().rate_key} {hashlib.sha256(known.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def supports_function_calling(self) -> bool:
         """What the argument `function_calling` said."""
@@ -266,7 +216,7 @@ class HTTPProvider(StreamingProvider):
 
     def check(self) -> None:
         """Raise `AuthenticationError` if the vendor needs a key and there is none."""
-        self._key()
+        self.access.needed_key()
 
     async def prepare(self) -> None:
         """Awaited before each request. A subclass may start its server here and set `base_url`."""
@@ -284,10 +234,9 @@ class HTTPProvider(StreamingProvider):
             both.pop("tool_choice", None)
         resolved = self._options_resolver.resolve(replace(request, options=both), self.streaming)
         effective = resolved.effective()
-        if refused := self._refused.get(self.model_name):
-            effective["refused"] = {
-                f"tool {tool}" if (tool := tool_of(name)) else name: other for name, other in refused.items()
-            }
+        if self._refused:
+            named = {f"tool {tool_of(name)}" if tool_of(name) else name: to for name, to in self._refused.items()}
+            effective["refused"] = named
         return replace(request, effective_options=effective, resolved=resolved)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
@@ -296,7 +245,7 @@ class HTTPProvider(StreamingProvider):
             return self._prompted().stream(request)
         options: ResolvedOptions = request.resolved
         path = self.codec.path(self.model_name, options.stream)
-        changes = dict(self._refused.get(self.model_name, {}))
+        changes = dict(self._refused)
         encode = partial(self._encode, request)
         read = partial(self._read, names=renamed(options.tools))
         attempt = partial(self._attempt, path, encode, read, options.betas, changes, request.timing, request.tools)
@@ -330,17 +279,7 @@ class HTTPProvider(StreamingProvider):
     def encoded(self, request: ModelRequest) -> bytes:
         """The body of a resolved request that asks for one JSON body: what goes into a vendor's batch."""
         whole = replace(request, resolved=replace(request.resolved, stream=False))
-        return self._encode(whole, self._refused.get(self.model_name, {}))
-
-    def decoded(self, body: dict[str, Any], tools: Functions | None) -> list[Event | LLMResponse]:
-        """An answer that came as one JSON body, as the items of a stream. Raises a `ProviderError` if it is none.
-
-        `tools` are those of the request.
-        """
-        try:
-            return _in_one_piece(self.codec.decode_body(body, renamed(tools)))
-        except _UNREADABLE as exc:
-            raise _undecodable(exc) from None
+        return self._encode(whole, self._refused)
 
     async def call(
         self,
@@ -420,7 +359,7 @@ class HTTPProvider(StreamingProvider):
             try:
                 await check_status(response)
                 is_good = True
-                self._refused.setdefault(self.model_name, {}).update(changes or {})
+                self._refused.update(changes or {})
                 async with aclosing(read(response)) as items:
                     async for item in items:
                         yield item
@@ -430,7 +369,7 @@ class HTTPProvider(StreamingProvider):
         except (ProviderError, ConfigurationError) as exc:
             failure: NbagentError = exc
         except Exception as exc:  # each HTTP library and SDK has its own errors
-            timeout, base_url = (self.timeout, self.base_url) if self._client is None else (None, None)
+            timeout, base_url = (self.timeout, self.base_url) if self.client is None else (None, None)
             known = provider_error(exc, streaming=is_good, timeout=timeout, base_url=base_url)
             if known is None:
                 raise
@@ -439,7 +378,7 @@ class HTTPProvider(StreamingProvider):
             changes |= refused
             with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
                 encode(changes)
-                raise RequestRevised(_refusal_event(refused, self._explained(failure, response), functions))
+                raise RequestRevised(refusal_event(refused, self._explained(failure, response), functions))
         raise self._explained(failure, response)
 
     async def _read(self, response: Any, names: Renamed) -> AsyncGenerator[Event | LLMResponse]:
@@ -449,7 +388,7 @@ class HTTPProvider(StreamingProvider):
             async with aclosing(read_events(response)) as events:
                 async for event in events:
                     if type(event) is Body:
-                        for item in _in_one_piece(self.codec.decode_body(event, names)):
+                        for item in self.codec.items(event, names):
                             yield item
                         return
                     for piece in decoder.feed(event):
@@ -461,70 +400,29 @@ class HTTPProvider(StreamingProvider):
                     if decoder.done:
                         await drain(events)
                         break
-        except _UNREADABLE as exc:
-            raise _undecodable(exc) from None
+        except UNREADABLE as exc:
+            raise undecodable(exc) from None
         except Exception as exc:  # after the terminal marker, a broken connection does no harm
             if not decoder.complete or provider_error(exc, streaming=True) is None:
                 raise
         try:
             answer = self.codec.finish(decoder, names)
-        except _UNREADABLE as exc:
-            raise _undecodable(exc) from None
+        except UNREADABLE as exc:
+            raise undecodable(exc) from None
         if answer.content and not has_text:  # it looked like thinking until the end
             yield Text(answer.content)
         yield answer
 
     def _target(self, path: str, betas: tuple[str, ...]) -> Target:
-        named = [*filter(None, [self._headers.get("anthropic-beta")]), *betas]
+        access = self.access
+        named = [*filter(None, [access.headers.get("anthropic-beta")]), *betas]
         more = {"anthropic-beta": ",".join(named)} if betas else {}
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable, more)
-
-    def _key(self) -> SecretStr | None:
-        """The key for this request. Raises `AuthenticationError` if the vendor needs a key and there is none."""
-        secret = self._known_key()
-        if secret is None:
-            if self._vendor.keyless or self._has_login or self._client is not None:
-                return None
-            variables = " or ".join(self._vendor.key_vars_at(self._base_url))
-            raise AuthenticationError(
-                f"there is no API key: {variables} is neither set nor in a .env file",
-                vendor=self.vendor,
-                may_fall_back=True,
-            )
-        if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
-            raise AuthenticationError("the API key holds characters that no key may have", vendor=self.vendor)
-        return secret
-
-    def _known_key(self) -> SecretStr | None:
-        """The key, if there is one: that of the region, if one is chosen. A login in the address replaces it."""
-        if self._has_login:
-            return None
-        return self._secret or _secret(self._vendor.api_key(self._base_url))
-
-    @property
-    def _key_variable(self) -> str:
-        """The name that stands for the key where the key may not stand."""
-        if not self._vendor.key_vars:
-            return re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper()
-        return self._vendor.key_variable(self._base_url)
-
-    @property
-    def secrets(self) -> list[str]:
-        """What must not be shown or written: keys, and headers whose names say that they hold one."""
-        named = [secret for name, value in self._headers.items() for secret in secrets_in(name, value)]
-        known = (self._secret, *map(_secret, (self._vendor.api_key(self._base_url), self._client_key, *named)))
-        return [secret.get_secret_value() for secret in known if secret]
-
-    @property
-    def _client_key(self) -> str | None:
-        """The key of the user's own client."""
-        key = getattr(self._client, "api_key", None)
-        return key if isinstance(key, str) else None
+        return Target(self.base_url, path, access.needed_key(), self.timeout, access.headers, access.variable, more)
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
         """The error with vendor, model and request id, short, and without secrets that the vendor repeated."""
         sent = {"url": str(response.request.url), "headers": response.request.headers} if response is not None else {}
-        clean = Redactor(self.secrets, self._key_variable, **sent).text
+        clean = Redactor(self.secrets, self.access.variable, **sent).text
         error.args = tuple(clean(str(arg)) for arg in error.args)
         if isinstance(error, ProviderError):
             named = request_id(response.headers) if response is not None else None
@@ -532,20 +430,9 @@ class HTTPProvider(StreamingProvider):
             error.code = shortened(clean(error.code or ""), CODE_CHARS) or None
             error.message = shortened(error.args[0], SHOWN_CHARS)
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
-        if isinstance(error, AuthenticationError) and self._client is None and response is not None:
+        if isinstance(error, AuthenticationError) and self.client is None and response is not None:
             error.remedy = f"{self._vendor.other_regions(self.base_url)} {error.remedy}".lstrip()
         return error
-
-
-def _secret(value: str | SecretStr | None) -> SecretStr | None:
-    from pydantic import SecretStr
-
-    text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
-    return SecretStr(text.strip()) if text.strip() else None
-
-
-def _undecodable(exc: Exception) -> IncompleteStreamError:
-    return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
 
 
 async def _noted(
@@ -559,26 +446,3 @@ async def _noted(
     async with aclosing(rest) as items:
         async for item in items:
             yield item
-
-
-def _refusal_event(refused: Changes, error: NbagentError, functions: Functions | None) -> Retry:
-    """Says that the request is sent again without a field, with another name for it, or without a tool."""
-    ((name, other),) = refused.items()
-    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
-    if sent := tool_of(name):
-        tool = next((item["name"] for item in functions or () if fitting_name(item["name"]) == sent), sent)
-        text = f"The tool {tool!r} is left out, since the provider refuses it: {error}"
-        log.warning("%s", text)
-        return Retry(text, metadata={**details, "refused": f"tool {tool}", "instead": None})
-    instead = other or INSTEAD.get(name, "the default")
-    text = f"This model does not take {name}. Trying again with {instead}."
-    return Retry(text, metadata={**details, "refused": name, "instead": other})
-
-
-def _in_one_piece(response: LLMResponse) -> list[Event | LLMResponse]:
-    """A whole answer as the items of a stream."""
-    metadata = response.metadata or {}
-    thinking = metadata.get("thinking")
-    items: list[Event | LLMResponse] = [Thinking(thinking)] if thinking else []
-    items += events_of(metadata)
-    return [*items, *([Text(response.content)] if response.content else []), response]

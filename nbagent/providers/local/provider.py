@@ -84,18 +84,12 @@ class LocalProvider(OpenSourceProvider):
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
         super().__init__(model=name, timeout=timeout, **options)
-        self._headers["Connection"] = "close"  # the server keeps a thread for each; a local one costs little to open
+        # the server keeps a thread for each connection; a local one costs little to open
+        self.access.headers["Connection"] = "close"
         check_number("n_ctx", n_ctx, whole=True, above=0)
         self.n_ctx = n_ctx
         self._path = path
         self._server: LlamaServer | None = None
-
-    def settings(self) -> dict[str, Any]:
-        """See `HTTPProvider.settings`. The path of the model must hold there, too; its server has an address there."""
-        model = self.model_name if self.model_name in LARGER_MODELS else self._path
-        inherited = super().settings()
-        del inherited["base_url"]
-        return {**inherited, "model": model, "n_ctx": self.n_ctx}
 
     def waiting(self) -> str | None:
         """What a request would wait for now (`LOADING` or `PULLING`), or None."""
@@ -109,7 +103,7 @@ class LocalProvider(OpenSourceProvider):
         if server is None or not server.alive:
             path = str(self._path or await run_in_thread(pull))
             server = await _threads.run(shared_server, path, self.model_name, self.n_ctx, self)
-        self._server, self.base_url, self._secret = server, f"{server.address}/v1", server.secret
+        self._server, self.base_url, self.access.key = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """See `LLMProvider.stream`. If the model is not loaded yet, an `Http` event says so first."""

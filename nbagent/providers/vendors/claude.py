@@ -183,13 +183,9 @@ class AnthropicBaseProvider(HTTPProvider):
         self._cache = cache
         super().__init__(*args, **options)
         self.base_url = self.base_url.removesuffix("/v1")  # the SDK's base URL has no version
-        betas = [name for name in (self._headers.get("anthropic-beta"), *self._options_resolver.profile.betas) if name]
-        if betas:
-            self._headers = {**self._headers, "anthropic-beta": ",".join(betas)}
-
-    def settings(self) -> dict[str, Any]:
-        """See `HTTPProvider.settings`."""
-        return {**super().settings(), "cache": self._cache}
+        headers = self.access.headers
+        if betas := [*filter(None, [headers.get("anthropic-beta")]), *self._options_resolver.profile.betas]:
+            headers["anthropic-beta"] = ",".join(betas)
 
     def _make_codec(self, vendor: Vendor) -> MessagesCodec:
         check_choice("cache", self._cache, (True, False, *vendor.cache_ttls))

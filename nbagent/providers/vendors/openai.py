@@ -169,10 +169,6 @@ class OpenAIProvider(HTTPProvider):
         self._api = api
         super().__init__(api_key, model, base_url, **options)
 
-    def settings(self) -> dict[str, Any]:
-        """See `HTTPProvider.settings`."""
-        return {**super().settings(), "api": self._api}
-
     def _make_codec(self, vendor: Vendor) -> Codec:
         profile = VENDOR.profile(self.model_name)
         reasons = profile.thinks and bool(profile.models)  # the last profile is for models that nobody knows
@@ -186,5 +182,5 @@ class OpenAIProvider(HTTPProvider):
 
     def _at_openai(self) -> bool:
         """Whether requests go to OpenAI itself, in whatever region."""
-        address = self.base_url if self._client is None else str(getattr(self._client, "base_url", ""))
+        address = self.base_url if self.client is None else str(getattr(self.client, "base_url", ""))
         return f".{urlsplit(address).hostname}".endswith(".api.openai.com")

@@ -1,0 +1,106 @@
+"""Where the requests of one provider go, and what they log in with.
+
+If neither an address nor a region was chosen, the key decides: each of a vendor's sites refuses the keys of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import AuthenticationError, ConfigurationError
+from nbagent.providers.http.address import checked_address, without_credentials
+from nbagent.providers.http.redaction import is_telling, secrets_in
+from nbagent.providers.vendor import Vendor
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+
+class Access:
+    """The arguments are those of `HTTPProvider`. Raises `ConfigurationError` where two of them contradict each other.
+
+    - `address`: the chosen base URL, without user and password; empty if the key decides
+    - `key`: the key that was given, or None
+    - `headers`: those of every request
+    """
+
+    def __init__(
+        self,
+        vendor: Vendor,
+        api_key: str | SecretStr | None,
+        base_url: str | None,
+        region: str | None,
+        headers: Mapping[str, str] | None,
+        client: Any,
+    ) -> None:
+        if base_url and region:
+            raise ConfigurationError("base_url, region: each says where requests go. Pass only one of them.")
+        chosen = base_url or vendor.chosen_address(region) or vendor.base_url
+        self.address, login = without_credentials(checked_address(chosen))
+        self.key = _secret(api_key)
+        self.headers = {**login, **(headers or {})}
+        #: The user and password of `base_url` are sent in place of a key.
+        self._has_login = bool(login)
+        if login and (self.key or any(name.lower() == "authorization" for name in headers or ())):
+            raise ConfigurationError(
+                "base_url: it holds a user and a password, and you also passed api_key or an Authorization header. "
+                "Only one of them can be sent: leave one out."
+            )
+        self._is_given = self.key is not None
+        self._vendor, self._client = vendor, client
+
+    @property
+    def base_url(self) -> str:
+        """Where requests go now."""
+        if self.address:
+            return self.address
+        key = self.known_key()
+        return self._vendor.address_of(key.get_secret_value() if key else None)
+
+    @property
+    def variable(self) -> str:
+        """The name that stands for the key where the key may not stand."""
+        return self._vendor.key_variable(self.address)
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be shown or written: keys, and headers whose names say that they hold one."""
+        of_client = getattr(self._client, "api_key", None)
+        named = [secret for name, value in self.headers.items() for secret in secrets_in(name, value)]
+        found = (self.key, self._vendor.api_key(self.address), of_client if isinstance(of_client, str) else None)
+        return [secret.get_secret_value() for secret in map(_secret, (*found, *named)) if secret]
+
+    def known_key(self) -> SecretStr | None:
+        """The key, if there is one: that of the region, if one is chosen. A login in the address replaces it."""
+        return None if self._has_login else self.key or _secret(self._vendor.api_key(self.address))
+
+    def needed_key(self) -> SecretStr | None:
+        """The key for a request. Raises `AuthenticationError` if the vendor needs one and there is none."""
+        secret = self.known_key()
+        if secret is None and not (self._vendor.keyless or self._has_login or self._client is not None):
+            variables = " or ".join(self._vendor.key_vars_at(self.address))
+            raise AuthenticationError(
+                f"there is no API key: {variables} is neither set nor in a .env file",
+                vendor=self._vendor.name,
+                may_fall_back=True,
+            )
+        if secret and not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
+            raise AuthenticationError("the API key holds characters that no key may have", vendor=self._vendor.name)
+        return secret
+
+    def check_portable(self) -> None:
+        """Raise `ConfigurationError` for what can't go to another process, where the key is looked up."""
+        if self._client is not None or self._has_login or self._is_given or any(map(is_telling, self.headers)):
+            raise ConfigurationError(
+                "A client of your own, and a key in api_key, base_url or headers, can't go to another process. Set "
+                f"{self.variable} in the environment there, and make the provider without it."
+            )
+
+
+def _secret(value: str | SecretStr | None) -> SecretStr | None:
+    from pydantic import SecretStr
+
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
+    return SecretStr(text.strip()) if text.strip() else None

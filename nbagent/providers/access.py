@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers.http.address import checked_address, without_credentials
-from nbagent.providers.http.redaction import is_telling, secrets_in
+from nbagent.providers.http.redaction import Redactor, is_telling, secrets_in
 from nbagent.providers.vendor import Vendor
 
 if TYPE_CHECKING:
@@ -60,17 +60,16 @@ class Access:
         return self._vendor.address_of(key.get_secret_value() if key else None)
 
     @property
-    def variable(self) -> str:
-        """The name that stands for the key where the key may not stand."""
-        return self._vendor.key_variable(self.address)
-
-    @property
     def secrets(self) -> list[str]:
         """What must not be shown or written: keys, and headers whose names say that they hold one."""
         of_client = getattr(self._client, "api_key", None)
         named = [secret for name, value in self.headers.items() for secret in secrets_in(name, value)]
         found = (self.key, self._vendor.api_key(self.address), of_client if isinstance(of_client, str) else None)
         return [secret.get_secret_value() for secret in map(_secret, (*found, *named)) if secret]
+
+    def redactor(self, url: str = "", headers: Mapping[str, str] | None = None) -> Redactor:
+        """What hides these secrets, and those that a request sends to `url` in `headers`."""
+        return Redactor(self.secrets, self._vendor.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:
         """The key, if there is one: that of the region, if one is chosen. A login in the address replaces it."""
@@ -95,7 +94,7 @@ class Access:
         if self._client is not None or self._has_login or self._is_given or any(map(is_telling, self.headers)):
             raise ConfigurationError(
                 "A client of your own, and a key in api_key, base_url or headers, can't go to another process. Set "
-                f"{self.variable} in the environment there, and make the provider without it."
+                f"{self._vendor.key_variable(self.address)} in the environment there, and make the provider without it."
             )
 
 

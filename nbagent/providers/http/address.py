@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,10 +26,10 @@ class Target:
     key: SecretStr | None = None
     timeout: float = 60.0
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
-    key_variable: str = "API_KEY"
     #: Headers of this one request. They hold no secrets: SDKs write them to their logs.
     more_headers: Mapping[str, str] = field(default_factory=dict)
+    #: `redactor(url, headers)` makes what hides the secrets of a request in the HTTP log.
+    redactor: Any = None
 
 
 def checked_address(base_url: str) -> str:

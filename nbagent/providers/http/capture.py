@@ -11,7 +11,6 @@ from nbagent.core.http_exchange import Collector, Exchange
 from nbagent.errors import ProviderError
 from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import Redactor
 from nbagent.text import without_keys
 
 
@@ -99,7 +98,7 @@ class RecordedResponse:
         if (request := self._request) is not None:
             method, url, headers = request.method, str(request.url), request.headers
             sent = _content(request, sent)
-        redactor = Redactor([target.key.get_secret_value()] if target.key else [], target.key_variable, url, headers)
+        redactor = target.redactor(url, headers)
         answer: dict[str, Any] = {}
         if response is not None:
             received, name = b"".join(self._parts), request_id(response.headers)

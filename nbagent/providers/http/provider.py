@@ -34,7 +34,6 @@ from nbagent.providers.formats.codec import UNREADABLE, Codec, undecodable
 from nbagent.providers.formats.refused import Changes, refusal_event, refused_field, tool_of
 from nbagent.providers.http.address import Target, check_extensible
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import Redactor
 from nbagent.providers.http.response import Body, check_status, drain, read_body, read_events, read_lines
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Form, Transport
@@ -417,12 +416,12 @@ class HTTPProvider(StreamingProvider):
         access = self.access
         named = [*filter(None, [access.headers.get("anthropic-beta")]), *betas]
         more = {"anthropic-beta": ",".join(named)} if betas else {}
-        return Target(self.base_url, path, access.needed_key(), self.timeout, access.headers, access.variable, more)
+        return Target(self.base_url, path, access.needed_key(), self.timeout, access.headers, more, access.redactor)
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
         """The error with vendor, model and request id, short, and without secrets that the vendor repeated."""
-        sent = {"url": str(response.request.url), "headers": response.request.headers} if response is not None else {}
-        clean = Redactor(self.secrets, self.access.variable, **sent).text
+        sent = () if response is None else (str(response.request.url), response.request.headers)
+        clean = self.access.redactor(*sent).text
         error.args = tuple(clean(str(arg)) for arg in error.args)
         if isinstance(error, ProviderError):
             named = request_id(response.headers) if response is not None else None

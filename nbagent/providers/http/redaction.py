@@ -11,6 +11,7 @@ import os
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -140,20 +141,9 @@ def secrets_in(place: str, value: str) -> list[str]:
     >>> secrets_in("Authorization", "Basic YWRhOnNlY3JldC1wYXNzOQ==")
     ['YWRhOnNlY3JldC1wYXNzOQ==', 'secret-pass9']
     """
-    if not is_telling(place):
-        return []
     scheme, _, rest = value.partition(" ")
-    if "cookie" in place.lower():
-        parts = re.findall(r"=([^;]*)", value)
-    elif "authorization" in place.lower():
-        parts = [rest or value, _password_of(rest) if scheme.lower() == "basic" else ""]
-    else:
-        parts = [value, rest]
-    return [part for part in parts if not _WORDS.fullmatch(part)]
-
-
-def _password_of(login: str) -> str:
-    try:
-        return b64decode(login).decode("utf-8", "replace").partition(":")[2]
-    except ValueError:
-        return ""
+    parts = re.findall(r"=([^;]*)", value) if "cookie" in place.lower() else [rest or value]
+    if scheme.lower() == "basic":
+        with suppress(ValueError):  # no login
+            parts.append(b64decode(rest).decode("utf-8", "replace").partition(":")[2])
+    return [part for part in parts if is_telling(place) and not _WORDS.fullmatch(part)]

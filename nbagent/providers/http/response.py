@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -16,9 +17,8 @@ from nbagent.providers.http.errors import readable, status_error
 DRAIN_TIMEOUT_S = 0.1
 #: Bytes of a body, which may hold pictures.
 LONGEST_BODY = 64 * 2**20
-#: A line of server-sent events begins with one of these.
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_LONGEST_FIELD = max(map(len, _FIELDS))
+#: How server-sent events begin.
+_BEGINNING = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 
 class Body(dict[str, Any]):
@@ -40,10 +40,9 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     head = b""
     async for chunk in chunks:
         head += chunk
-        if len(head.lstrip()) >= _LONGEST_FIELD:
+        if len(head.lstrip()) >= len("event:"):
             break
-    start = head.lstrip()[:_LONGEST_FIELD]
-    if not start or not any(start.startswith(field) or field.startswith(start) for field in _FIELDS):
+    if not _BEGINNING.match(head):
         body = _body(await read_up_to(chunks, head), response)
         for item in body if isinstance(body, list) else [Body(body)]:
             yield item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -83,8 +83,6 @@ _BY_NAME: dict[str, type[ProviderError]] = {
     "DecodingError": IncompleteStreamError,
     "StreamError": IncompleteStreamError,
 }
-
-
 #: What OpenSSL calls a first answer that is no TLS: the server speaks plain HTTP.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
 
@@ -97,9 +95,12 @@ def provider_error(
     With `streaming`, the answer had begun: a connection that breaks then has broken the stream. `timeout` is the limit
     in seconds that was exceeded. `base_url` is the server's, unless the user's own client decides about proxies.
     """
-    links = [{cls.__name__ for cls in type(link).__mro__} for link in _chain(exc)]
+    chain: list[BaseException] = [exc]
+    while cause := chain[-1].__cause__:
+        chain.append(cause)
+    links = [{cls.__name__ for cls in type(link).__mro__} for link in chain]
     kinds = set().union(*links)
-    text = _cause(exc)
+    text = f"{type(chain[-1]).__name__}: {chain[-1]}".removesuffix(": ")  # SDKs say only "Connection error." themselves
     if kinds & {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}:
         return ConfigurationError(f"The request can't be sent: {text.rstrip('.')}. Check base_url and api_key.")
     # the innermost knows best: httpx-aiohttp calls a refused connection a timeout
@@ -140,16 +141,3 @@ def _proxy_error(base_url: str, reason: str, cls: type[ProviderError] = Provider
         return ProviderConnectionError(f"{login} ({reason})", should_retry=False)
     host = urlsplit(base_url).hostname
     return cls(f"{host}, or the proxy {proxy}, which the environment names, can't be reached: {reason}")
-
-
-def _cause(exc: Exception) -> str:
-    """The innermost explanation: SDKs say only "Connection error." themselves."""
-    *_, cause = _chain(exc)
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
-
-
-def _chain(exc: BaseException | None) -> Iterator[BaseException]:
-    """An exception and its causes."""
-    while exc is not None:
-        yield exc
-        exc = exc.__cause__

@@ -23,7 +23,6 @@ from nbagent.providers.http.capture import new_record
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic import SecretStr
 
 #: A longer body is handed over in pieces of this size: the time limit is for each of them, and images that are sent do
 #: not block the event loop.
@@ -104,20 +103,14 @@ class HttpxTransport(Transport):
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         address = target.base_url.rstrip("/") + target.path
         url = _parsed(address) if self._given is None else address
+        headers = _about(body)
+        if target.key:
+            secret = target.key.get_secret_value()
+            headers |= {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
+        headers |= target.headers  # the user's own key wins
         method = "GET" if body is None else "POST"
-        headers = self._headers(target, body)
         request = client.build_request(method, url, content=_in_pieces(body), headers=headers)
         return await client.send(request, stream=True)
-
-    def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
-        """With the key, unless the user gives that header."""
-        return {**_about(body), **self._auth(target.key), **target.headers}
-
-    def _auth(self, key: SecretStr | None) -> dict[str, str]:
-        if key is None:
-            return {}
-        secret = key.get_secret_value()
-        return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
 
 
 class SDKTransport(Transport):

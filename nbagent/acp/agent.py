@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -161,12 +160,11 @@ def _mcp_server(given: Any, folder: str) -> Any:
     try:
         from nbagent.mcp.client.server import MCPServer
 
-        name = re.sub(r"[^\w-]", "_", given.name, flags=re.ASCII)[:32] or None
         if isinstance(given, schema.McpServerStdio):
             environment = {each.name: each.value for each in given.env}
-            return MCPServer(given.command, *given.args, name=name, env=environment, cwd=folder)
+            return MCPServer(given.command, *given.args, name=given.name, env=environment, cwd=folder)
         if isinstance(given, schema.HttpMcpServer):
-            return MCPServer(given.url, name=name, headers={each.name: each.value for each in given.headers})
+            return MCPServer(given.url, name=given.name, headers={each.name: each.value for each in given.headers})
     except (ModuleNotFoundError, NbagentError) as error:
         raise acp.RequestError(-32602, f"The MCP server {given.name!r} can't be used: {error}") from None
     raise acp.RequestError(-32602, f"The MCP server {given.name!r} can't be used: only stdio and http are.")

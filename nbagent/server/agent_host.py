@@ -85,7 +85,7 @@ class AgentHost:
             if again is not None:
                 first = await held.enter_async_context(self.store.request(owner, again.key))
                 if first is not None:
-                    run.first_answer = again.text_of(first)
+                    run.kept_answer = again.text_of(first)
                     yield run
                     return
             turn = None

@@ -16,6 +16,8 @@ from nbagent.server.settings import ServerSettings
 
 #: Where calls that wait are decided.
 _DECISIONS = "/agent/approvals/"
+#: Seconds in which a body must arrive.
+BODY_S = 30.0
 
 
 class Guards:
@@ -72,7 +74,7 @@ class Guards:
         if length.isdigit() and int(length) > most:
             raise too_large
         try:
-            async with asyncio.timeout(self._settings.body_seconds):
+            async with asyncio.timeout(BODY_S):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -83,7 +85,7 @@ class Guards:
                     if not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:
-            detail = f"The body did not arrive within {self._settings.body_seconds:g} seconds."
+            detail = f"The body did not arrive within {BODY_S:g} seconds."
             raise RefusedError(408, "body_too_slow", detail, Connection="close") from None
 
 

@@ -96,8 +96,7 @@ class RunRequest:
 class HostedRun:
     """One run of an `AgentHost`. Iterate it once for its events; then `result` or `error` is set.
 
-    `first_answer` is set, and nothing runs, if the request repeats one that was answered. If the request can be
-    repeated, `kept_answer` is what was kept for a repeat.
+    If the request can be repeated, `kept_answer` is what was kept for a repeat. If it is one, nothing runs.
     """
 
     def __init__(self, conversation_id: str, provider: LLMProvider) -> None:
@@ -107,7 +106,6 @@ class HostedRun:
         self.model = provider.model_name
         self.result: AgentResult | None = None
         self.error: BaseException | None = None
-        self.first_answer: str | None = None
         self.kept_answer: str | None = None
         #: Is set when the last event is there.
         self.ended = asyncio.Event()

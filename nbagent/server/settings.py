@@ -27,7 +27,7 @@ class ServerSettings:
     - `models`: what a request may choose besides the agent's own model, such as `"openai:gpt-5.6-luna"`
     - `limits`: of each request; a request can lower them, not raise them
     - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
-    - `max_body_bytes`: of a request; `body_seconds`: in which it must arrive
+    - `max_body_bytes`: of a request
     - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server; requests that only read, or
       decide on a call, are counted apart from those that run the agent
     - `approval_seconds`: for which a call waits for a person's decision; then the answer is no
@@ -45,7 +45,6 @@ class ServerSettings:
     max_cost_per_conversation: float | None = None
     max_cost_per_token: float | None = None
     max_body_bytes: int = 10 * 2**20
-    body_seconds: float = 30.0
     requests_per_minute: int | None = 600
     max_concurrent: int | None = 64
     approval_seconds: float = 300.0
@@ -66,7 +65,7 @@ class ServerSettings:
         for name in ("requests_per_minute", "max_concurrent"):
             check_number(name, getattr(self, name), whole=True, minimum=1, optional=True)
         check_number("max_body_bytes", self.max_body_bytes, whole=True, minimum=1)
-        for name in ("body_seconds", "approval_seconds", "grace_seconds"):
+        for name in ("approval_seconds", "grace_seconds"):
             check_number(name, getattr(self, name), above=0, fix="Pass seconds.")
 
 

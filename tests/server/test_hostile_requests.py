@@ -27,7 +27,7 @@ QUIET = list(HealthCheck)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    limits = {"requests_per_minute": None, "max_body_bytes": 100_000, "body_seconds": 2.0}
+    limits = {"requests_per_minute": None, "max_body_bytes": 100_000}
     agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."))
     agent.use(SkillHost(builtin=True, discover=False))
     with chdir(tmp_path_factory.mktemp("searched")), served(agent, **limits) as running:
@@ -62,7 +62,8 @@ def checked(operation, mode, url, tried, examples):
     return check
 
 
-def test_a_body_that_never_ends_is_given_up(server):
+def test_a_body_that_never_ends_is_given_up(server, monkeypatch):
+    monkeypatch.setattr("nbagent.server.guards.BODY_S", 0.2)
     host, port = server.url.removeprefix("http://").split(":")
     head = f"POST /agent/chat HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n{{"
     with socket.create_connection((host, int(port)), timeout=60) as connection:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import os
-import re
 import weakref
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -23,11 +22,9 @@ from nbagent.functions.toolset import Toolset
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
-from nbagent.mcp.client.names import name_of_command, name_of_url
+from nbagent.mcp.client.names import clean, name_of_command, name_of_url
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
-
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 
 
 class MCPServer(Toolset):
@@ -35,7 +32,7 @@ class MCPServer(Toolset):
 
     - `env`: variables for the process, which otherwise gets PATH, HOME and few others of this one; `cwd`: its folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
-    - `name`: the tools' names begin with it; by default it is taken from the command or the URL
+    - `name`: the tools' names begin with it, as far as vendors accept it; by default the command or the URL gives one
     - `approve`: None to ask before calls of tools that the server does not mark as read-only; True to ask before all
       calls, False before none
     - `timeout`: seconds for a call, None for the agent's limit
@@ -64,14 +61,17 @@ class MCPServer(Toolset):
         timeout: float | None = 60.0,
     ) -> None:
         address = _address(command_or_url, env, cwd, headers, auth)
-        if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
-            raise invalid("name", name, "1 to 32 letters (a-z, A-Z), digits, _ or -")
+        check_type("name", name, str, optional=True)
         check_choice("approve", approve, (None, True, False))
         check_number("timeout", timeout, above=0, optional=True, fix="Pass seconds.")
         check_possible("An MCP server", "threads and other processes", "Register Python functions as tools.")
         if find_spec("mcp_types") is None:
             raise missing_extra("MCP", "mcp")
-        self.name = name or (name_of_url(address.url) if address.url else name_of_command(address.command))
+        self.name = (
+            clean(name)[:32]
+            if name
+            else (name_of_url(address.url) if address.url else name_of_command(address.command))
+        )
         self.address = address
         tools = ToolList(self.name, approve=approve, timeout=timeout)
         self.tools = tools.registry
@@ -89,7 +89,7 @@ class MCPServer(Toolset):
         for name in names:
             check_choice("from_config()", name, list(found))
         chosen = {name: found[name] for name in names or found}
-        return [cls(*each.pop("command"), name=_clean(name), **each) for name, each in chosen.items()]
+        return [cls(*each.pop("command"), name=name, **each) for name, each in chosen.items()]
 
     def begin(self) -> None:
         """Begin to connect in the background."""
@@ -141,7 +141,3 @@ def _address(
     if is_url:
         return Address(url=words[0], headers=dict(headers or {}), auth=auth)
     return Address(command=words, env=dict(env or {}), cwd=None if cwd is None else os.fspath(cwd))
-
-
-def _clean(name: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9_-]+", "_", name)[:32]

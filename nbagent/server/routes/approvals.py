@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -21,9 +21,11 @@ router = APIRouter(prefix="/agent/approvals", tags=["approvals"])
 class PendingApproval(BaseModel):
     """A call that waits for a decision until it expires; then it is denied."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     id: str
     conversation_id: str
-    trace_id: str
+    trace_id: str = Field(validation_alias="run_id")
     tool: str
     arguments: dict[str, Any]
     created: datetime
@@ -59,19 +61,7 @@ async def pending(
 ) -> PendingApprovals:
     """The calls that wait for a decision."""
     found = await host.store.approvals(owner, conversation_id)
-    waiting = [
-        PendingApproval(
-            id=each.id,
-            conversation_id=each.conversation_id,
-            trace_id=each.run_id,
-            tool=each.tool,
-            arguments=each.arguments,
-            created=datetime.fromtimestamp(each.created, UTC),
-            expires=datetime.fromtimestamp(each.expires, UTC),
-        )
-        for each in found
-    ]
-    return PendingApprovals(approvals=waiting)
+    return PendingApprovals(approvals=[PendingApproval.model_validate(each) for each in found])
 
 
 @router.post("/{approval_id}")

@@ -111,9 +111,9 @@ async def chat(
 
     async def answer() -> Response:
         async with run as running:
-            if running.first_answer is None:
+            if running.kept_answer is None:
                 await running.outcome()
-            text = running.first_answer or running.kept_answer or whole(running)
+            text = running.kept_answer or whole(running)
             return Response(text, media_type="application/json")
 
     return await while_connected(request.receive, answer())

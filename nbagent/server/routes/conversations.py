@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from nbagent.core.messages import LLMMessage
-from nbagent.server.conversations.store import Conversation
 from nbagent.server.problems import not_found
 from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 
@@ -22,13 +21,15 @@ ConversationId = Annotated[str, Path(pattern=ID_PATTERN)]
 class ConversationSummary(BaseModel):
     """A conversation without its messages. The title is the beginning of its first question."""
 
-    conversation_id: str
+    model_config = ConfigDict(from_attributes=True)
+
+    conversation_id: str = Field(validation_alias="id")
     title: str
     created: datetime
     updated: datetime
     message_count: int
-    total_tokens: int
-    cost_usd: float
+    total_tokens: int = Field(validation_alias=AliasPath("spent", "tokens"))
+    cost_usd: float = Field(validation_alias=AliasPath("spent", "dollars"))
 
 
 class ConversationPage(BaseModel):
@@ -41,7 +42,7 @@ class ConversationPage(BaseModel):
 class StoredConversation(ConversationSummary):
     """A conversation with its messages: `role`, `content`, and what else a message has."""
 
-    messages: list[dict[str, Any]]
+    messages: Annotated[list[dict[str, Any]], BeforeValidator(lambda messages: list(map(_shown, messages)))]
 
 
 @router.get("")
@@ -53,9 +54,8 @@ async def conversations(
 ) -> ConversationPage:
     """The conversations of this token, the last changed first."""
     page = await host.store.page(owner, limit, after)
-    return ConversationPage(
-        conversations=[ConversationSummary(**_facts(each)) for each in page.conversations], next=page.next
-    )
+    found = [ConversationSummary.model_validate(each) for each in page.conversations]
+    return ConversationPage(conversations=found, next=page.next)
 
 
 @router.get("/{conversation_id}")
@@ -64,7 +64,7 @@ async def conversation(host: Host, owner: Owner, conversation_id: ConversationId
     found = await host.store.get(owner, conversation_id)
     if found is None:
         raise not_found("conversation of that id")
-    return StoredConversation(**_facts(found), messages=[_message(each) for each in found.messages])
+    return StoredConversation.model_validate(found)
 
 
 @router.delete("/{conversation_id}", status_code=204)
@@ -75,18 +75,6 @@ async def delete_conversation(host: Host, owner: Owner, conversation_id: Convers
     return Response(status_code=204)
 
 
-def _facts(info: Conversation) -> dict[str, Any]:
-    return {
-        "conversation_id": info.id,
-        "title": info.title,
-        "created": datetime.fromtimestamp(info.created, UTC),
-        "updated": datetime.fromtimestamp(info.updated, UTC),
-        "message_count": info.message_count,
-        "total_tokens": info.spent.tokens,
-        "cost_usd": info.spent.dollars,
-    }
-
-
-def _message(message: LLMMessage) -> dict[str, Any]:
+def _shown(message: LLMMessage) -> dict[str, Any]:
     """The message without what only its vendor can read."""
     return {name: value for name, value in message.to_dict().items() if name != "provider_extras"}

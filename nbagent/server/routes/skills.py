@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_jsonable_python
 from starlette.responses import Response
 
 from nbagent.core.content.images import content_as_text
@@ -18,6 +19,7 @@ from nbagent.server.approvals import deny
 from nbagent.server.event_stream import while_connected
 from nbagent.server.problems import not_found
 from nbagent.server.routes.asking import Host
+from nbagent.skills.calls import SkillResult
 
 router = APIRouter(prefix="/skills", tags=["skills"])
 
@@ -47,16 +49,6 @@ class Invocation(BaseModel):
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
-class InvocationResult(BaseModel):
-    """What the skill returned, or why it did not."""
-
-    success: bool
-    data: Any
-    error: str | None
-    trace_id: str
-    duration_ms: float
-
-
 @router.get("")
 async def skills(host: Host) -> Skills:
     """The executable skills of the agent."""
@@ -69,7 +61,7 @@ async def skill(host: Host, skill_id: SkillId) -> Skill:
     return _shown(skill_id, await _skill(host, skill_id))
 
 
-@router.post("/{skill_id}/invoke", response_model=InvocationResult)
+@router.post("/{skill_id}/invoke", response_model=SkillResult)
 async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocation) -> Response:
     """Call a skill. Whether it fails is in the answer; a skill that needs approval is denied here."""
     definition = await _skill(host, skill_id)
@@ -81,10 +73,8 @@ async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocati
     milliseconds = (perf_counter() - began) * 1_000
     text = content_as_text(outcome.content) if outcome.is_error else None
     data = outcome.value["data"] if isinstance(outcome.value, dict) and "data" in outcome.value else outcome.value
-    result = InvocationResult(
-        success=not outcome.is_error, data=data, error=text, trace_id=trace_id, duration_ms=milliseconds
-    )
-    return Response(json_text(result.model_dump(mode="json")), media_type="application/json")
+    result = SkillResult(not outcome.is_error, data, text, trace_id, milliseconds)
+    return Response(json_text(to_jsonable_python(result)), media_type="application/json")
 
 
 async def _skills(host: AgentHost) -> dict[str, FunctionDefinition]:

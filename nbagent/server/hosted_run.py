@@ -112,6 +112,7 @@ class HostedRun:
         self._tool_results: list[ToolResult] = []
         self._queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
+        self._last: Done | Error | None = None
 
     async def __aiter__(self) -> AsyncIterator[AnyEvent]:
         while (event := await self._queue.get()) is not None:
@@ -158,40 +159,33 @@ class HostedRun:
 
         `lost` is set when the turn of the conversation is lost. What is `held` is let go in the end.
         """
-        last: list[AnyEvent] = []
-        self._reading = asyncio.create_task(self._read(stream, last), context=context)
-        return asyncio.create_task(self._carry_out(self._reading, last, lost, save, held))
+        reading = self._reading = asyncio.create_task(self._read(stream), context=context)
 
-    async def _carry_out(
-        self,
-        reading: asyncio.Task[None],
-        last: list[AnyEvent],
-        lost: asyncio.Event | None,
-        save: Callable[[], Awaitable[None]],
-        held: AsyncExitStack,
-    ) -> None:
-        async with held:
-            error = await _ended(reading, lost)
-            try:
-                await save()
-            except Exception as failure:  # noqa: BLE001  the reader gets it
-                error = failure
-            if error is None and not last:
-                error = shutting_down()
-            event = last[0] if error is None else Error(str(error), exception=error)
-            if isinstance(event, Error):
-                self.result, self.error = None, event.exception
-            self._queue.put_nowait(event)
-            self._queue.put_nowait(None)
-            self.ended.set()
+        async def carry_out() -> None:
+            async with held:
+                error = await _ended(reading, lost)
+                try:
+                    await save()
+                except Exception as failure:  # noqa: BLE001  the reader gets it
+                    error = failure
+                if error is None and self._last is None:
+                    error = shutting_down()
+                event = self._last if error is None else Error(str(error), exception=error)
+                if isinstance(event, Error):
+                    self.result, self.error = None, event.exception
+                self._queue.put_nowait(event)
+                self._queue.put_nowait(None)
+                self.ended.set()
 
-    async def _read(self, stream: AgentStream, last: list[AnyEvent]) -> None:
+        return asyncio.create_task(carry_out())
+
+    async def _read(self, stream: AgentStream) -> None:
         """Hand out the run's events, but keep the last one."""
         async with aclosing(aiter(stream)) as events:
             async for event in events:
                 if isinstance(event, Done | Error):
                     self._note(event)
-                    last.append(event)
+                    self._last = event
                 else:
                     self.put(event)
 

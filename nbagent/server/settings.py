@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import SecretStr
 
@@ -52,7 +51,10 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         for name in ("tokens", "hosts", "origins", "models"):
-            object.__setattr__(self, name, _tuple(name, getattr(self, name)))
+            values = getattr(self, name)
+            if isinstance(values, str):
+                raise invalid(name, values, "a list of texts", "Put it into a list.", secret=name == "tokens")
+            object.__setattr__(self, name, tuple(values))
         object.__setattr__(self, "tokens", tuple(map(_checked_token, self.tokens)))
         for model in self.models:
             if ":" not in model:
@@ -67,16 +69,6 @@ class ServerSettings:
         check_number("max_body_bytes", self.max_body_bytes, whole=True, minimum=1)
         for name in ("approval_seconds", "grace_seconds"):
             check_number(name, getattr(self, name), above=0, fix="Pass seconds.")
-
-
-def _tuple(name: str, values: Any) -> tuple[Any, ...]:
-    if isinstance(values, str | bytes | SecretStr) or not isinstance(values, Iterable):
-        raise invalid(name, values, "a list of texts", "Put it into a list.", secret=name == "tokens")
-    found = tuple(values)
-    for each in found:
-        if not isinstance(each, (str, SecretStr) if name == "tokens" else str):
-            raise invalid(name, each, "texts", secret=name == "tokens")
-    return found
 
 
 def _checked_token(token: str | SecretStr) -> SecretStr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -26,23 +26,21 @@ from nbagent.text import shortened
 
 
 class AgentHost:
-    """Runs an agent for the owners of a server's tokens. `agent_or_factory`: an agent, or a function that makes one.
+    """Runs an agent for the owners of a server's tokens.
 
-    A factory is called once in each process. Each run has a fork of the agent, with the same tools and connections, and
-    of the agent's own conversation only the system prompt. Raises `ConfigurationError` for a limit of dollars that the
-    models have no price for.
+    Each run has a fork of the agent, with the same tools and connections, and of the agent's own conversation only the
+    system prompt. Raises `ConfigurationError` for a limit of dollars that the models have no price for.
 
     >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
     >>> async with host.run("me", RunRequest(message="Hello")) as run:                      # doctest: +SKIP
     ...     print(await run.outcome())
     """
 
-    def __init__(
-        self, agent_or_factory: Agent | Callable[[], Agent], store: ConversationStore, settings: ServerSettings
-    ) -> None:
-        self._is_given = isinstance(agent_or_factory, Agent)
-        self.agent = agent_or_factory if isinstance(agent_or_factory, Agent) else agent_or_factory()
-        check_type("agent", self.agent, Agent, fix="Pass an Agent, or a function that returns one.")
+    def __init__(self, agent: Agent, store: ConversationStore, settings: ServerSettings) -> None:
+        check_type("agent", agent, Agent, fix="Pass an Agent.")
+        self.agent = agent
+        #: Whether the agent's toolsets end with the server: nobody else uses the agent.
+        self.owns_agent = False
         self.store = store
         self.settings = settings
         self.metrics = Metrics()
@@ -132,11 +130,11 @@ class AgentHost:
         self.stop_runs()
 
     async def aclose(self) -> None:
-        """End all runs, and close the connections to models; and the toolsets of an agent that was made here."""
+        """End all runs, and close the connections to models."""
         self.end_runs()
         if self._running:
             await asyncio.wait(set(self._running))
-        await (self.agent.provider if self._is_given else self.agent).aclose()
+        await (self.agent if self.owns_agent else self.agent.provider).aclose()
         for provider in self._providers.values():
             await provider.aclose()
 

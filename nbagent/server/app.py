@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,19 +51,17 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(
-    agent_or_factory: Agent | Callable[[], Agent], settings: ServerSettings, store: ConversationStore | None = None
-) -> FastAPI:
+def create_app(agent: Agent, settings: ServerSettings, store: ConversationStore | None = None) -> FastAPI:
     """An agent as an ASGI application, for uvicorn or another server. Conversations are kept in `store`.
 
-    A factory is called once in each process. Raises `ConfigurationError` if there is no token.
+    Raises `ConfigurationError` if there is no token.
 
     >>> app = create_app(Agent("local"), ServerSettings(tokens=[token]))    # doctest: +SKIP
     """
     check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
     if not settings.tokens:
         raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` makes one.")
-    host = AgentHost(agent_or_factory, store or open_store("memory:"), settings)
+    host = AgentHost(agent, store or open_store("memory:"), settings)
     app = FastAPI(
         title="nbagent",
         description="An agent for any client.",

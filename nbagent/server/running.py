@@ -118,7 +118,9 @@ def hosts_for(host: str) -> tuple[str, ...]:
 
 
 def _make_app(target: str | None, settings: ServerSettings, store: str, ttl_s: float | None) -> FastAPI:
-    return create_app(partial(load_agent, target), settings, open_store(store, ttl_s=ttl_s))
+    app = create_app(load_agent(target), settings, open_store(store, ttl_s=ttl_s))
+    app.state.host.owns_agent = True
+    return app
 
 
 def _config(app: FastAPI | Callable[[], FastAPI], settings: ServerSettings, **options: Any) -> uvicorn.Config:

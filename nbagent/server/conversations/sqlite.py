@@ -270,7 +270,7 @@ class SQLiteStore(ConversationStore):
 
     def _opened(self) -> sqlite3.Connection:
         if str(self.path) == MEMORY:
-            database = sqlite3.connect(MEMORY, isolation_level=None)
+            database = sqlite3.connect(MEMORY, isolation_level=None, check_same_thread=False)
             database.executescript(FORMAT.tables)
         else:
             database = FORMAT.open(self.path)
@@ -299,6 +299,8 @@ class SQLiteStore(ConversationStore):
 
         if self._thread is None:
             raise StoreError(f"{self.path.name!r} is not open. Call `await store.open()` first.")
+        if str(self.path) == MEMORY:
+            return run()  # there is no disk to wait for
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,7 +22,7 @@ from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.guards import Guards
 from nbagent.server.metrics import Measured
-from nbagent.server.problems import MEDIA_TYPE, Failures, ProblemDetails, ProblemForm, problem_of, problem_response
+from nbagent.server.problems import MEDIA_TYPE, Failures, ProblemDetails, problem_of, problem_response
 from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
 from nbagent.server.routes.ag_ui.talk import WaitingTalks
@@ -42,8 +42,6 @@ ROUTERS = (
     ag_ui.router,
     page.router,
 )
-#: How failures are told below a path, if not as problem details.
-PROBLEM_FORMS: Mapping[str, ProblemForm] = {"/v1/": openai_form}
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}}
 _FAILURES: dict[int | str, dict[str, Any]] = {
     "4XX": {"description": "The request is refused.", **_PROBLEM},
@@ -72,7 +70,7 @@ def create_app(agent: Agent, settings: ServerSettings, store: ConversationStore 
     )
     app.state.host = host
     app.state.waiting_talks = WaitingTalks()
-    app.state.problem_forms = PROBLEM_FORMS
+    app.state.openai_form = openai_form
     for router in ROUTERS:
         app.include_router(router)
     for kind in (NbagentError, RequestValidationError, HTTPException):

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from time import monotonic
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,7 +47,7 @@ class Guards:
             return
         self._running[counted] += 1
         try:
-            body = await self._body(scope, receive)
+            body = await self._body(receive)
         except RefusedError as error:
             await problem_response(scope, error.problem)(scope, receive, send)
         except ClientDisconnect:
@@ -67,12 +66,8 @@ class Guards:
             detail = f"This token may send {per_minute} requests a minute. Wait {wait} seconds."
             raise RefusedError(429, "too_many_requests", detail, Retry_After=str(wait))
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
         most, body = self._settings.max_body_bytes, bytearray()
-        too_large = RefusedError(413, "body_too_large", f"A body may have {most:,} bytes.", Connection="close")
-        length = Headers(scope=scope).get("content-length", "")
-        if length.isdigit() and int(length) > most:
-            raise too_large
         try:
             async with asyncio.timeout(BODY_S):
                 while True:
@@ -81,7 +76,8 @@ class Guards:
                         raise ClientDisconnect
                     body += message.get("body", b"")
                     if len(body) > most:
-                        raise too_large
+                        detail = f"A body may have {most:,} bytes."
+                        raise RefusedError(413, "body_too_large", detail, Connection="close")
                     if not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:

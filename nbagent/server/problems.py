@@ -6,7 +6,7 @@ A client is told what it can act on. An error that nobody foresaw is logged, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -163,16 +163,10 @@ def route_path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-#: Writes a problem as a protocol of its own has it, such as OpenAI's `{"error": {…}}`.
-ProblemForm = Callable[[HTTPProblem], Response]
-
-
 def problem_response(scope: Scope, problem: HTTPProblem) -> Response:
-    """The response: problem details, or the form of the protocol that the request's path belongs to."""
-    forms: Mapping[str, ProblemForm] = scope["app"].state.problem_forms
-    for prefix, form in forms.items():
-        if route_path(scope).startswith(prefix):
-            response = form(problem)
-            response.headers.update(problem.headers)
-            return response
+    """The response: problem details, or OpenAI's form below its path."""
+    if route_path(scope).startswith("/v1/"):
+        response: Response = scope["app"].state.openai_form(problem)
+        response.headers.update(problem.headers)
+        return response
     return JSONResponse(problem.to_dict(), problem.status, problem.headers, MEDIA_TYPE)

@@ -33,7 +33,7 @@ def load_agent(target: str | None = None) -> Agent:
     if target is None:
         return Agent()
     place, name = _split(target)
-    module = run_file(place, MODULE_NAME) if place.endswith(".py") else _module(place)
+    module = run_file(place) if place.endswith(".py") else _module(place)
     made: Agent | Callable[[], Any] | None = getattr(module, name, None)
     if made is None:
         known = [each for each in vars(module) if not each.startswith("_")]
@@ -46,14 +46,14 @@ def load_agent(target: str | None = None) -> Agent:
     return agent
 
 
-def run_file(path: str, name: str) -> ModuleType:
-    """Run a Python file as a module of this name. Raises ConfigurationError if there is none."""
+def run_file(path: str) -> ModuleType:
+    """Run a Python file as a module. Raises ConfigurationError if there is none."""
     file = Path(path).resolve()
-    spec = spec_from_file_location(name, file) if file.is_file() else None
+    spec = spec_from_file_location(MODULE_NAME, file) if file.is_file() else None
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"expected a Python file, got {path!r}. Name one that ends in .py.")
     sys.path.insert(0, str(file.parent))
-    module = sys.modules[name] = module_from_spec(spec)
+    module = sys.modules[MODULE_NAME] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

@@ -3,9 +3,9 @@
 Besides the token, which no web page knows, the Host of a request must be a name of this server, and its Origin, if a
 browser sent one, the server itself or an allowed page. So no page can come in under another name (DNS rebinding).
 
-Without a token, and under any name, only `GET /healthz` answers: load balancers ask by address. A browser that opens
-a page asks its user for the token: it is the password of HTTP Basic authentication, which the browser then sends with
-each request to this server, and to no other.
+Without a token, and under any name, only `/healthz` answers, since load balancers ask by address, and `/`, the page
+that asks for the token and holds no data. A browser that opens another page asks its user for the token: it is the
+password of HTTP Basic authentication, which the browser then sends with each request to this server, and to no other.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from nbagent.server.problems import RefusedError, problem_response, route_path
 from nbagent.server.settings import ServerSettings
 
-OPEN_PATHS = ("/healthz",)
-#: The page that asks for the token: without one it is shown all the same, as a 401.
-PAGE = ("GET", "/")
+OPEN_PATHS = ("/", "/healthz")
 
 
 def owner_of(token: str) -> str:
@@ -55,18 +53,11 @@ class Security:
         try:
             if route_path(scope) not in OPEN_PATHS:
                 self._check_names(headers)
-                self._let_in(scope, headers)
+                scope["nbagent.owner"] = self._owner(headers)
         except RefusedError as error:
             await problem_response(scope, error.problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    def _let_in(self, scope: Scope, headers: Headers) -> None:
-        try:
-            scope["nbagent.owner"] = self._owner(headers)
-        except RefusedError:
-            if (scope["method"], route_path(scope)) != PAGE:
-                raise
 
     def _check_names(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()

@@ -14,11 +14,11 @@ def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_fu
             assert (data["response"], data["meta"]["model"]) == (response, model)
 
 
-def test_without_the_token_only_health_answers():
+def test_without_the_token_only_health_and_the_page_answer():
     with served(Agent(ScriptedProvider(["x"]))) as server:
         client = server.client(token=None)
         assert client.get("/healthz").json() == {"status": "ok"}
-        for path in ("/", "/docs", "/openapi.json", "/metrics", "/agent/conversations", "/no/such"):
+        for path in ("/docs", "/openapi.json", "/metrics", "/agent/conversations", "/no/such"):
             assert client.get(path).status_code == 401, path
         refused = client.post("/agent/chat", json={"message": "?"})
     assert refused.status_code == 401

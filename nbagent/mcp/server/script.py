@@ -20,9 +20,6 @@ from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
 from nbagent.providers.scripted import ScriptedProvider
 
-#: The file's `__name__`: what stands below `if __name__ == "__main__":` does not run.
-MODULE_NAME = "nbagent_mcp_file"
-
 
 def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
     """Serve the file's tools over stdin and stdout until the client ends. What the file prints goes to stderr."""
@@ -65,6 +62,6 @@ def load(path: str) -> Agent:
 
     Raises ConfigurationError if there is no such file, and whatever the file raises.
     """
-    module = run_file(path, MODULE_NAME)
+    module = run_file(path)
     agent = getattr(module, "agent", None)
     return agent if isinstance(agent, Agent) else Agent(ScriptedProvider([]), tools=live)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse
 
@@ -24,11 +24,9 @@ _ALIGNED = re.compile(r'style="text-align:\s?(right|center|left);?"')
 
 
 @router.get("/")
-async def page(request: Request) -> HTMLResponse:
-    """The page. It is the same for everybody and holds no data; without the token it asks for it, and is a 401."""
-    is_known = "nbagent.owner" in request.scope
-    headers = {} if is_known else {"WWW-Authenticate": 'Bearer realm="nbagent"'}
-    return HTMLResponse(_page(), 200 if is_known else 401, _headers() | headers)
+async def page() -> HTMLResponse:
+    """The page. It is the same for everybody and holds no data; it asks for the token."""
+    return HTMLResponse(_page(), headers=_headers())
 
 
 class PageItem(BaseModel):

@@ -20,7 +20,7 @@ class RequestOptions(TypedDict, total=False):
 
     `extra_body` is merged into the request's body, for fields that only one provider knows.
 
-    >>> agent.chat_sync("Hi", temperature=0, extra_body={"min_p": 0.1})     # doctest: +SKIP
+    >>> agent.chat_sync("Hi", temperature=0, extra_body={"top_k": 40})      # doctest: +SKIP
     """
 
     temperature: float | None
@@ -29,11 +29,8 @@ class RequestOptions(TypedDict, total=False):
     tool_choice: str | Mapping[str, Any] | None
     max_tokens: int
     top_p: float
-    top_k: int
     stop: str | Sequence[str]
     seed: int
-    frequency_penalty: float
-    presence_penalty: float
     extra_body: Mapping[str, Any]
 
 

@@ -129,7 +129,7 @@ class MessagesDecoder(Decoder):
     def _container(self) -> dict[str, Any]:
         """Where the vendor ran code, if it did: the next request goes on there, with the files that the code wrote."""
         container = self._message.get("container")
-        return {"container": container} if isinstance(container, dict) and container.get("id") else {}
+        return {"container": container} if container else {}
 
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
         """A block begins. What it already holds is shown as its first piece."""

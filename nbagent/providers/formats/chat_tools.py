@@ -19,11 +19,11 @@ def citations_of(
     >>> citations_of([], [{"title": "A", "link": "https://a.org", "refer": "ref_1"}], "It is 5.[ref_1]")
     [{'start': 8, 'end': 15, 'url': 'https://a.org', 'title': 'A', 'cited_text': None}]
     """
-    notes = [note["url_citation"] for note in annotations if isinstance(note.get("url_citation"), Mapping)]
+    notes = [note["url_citation"] for note in annotations if "url_citation" in note]
     citations = [cited(note, 0, len(text)) for note in notes]
     for page in found:
         mark = page.get("refer")
-        places = re.finditer(rf"\[{re.escape(mark)}\]", text) if isinstance(mark, str) and mark else ()
+        places = re.finditer(rf"\[{re.escape(mark)}\]", text) if mark else ()
         for place in places:
             url, title = page.get("link") or None, page.get("title") or None
             citations.append(Citation(start=place.start(), end=place.end(), url=url, title=title, cited_text=None))

@@ -66,7 +66,7 @@ class Decoder(ABC):
 
     def _take_usage(self, usage: Any) -> None:
         """Usage is cumulative: later numbers replace earlier ones."""
-        if isinstance(usage, dict):
+        if usage:
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
     def _begin(self, call: VendorCall) -> list[Event]:

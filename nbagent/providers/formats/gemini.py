@@ -33,13 +33,7 @@ _BODY_FIELDS = {
     *("toolConfig", "tools"),
 }
 #: How Gemini spells options that all vendors share.
-_SPELLING = {
-    "frequency_penalty": "frequencyPenalty",
-    "presence_penalty": "presencePenalty",
-    "stop": "stopSequences",
-    "top_k": "topK",
-    "top_p": "topP",
-}
+_SPELLING = {"stop": "stopSequences", "top_p": "topP"}
 #: Newer models refuse a call without a signature; calls that another model made get this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}

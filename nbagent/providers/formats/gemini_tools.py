@@ -18,22 +18,22 @@ _NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_S
 
 def call_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
     """The call in a part, the `number`th of the answer; None if there is none."""
-    if isinstance(made := part.get("toolCall"), Mapping):
+    if made := part.get("toolCall"):
         kind = str(made.get("toolType") or "")
         return VendorCall(_NAMES.get(kind, kind.lower()), dict(made.get("args") or {}), made.get("id") or str(number))
-    if isinstance(code := part.get("executableCode"), Mapping):
+    if code := part.get("executableCode"):
         return VendorCall("code_execution", {"code": code.get("code") or ""}, code.get("id") or str(number))
     return None
 
 
 def result_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
     """The result in a part, of the `number`th call unless it says otherwise; None if there is none."""
-    if isinstance(got := part.get("toolResponse"), Mapping):
+    if got := part.get("toolResponse"):
         kind = str(got.get("toolType") or "")
         response = {key: value for key, value in (got.get("response") or {}).items() if key != "search_suggestions"}
         text = json.dumps(response, ensure_ascii=False) if response else ""
         return VendorCall(_NAMES.get(kind, kind.lower()), {}, got.get("id") or str(number), text)
-    if isinstance(ran := part.get("codeExecutionResult"), Mapping):
+    if ran := part.get("codeExecutionResult"):
         failed = ran.get("outcome") not in (None, "OUTCOME_OK")
         return VendorCall("code_execution", {}, ran.get("id") or str(number), ran.get("output") or "", failed)
     return None
@@ -68,7 +68,7 @@ def citations_of(candidate: Mapping[str, Any], text: str) -> list[Citation]:
     for support in grounding.get("groundingSupports") or ():
         place = _span(support.get("segment") or {}, text)
         for index in support.get("groundingChunkIndices") or () if place else ():
-            if place and isinstance(index, int) and index < len(chunks):
+            if place and index < len(chunks):
                 title, url = _source(chunks[index])
                 citations.append(Citation(start=place[0], end=place[1], url=url, title=title, cited_text=None))
     return citations

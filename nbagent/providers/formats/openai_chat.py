@@ -123,7 +123,7 @@ class ChatDecoder(Decoder):
         self._model = self._model or event.get("model")
         self._id = self._id or event.get("id")
         events: list[Event] = []
-        if not self._found and isinstance(found := event.get("web_search"), list) and found:
+        if not self._found and (found := event.get("web_search")):
             self._found = found
             events += self._end(chat_tools.search_of(found))
         for choice in choices or ():

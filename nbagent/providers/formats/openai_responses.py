@@ -227,7 +227,10 @@ def _parts_with_images(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:
-    """The text of output items. A refusal counts as text."""
+    """The text of output items, joined as OpenAI's SDK does for `output_text`: no break stands between two messages.
+
+    A refusal counts as text.
+    """
     return "".join(part.get("text") or part.get("refusal") or "" for part in _message_parts(items))
 
 

@@ -32,8 +32,7 @@ def call_of(item: Mapping[str, Any]) -> VendorCall | None:
     name, arguments, result = NAMES[str(kind)], _arguments(item), _result(item)
     if kind == "mcp_call":
         name = item.get("name") or name
-    action = item.get("action")
-    if isinstance(action, Mapping) and action.get("type") in ("open_page", "find_in_page"):
+    if (item.get("action") or {}).get("type") in ("open_page", "find_in_page"):
         name = "web_fetch"  # no search: only these are billed
     failed = item.get("status") in ("failed", "incomplete") or bool(item.get("error"))
     return VendorCall(name, arguments, item.get("id") or "", result, failed)
@@ -64,8 +63,8 @@ def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
 
 def cited(note: Mapping[str, Any], start: int, length: int) -> Citation:
     """An annotation of a text of this length, which begins at this place of the answer."""
-    at = note.get("index") if isinstance(note.get("index"), int) else 0
-    first, last = (_place(note.get(key), at, length) for key in ("start_index", "end_index"))
+    at = note.get("index") or 0
+    first, last = (min(note.get(key) or at, length) for key in ("start_index", "end_index"))
     title = note.get("title") or note.get("filename")
     return Citation(
         start=start + min(first, last),
@@ -80,14 +79,8 @@ def _is_source(note: Mapping[str, Any]) -> bool:
     return note.get("type") in ("url_citation", "file_citation", "container_file_citation")
 
 
-def _place(value: Any, default: Any, length: int) -> int:
-    place = value if isinstance(value, int) else default
-    return max(0, min(int(place or 0), length))
-
-
 def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
-    action = item.get("action")
-    if isinstance(action, Mapping):
+    if action := item.get("action"):
         given = {key: value for key, value in action.items() if key not in ("type", "sources") and value}
         return given if given.keys() != {"query", "queries"} else {"query": given["query"], **_others(given)}
     if "arguments" in item:
@@ -103,8 +96,7 @@ def _others(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _result(item: Mapping[str, Any]) -> str:
     """What a person may read of a result."""
-    action = item.get("action")
-    sources = action.get("sources") or () if isinstance(action, Mapping) else ()
+    sources = (item.get("action") or {}).get("sources") or ()
     lines = [source.get("url") or source.get("name") or "" for source in sources]
     lines += [found.get("filename") or "" for found in item.get("results") or ()]
     lines += [
@@ -116,5 +108,5 @@ def _result(item: Mapping[str, Any]) -> str:
 
 def _address(url: Any) -> str:
     """The address of an image, or a note in place of its data."""
-    data = url.partition(",")[2] if isinstance(url, str) and url.startswith("data:") else ""
+    data = url.partition(",")[2] if url and url.startswith("data:") else ""
     return image_note({"type": "image", "data": data}) if data else url or ""

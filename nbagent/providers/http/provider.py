@@ -102,7 +102,7 @@ class HTTPProvider(StreamingProvider):
         tools: Sequence[Mapping[str, Any]] = (),
         **options: Unpack[RequestOptions],
     ) -> None:
-        check_body_options(type(self), options)
+        check_body_options(options)
         check_settings(
             api_key=api_key,
             headers=headers,

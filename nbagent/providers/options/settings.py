@@ -135,12 +135,10 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
         raise _unknown_option(name, options[name], [*RequestOptions.__optional_keys__, *others, *_SETTINGS])
 
 
-def check_body_options(cls: type, options: Mapping[str, Any]) -> None:
+def check_body_options(options: Mapping[str, Any]) -> None:
     """Raise `ConfigurationError` for what a provider can't be made with. No value is shown: it may be a key."""
     if unknown := sorted(options.keys() - RequestOptions.__optional_keys__):
-        makers = [vars(each).get("__init__") for each in cls.__mro__]
-        own = [setting for maker in makers for setting in getattr(maker, "__annotations__", ())]
-        raise _unknown_option(unknown[0], None, [*RequestOptions.__optional_keys__, *own])
+        raise _unknown_option(unknown[0], None, ProviderOptions.__optional_keys__ - {unknown[0]})
     check_extra_body(options.get("extra_body", {}))
 
 

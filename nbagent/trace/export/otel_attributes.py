@@ -26,8 +26,7 @@ REQUEST = {
 }
 #: Attributes of a request -> options in `params`.
 OPTIONS = {"gen_ai.request.stop_sequences": "stop"} | {
-    f"gen_ai.request.{name}": name
-    for name in ("temperature", "max_tokens", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
+    f"gen_ai.request.{name}": name for name in ("temperature", "max_tokens", "top_p", "seed")
 }
 #: Attributes of an answer -> keys in the response's metadata.
 RESPONSE = {"gen_ai.response.id": "response_id", "gen_ai.response.model": "model"}

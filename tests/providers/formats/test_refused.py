@@ -64,8 +64,8 @@ CASES = [
     ("claude", {"temperature": 0.5, "top_p": 0.5},
      claude("`temperature` and `top_p` cannot both be specified for this model. Please use only one."),
      {"temperature": 0.5}, {}),
-    ("gemini", {"top_k": 3}, google('Invalid JSON payload received. Unknown name "topK" at \'generation_config\': '
-     "Cannot find field."), {"generationConfig": {"topK": 3}}, {}),
+    ("gemini", {"top_p": 0.5}, google('Invalid JSON payload received. Unknown name "topP" at \'generation_config\': '
+     "Cannot find field."), {"generationConfig": {"topP": 0.5}}, {}),
     ("gemini", {"thinking": {"includeThoughts": True}, "seed": 1},
      google("thinking_config is not supported by this model."),
      {"generationConfig": {"thinkingConfig": {"includeThoughts": True}, "seed": 1}},

@@ -96,13 +96,13 @@ async def test_extra_body_does_not_hold_the_conversation(loopback, connect, vend
 @pytest.mark.parametrize(
     ("vendor", "sent"),
     [
-        ("open_source", {"stop": "END", "top_p": 0.5, "top_k": 3}),
-        ("claude", {"stop_sequences": ["END"], "top_p": 0.5, "top_k": 3}),
-        ("gemini", {"stopSequences": ["END"], "topP": 0.5, "topK": 3}),
+        ("open_source", {"stop": "END", "top_p": 0.5}),
+        ("claude", {"stop_sequences": ["END"], "top_p": 0.5}),
+        ("gemini", {"stopSequences": ["END"], "topP": 0.5}),
     ],
 )
 async def test_common_options_have_the_vendors_spelling(loopback, connect, vendor, sent):
     loopback.answers = [Answer(ANSWERS[vendor])]
-    await Agent(connect(vendor)).chat("Hi", stop="END", top_p=0.5, top_k=3)
+    await Agent(connect(vendor)).chat("Hi", stop="END", top_p=0.5)
     body = loopback.requests[-1].json
     assert sent.items() <= (body["generationConfig"] if vendor == "gemini" else body).items()

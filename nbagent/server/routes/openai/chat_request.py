@@ -69,7 +69,7 @@ class ChatCompletionRequest(RequestBody):
             raise unsupported("modalities", "an agent answers with text.")
         if self.logprobs:
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
-        names = ("stop", "seed", "frequency_penalty", "presence_penalty")
-        given = {**{name: getattr(self, name) for name in names}, "thinking": self.reasoning_effort}
+        penalties = self.model_dump(include={"frequency_penalty", "presence_penalty"}, exclude_none=True)
+        given = {"stop": self.stop, "seed": self.seed, "thinking": self.reasoning_effort, "extra_body": penalties}
         given["max_tokens"] = self.max_completion_tokens or self.max_tokens
-        return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
+        return {**super().options(), **{name: value for name, value in given.items() if value not in (None, {})}}

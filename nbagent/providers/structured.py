@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from nbagent.core.aclose import aclose_if_possible
-from nbagent.core.events import Context, Event, Http, Retry
+from nbagent.core.events import Event, Retry
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
-#: Server, model, schema, and whether there are tools.
-_Key = tuple[str, ...]
-#: Whether the vendor takes the schema. If it does not, the schema is only in the prompt from then on.
-_TAKEN: dict[_Key, bool] = {}
+#: What was refused: server, model, schema, and whether there are tools. From then on the schema is only in the prompt.
+_REFUSED: set[tuple[str, ...]] = set()
 
 
 class StructuredProvider(WrapperProvider):
@@ -34,7 +32,7 @@ class StructuredProvider(WrapperProvider):
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The inner provider gets the request with the schema among its options."""
         ours = self._schema_options(request)
-        is_refused = bool(ours) and _TAKEN.get(self._key(request)) is False
+        is_refused = bool(ours) and self._key(request) in _REFUSED
         options = {**ours, **request.options} if ours and not is_refused else request.options
         inner = self.inner.resolve(replace(request, options=options))
         if is_refused:
@@ -45,44 +43,27 @@ class StructuredProvider(WrapperProvider):
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """See `LLMProvider.stream`. If the vendor refuses the schema, it is asked once more without it."""
         inner: ModelRequest = request.resolved
-        if inner.options is request.options:
+        has_answered = False
+        try:
             async with aclose_if_possible(self.inner.stream(inner)) as items:
                 async for item in items:
+                    has_answered = has_answered or isinstance(item, LLMResponse)
                     yield item
             return
-        key = self._key(request)
-        async with aclose_if_possible(self._asked(request, key)) as items:
-            async for item in items:
-                yield item
-
-    async def _asked(self, request: ModelRequest, key: _Key) -> AsyncIterator[Event | LLMResponse]:
-        name, *_ = self._schema_options(request)
-        instead = "only the instructions say what the answer has to be"
-        note = {"refused": name, "instead": None}
-        if _TAKEN.get(key) is False:
-            yield Http(f"{self.model_name} takes no such {name}: {instead}.", metadata=note)
-        else:
-            has_begun = False
-            try:
-                async with aclose_if_possible(self.inner.stream(request.resolved)) as items:
-                    async for item in items:
-                        has_begun = has_begun or isinstance(item, LLMResponse)
-                        if key not in _TAKEN and not isinstance(item, Retry | Http | Context):
-                            _TAKEN[key] = True
-                        yield item
-                return
-            except BadRequestError as error:
-                if has_begun or isinstance(error, ContextLengthError):
-                    raise
-                about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": type(error).__name__}
-                text = f"{self.model_name} refused a request with {name}. Trying again: {instead}. {error}"
-                retry = Retry(text, metadata=about | note)
-            yield retry
+        except BadRequestError as error:
+            if inner.options is request.options or has_answered or isinstance(error, ContextLengthError):
+                raise
+            name, *_ = self._schema_options(request)
+            instead = "only the instructions say what the answer has to be"
+            text = f"{self.model_name} refused a request with {name}. Trying again: {instead}. {error}"
+            about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": type(error).__name__}
+            retry = Retry(text, metadata={**about, "refused": name, "instead": None})
+        yield retry
         plain = self.inner.resolve(replace(request, resolved=None))
         async with aclose_if_possible(self.inner.stream(plain)) as items:
             async for item in items:
                 if isinstance(item, LLMResponse):
-                    _TAKEN[key] = False
+                    _REFUSED.add(self._key(request))
                 yield item
 
     def _schema_options(self, request: ModelRequest) -> dict[str, Any]:
@@ -91,6 +72,6 @@ class StructuredProvider(WrapperProvider):
             return {}
         return self.inner.output_options(self._output.name, self._output.schema)
 
-    def _key(self, request: ModelRequest) -> _Key:
+    def _key(self, request: ModelRequest) -> tuple[str, ...]:
         address = getattr(self.inner, "base_url", "")
         return (self.vendor, address, self.model_name, self._output.instructions, "tools" if request.tools else "")

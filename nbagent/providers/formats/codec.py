@@ -227,9 +227,9 @@ class Codec(ABC):
         extras = message.provider_extras
         return extras if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name else {}
 
-    def _replays(self, message: LLMMessage) -> bool:
-        """Whether an answer's images go back to the vendor as they came, in the answer itself."""
-        return self._kept(message) is not None
+    def _holds_images(self, message: LLMMessage) -> bool:
+        """Whether a message's images are sent in it: those of an answer, if they go back as they came."""
+        return message.role != "assistant" or self._kept(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """One message's pieces as JSON, joined by commas; empty if there are none. The message keeps the result."""
@@ -256,7 +256,7 @@ class Codec(ABC):
         if not all_text(messages):
             text_only = IMAGES in changes or not self.vendor.takes_images(model)
             messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
-            messages = sendable_messages(messages, self.vendor, text_only, self._replays)
+            messages = sendable_messages(messages, self.vendor, text_only, self._holds_images)
         if CALLS in changes and not options.tools:
             options = self._with_called_tools(options, messages)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)

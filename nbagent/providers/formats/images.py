@@ -20,7 +20,7 @@ T = TypeVar("T")
 _NO_IMAGES = "not shown: this model takes no images"
 _NO_ADDRESSES = "not shown: this vendor does not fetch images from there"
 _BELOW = "shown in the next message"
-_CAPTION = "The images of the answer above:"
+_CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images returned by the tool above:"}
 
 
 def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str = "") -> list[LLMMessage]:
@@ -33,29 +33,29 @@ def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str 
 
 
 def sendable_messages(
-    messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, replays: Callable[[LLMMessage], bool]
+    messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, holds_images: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
     """The conversation with its images where the vendor takes them, and descriptions in place of the others.
 
-    With `text_only` the model takes none. The images of an answer follow it, and the results of its calls, in a user's
-    message, unless the vendor takes them back in the answer itself (`replays`).
+    With `text_only` the model takes none. The images of an answer and of its calls' results follow these in messages of
+    the user, unless the vendor takes them in the answer or result itself (`holds_images`).
     """
     if text_only:
         return without_images(messages)
     sent: list[LLMMessage] = []
-    below: LLMMessage | None = None  # the images of the last answer
+    below: list[LLMMessage] = []
     for message in messages:
-        if below is not None and message.role != "tool":
-            sent.append(below)
-            below = None
-        if not has_image(message.content):
-            sent.append(message)
-            continue
-        taken = _fetched(message, vendor, asked=message is messages[-1] and message.role == "user")
-        if taken.role == "assistant" and not replays(taken):
-            taken, below = _cached(taken, _split_off_images)
+        if below and message.role != "tool":
+            sent += below
+            below = []
+        taken = message
+        if has_image(message.content):
+            taken = _fetched(message, vendor, asked=message is messages[-1] and message.role == "user")
+            if not holds_images(taken):
+                taken, images = _cached(taken, _split_off_images)
+                below += images
         sent.append(taken)
-    return [*sent, below] if below else sent
+    return sent + below
 
 
 def _fetched(message: LLMMessage, vendor: Vendor, asked: bool) -> LLMMessage:
@@ -80,13 +80,12 @@ def _described(message: LLMMessage) -> LLMMessage:
     return message.replace(content=content_as_text(message.content, _NO_IMAGES))
 
 
-def _split_off_images(message: LLMMessage) -> tuple[LLMMessage, LLMMessage | None]:
-    """An answer with descriptions in place of its images, and a user's message with the images."""
+def _split_off_images(message: LLMMessage) -> tuple[LLMMessage, list[LLMMessage]]:
+    """An answer or a result with descriptions in place of its images, and the images in a message of the user."""
     images = [part for part in _parts(message) if part.get("type") == "image"]
-    if not images:
-        return message, None
     words = message.replace(content=content_as_text(message.content, _BELOW))
-    return words, LLMMessage("user", [{"type": "text", "text": _CAPTION}, *images])
+    caption = {"type": "text", "text": _CAPTIONS[message.role]}
+    return words, [LLMMessage("user", [caption, *images])] if images else []
 
 
 def _parts(message: LLMMessage) -> list[Part]:

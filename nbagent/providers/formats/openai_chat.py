@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import compress, groupby, pairwise
 from typing import Any
@@ -26,7 +26,6 @@ from nbagent.providers.formats.codec import (
     Codec,
     Decoder,
     Messages,
-    all_text,
     dumps,
     fitting_id,
     new_call_id,
@@ -46,7 +45,6 @@ from nbagent.providers.vendor import Vendor
 
 #: Keywords that a schema for a whole answer must not contain.
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
-_IMAGES_NOTE = "Images returned by the tools above:"
 #: The model's word between a tool's result and the user, where one is wanted.
 _HEARD = LLMMessage("assistant", "OK.")
 #: The vendors' words for why an answer ended. Words that are not here leave `finish_reason` None.
@@ -382,8 +380,6 @@ class ChatCodec(Codec):
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The encoded messages, those of the user joined: many servers refuse two in a row."""
         said = [*messages, *reminder]
-        if not all_text(said):
-            said = list(_with_images(said))
         fragments = [each.encoded.get(self._key) or self.encode_message(each) for each in said]
         spoken = list(compress(said, fragments))
         roles = [each.role for each in spoken]
@@ -398,9 +394,8 @@ class ChatCodec(Codec):
         return [{"role": "user", "content": [_part(part) for part in message.content]}]
 
     def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """A result without its images, which get a message of their own in `_with_images`."""
         call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
-        return [{"role": "tool", "tool_call_id": call_id, "content": _tool_text(message)}]
+        return [{"role": "tool", "tool_call_id": call_id, "content": message.text}]
 
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
         """Text, calls, and what the same vendor wants back; nothing if all of it is empty, which some vendors refuse.
@@ -413,14 +408,17 @@ class ChatCodec(Codec):
             data[self.vendor.replay_always] = ""
         if received := next((key for key in self.vendor.replay_fields if native.get(key)), None):
             data[received] = native[received]
-        if self._replays(message):
+        if self._holds_images(message):
             data["images"] = native["images"]
         if message.tool_calls:
             signed = native.get("extra_content") or {}
             data["tool_calls"] = [_call(call, signed, self.vendor) for call in message.tool_calls]
         return [data] if any(data[key] for key in data if key != "role") else []
 
-    def _replays(self, message: LLMMessage) -> bool:
+    def _holds_images(self, message: LLMMessage) -> bool:
+        """The user's own do; those of an answer go back in a field beside its text, if the vendor has one."""
+        if message.role != "assistant":
+            return message.role == "user"
         return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
 
 
@@ -442,14 +440,6 @@ def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
 
 
-def _tool_text(message: LLMMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    n = sum(part.get("type") == "image" for part in message.content)
-    note = f"[{n} image{'s' if n > 1 else ''}: see the next user message]" if n else ""
-    return "\n".join(filter(None, (message.text, note)))
-
-
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     """A content part. Parts of unknown kinds are sent as they are."""
     if part.get("type") == "image":
@@ -457,16 +447,6 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if is_document(part):
         return {"type": "file", "file": {"filename": part["name"], "file_data": image_url(part)}}
     return dict(part)
-
-
-def _with_images(messages: Messages) -> Iterator[LLMMessage]:
-    """The messages; the images of consecutive tool results follow them as a message of the user."""
-    for is_result, group in groupby(messages, key=lambda message: message.role == "tool"):
-        said = list(group)
-        yield from said
-        parts = [part for each in said if is_result and not isinstance(each.content, str) for part in each.content]
-        if images := [part for part in parts if part.get("type") == "image"]:
-            yield LLMMessage("user", [{"type": "text", "text": _IMAGES_NOTE}, *images])
 
 
 def _joined(messages: Messages) -> list[LLMMessage]:

@@ -203,7 +203,8 @@ def test_every_pair_of_vendors_with_images_everywhere(source, target):
     assert shown.count(OTHER["data"]) == 1
     assert "not shown" not in shown
     if not replayed:
-        assert shown.count("[image: 3x2 gif, shown in the next message]") == 1
+        in_results = CODECS[target].format != "openai_chat"
+        assert shown.count("[image: 3x2 gif, shown in the next message]") == (1 if in_results else 2)
         assert shown.count("The images of the answer above:") == 1
     reloaded = [LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) for message in messages]
     assert sent(target, reloaded) == got, "nothing depends on what is kept with the messages"

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from nbagent.core.events import Context, Event, Text, Thinking, ToolCallDelta
@@ -379,16 +380,14 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**tool, "input_schema": schema, **item.get("vendor_fields", {})}
 
 
-def ttl_of(holder: Any) -> str | None:
+def ttl_of(holder: Mapping[str, Any]) -> str | None:
     """How long the user wants the prompt up to this block, tool or part to be cached; None without a breakpoint.
 
     >>> ttl_of({"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}})
     '5m'
     """
-    mark = holder.get("cache_control") if isinstance(holder, Mapping) else None
-    if not mark:
-        return None
-    return (mark.get("ttl") or "5m") if isinstance(mark, Mapping) else "5m"
+    mark = holder.get("cache_control")
+    return (mark.get("ttl") or "5m") if mark else None
 
 
 def mark_of(ttl: str) -> dict[str, str]:
@@ -402,7 +401,14 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     >>> breakpoints({"system": [{"type": "text", "text": "Be brief."}]}, [], "1h")
     {'system': '1h'}
     """
-    prompt = [*_in_head(head, "tools"), *_in_head(head, "system"), *_in_groups(groups)]
+    prompt: list[tuple[Any, str | None]] = []
+    for name in ("tools", "system"):
+        if isinstance(items := head.get(name), list) and items:
+            prompt += _slots(name, items)
+    for group in groups:
+        if group.role == "user":
+            parts = (message.content for message in group.messages if not isinstance(message.content, str))
+            prompt += _slots(group, chain.from_iterable(parts))
     if last := ttl_of(head):
         prompt.append((None, last))
     left = MAX_BREAKPOINTS - sum(kept is not None for _, kept in prompt)
@@ -413,22 +419,9 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     return {place: fit for place in chosen if (fit := _fitting(prompt, place, ttl))}
 
 
-def _in_head(head: Mapping[str, Any], name: str) -> Sequence[tuple[Any, str | None]]:
-    """The breakpoints that the user set in this part of the head; if there are none, the place for ours."""
-    items = head.get(name)
-    if not isinstance(items, Sequence) or isinstance(items, str) or not items:
-        return []
-    return [(None, kept) for item in items if (kept := ttl_of(item))] or [(name, None)]
-
-
-def _in_groups(groups: Sequence[RoleGroup]) -> list[tuple[Any, str | None]]:
-    """The same for each group of the user's messages."""
-    places: list[tuple[Any, str | None]] = []
-    for group in groups:
-        if group.role == "user":
-            lists = [message.content for message in group.messages if not isinstance(message.content, str)]
-            places += [(None, kept) for parts in lists for part in parts if (kept := ttl_of(part))] or [(group, None)]
-    return places
+def _slots(place: Any, holders: Iterable[Mapping[str, Any]]) -> list[tuple[Any, str | None]]:
+    """The breakpoints that the user set there; if there are none, the place for ours."""
+    return [(None, kept) for holder in holders if (kept := ttl_of(holder))] or [(place, None)]
 
 
 def _fitting(prompt: Sequence[tuple[Any, str | None]], place: Any, ttl: str) -> str | None:

@@ -13,9 +13,11 @@ import math
 import re
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nbagent.checks import check_number, check_type, invalid
+from pydantic import Field
+
+from nbagent.checks import check_type
 from nbagent.core.background import run_sync
 from nbagent.errors import missing_extra
 from nbagent.functions.schema.function_schema import schema_of
@@ -23,7 +25,8 @@ from nbagent.functions.schema.function_schema import schema_of
 if TYPE_CHECKING:
     from nbagent.skills.builtin.rss.feeds import Article
 
-MAX_QUERY, MAX_KEYWORDS = 500, 20
+Count = Annotated[int, Field(ge=1)]
+
 #: How much more a word counts in a title than in a summary.
 _TITLE_WEIGHT = 3
 #: Words of Chinese and Japanese are not separated by spaces.
@@ -31,7 +34,7 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
 
 
-def fetch_rss_news(max_articles: int | None = None, sources_limit: int | None = None) -> dict[str, Any]:
+def fetch_rss_news(max_articles: Count | None = None, sources_limit: Count | None = None) -> dict[str, Any]:
     """Fetch the latest news from the user's RSS feeds, newest first.
 
     Args:
@@ -45,7 +48,6 @@ def fetch_rss_news(max_articles: int | None = None, sources_limit: int | None = 
 
     >>> fetch_rss_news(max_articles=20)["summary"]                          # doctest: +SKIP
     """
-    check_number("max_articles", max_articles, whole=True, minimum=1, optional=True)
     articles, failed, total, outcome = _newest(sources_limit)
     summary = {
         "total_sources": total,
@@ -58,7 +60,7 @@ def fetch_rss_news(max_articles: int | None = None, sources_limit: int | None = 
     return {"success": not outcome, "summary": summary, "articles": articles[:max_articles], **outcome}
 
 
-def filter_rss_news(query: str, max_articles: int = 50, top_k: int = 10) -> dict[str, Any]:
+def filter_rss_news(query: str, max_articles: Count = 50, top_k: Count = 10) -> dict[str, Any]:
     """Find the news that fit a question or topic best.
 
     Args:
@@ -70,11 +72,6 @@ def filter_rss_news(query: str, max_articles: int = 50, top_k: int = 10) -> dict
         `{"success", "query", "total_articles", "filtered_count", "filtered_articles"}`; `total_articles` is how many
         were compared, and each article has a `score`.
     """
-    check_type("query", query, str)
-    if not query.strip() or len(query) > MAX_QUERY:
-        raise invalid("query", query, f"a text of 1 to {MAX_QUERY} characters")
-    check_number("max_articles", max_articles, whole=True, minimum=1)
-    check_number("top_k", top_k, whole=True, minimum=1)
     found, *_, outcome = _newest()
     articles = found[:max_articles]
     chosen = _most_relevant(articles, query)[:top_k]
@@ -82,7 +79,7 @@ def filter_rss_news(query: str, max_articles: int = 50, top_k: int = 10) -> dict
     return {"success": not outcome, "query": query, **counts, "filtered_articles": chosen, **outcome}
 
 
-def search_rss_by_keywords(keywords: list[str], max_articles: int = 50) -> dict[str, Any]:
+def search_rss_by_keywords(keywords: list[str], max_articles: Count = 50) -> dict[str, Any]:
     """Find the news that contain at least one of some keywords, in any case.
 
     Args:
@@ -94,9 +91,6 @@ def search_rss_by_keywords(keywords: list[str], max_articles: int = 50) -> dict[
         were searched, and each article has its `matched_keywords`.
     """
     check_type("keywords", keywords, list, fix="Pass a list of words, such as ['AI'].")
-    if not 1 <= len(keywords) <= MAX_KEYWORDS or not all(isinstance(each, str) and each.strip() for each in keywords):
-        raise invalid("keywords", keywords, f"1 to {MAX_KEYWORDS} texts")
-    check_number("max_articles", max_articles, whole=True, minimum=1)
     found, *_, outcome = _newest()
     articles = found[:max_articles]
     patterns = {keyword: _pattern(keyword) for keyword in keywords}
@@ -112,7 +106,6 @@ def search_rss_by_keywords(keywords: list[str], max_articles: int = 50) -> dict[
 
 def _newest(limit: int | None = None) -> tuple[list[Article], int, int, dict[str, str]]:
     """All articles, each once, the newest first; how many sources failed, of how many; the error if all did."""
-    check_number("sources_limit", limit, whole=True, minimum=1, optional=True)
     try:
         from nbagent.skills.builtin.rss.feeds import fetch, read_sources
     except ImportError:
@@ -155,7 +148,7 @@ def _terms(text: str) -> set[str]:
 
 def _pattern(keyword: str) -> re.Pattern[str]:
     """Finds a whole word or phrase: `AI` is not in `said`. A Latin word ends where Chinese text begins."""
-    words = keyword.split()
+    words = keyword.split() or [keyword]
     before, after = (r"(?a:\b)" if re.match(r"[a-zA-Z0-9]", end) else "" for end in (words[0], words[-1][-1]))
     return re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
 

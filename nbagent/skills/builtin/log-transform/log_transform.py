@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, model_validator
 
 from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
@@ -25,6 +25,7 @@ _LEVEL = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(sorted(_LEVELS, key=len, revers
 _QUIET_LEVEL = re.compile(rf"[\[<|\s]({'|'.join(sorted(_LEVELS, key=len, reverse=True))})[\]>|:]", re.IGNORECASE)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 _APACHE = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}")
+_TIME = TypeAdapter(datetime)
 #: What differs between messages that say the same.
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\d+(?:\.\d+)*")
 #: Names that JSON logs give to their fields.
@@ -139,10 +140,7 @@ def _moment(text: str) -> datetime | None:
     try:
         if "/" in text:
             return datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z")
-        number = float(text) if text.replace(".", "", 1).isdecimal() else None
-        if number is not None:
-            return datetime.fromtimestamp(number if number < 1e11 else number / 1000, UTC)
-        moment = datetime.fromisoformat(text.replace(",", "."))
-    except (ValueError, OverflowError, OSError):
+        moment = _TIME.validate_python(text.replace(",", "."))
+    except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -22,7 +22,7 @@ from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.skills.inside import File, RefusedFileError, checked_inside, files_inside, read_text_inside
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, SkillManifest
-from nbagent.skills.processes import ProcessLimits, run_limited
+from nbagent.skills.processes import MORE_TIME_S, ProcessLimits, run_limited
 from nbagent.text import shortened
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
@@ -30,8 +30,6 @@ ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
 MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
 #: Bytes of a file that can be read, characters of one answer, names of files that are listed.
 MAX_RESOURCE, RESOURCE_CHARS, MAX_LISTED = 2 * 2**20, 15_000, 200
-#: Seconds that stopping a script may take beyond its limit.
-_MORE_TIME_S = 15.0
 #: What runs a script, by the end of its name.
 _INTERPRETERS = {".py": [sys.executable, "-B"], ".sh": ["bash"], ".bash": ["bash"], ".js": ["node"], ".mjs": ["node"]}
 
@@ -113,7 +111,7 @@ class Disclosure:
         known = [(str(each.folder), file) for each in skills for file in scripts(each)]
         if known != self._run[0]:
             self._run = (known, functools.partial(self.run))
-        timeout = self._limits.seconds + _MORE_TIME_S
+        timeout = self._limits.seconds + MORE_TIME_S
         found = [
             _tool(ACTIVATE, self.activate, skills, pinned=True),
             _tool(READ, self.read, filter(resources, skills)),

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from nbagent.functions.formatting import error_summary
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, Problem
-
-logger = logging.getLogger("nbagent")
 
 #: Where agents of all kinds look for skills, in a project and in the user's home.
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
-#: The group of entry points. Each is a folder's path, a package, or a function that returns one of them.
+#: The group of entry points. Each names a package, whose folder holds skills.
 ENTRY_POINTS = "nbagent.skills"
 #: How far a place is searched: levels below it, and folders.
 MAX_DEPTH, MAX_FOLDERS = 5, 5_000
@@ -60,23 +54,15 @@ def places(
 def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
     """The folders at and below this one that hold a skill, sorted. In a project, links are not followed."""
     found: list[Path] = []
-    waiting = deque([(place.folder, 0)])
-    for _ in range(MAX_FOLDERS):
-        if not waiting:
-            return sorted(found), []
-        folder, depth = waiting.popleft()
-        try:
-            with os.scandir(folder) as entries:
-                inside = {each.name: each for each in entries}
-        except OSError:
-            continue
-        if SKILL_FILE in inside or EXECUTABLE_FILE in inside:
-            found.append(folder)
-        for name, each in inside.items():
-            if depth < MAX_DEPTH and name not in _SKIPPED and each.is_dir(follow_symlinks=place.project is None):
-                waiting.append((folder / name, depth + 1))
-    text = f"it has more than {MAX_FOLDERS:,} folders: the rest was not searched. Name the folders with skills."
-    return sorted(found), [Problem("warning", "", text, str(place.folder))]
+    for number, (path, folders, names) in enumerate(os.walk(place.folder, followlinks=place.project is None)):
+        if number == MAX_FOLDERS:
+            text = f"it has more than {MAX_FOLDERS:,} folders: the rest was not searched. Name the folders with skills."
+            return sorted(found), [Problem("warning", "", text, str(place.folder))]
+        if not {SKILL_FILE, EXECUTABLE_FILE}.isdisjoint(names):
+            found.append(Path(path))
+        is_deep = len(Path(path).relative_to(place.folder).parts) == MAX_DEPTH
+        folders[:] = [] if is_deep else sorted(set(folders) - _SKIPPED)
+    return sorted(found), []
 
 
 def _projects() -> list[Path]:
@@ -95,23 +81,15 @@ def _home() -> Path:
 
 
 def of_packages() -> Iterator[Path | Problem]:
-    """The folders that entry points of installed packages name. Reads what is installed, which takes a while."""
+    """The folders of packages that entry points name. Reads what is installed, which takes a while; imports nothing."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
         try:
-            folder = _folder_of(point.load())
-            if not folder.is_dir():
-                raise NotADirectoryError(f"{folder} is not a folder")
-            yield folder
-        except Exception as error:  # a package's code
-            logger.debug("the entry point %s failed", point.name, exc_info=True)
-            yield Problem("error", point.name, f"the entry point failed: {error_summary(error)}", point.value)
-
-
-def _folder_of(value: Any) -> Path:
-    if callable(value):
-        value = value()
-    if isinstance(value, ModuleType):
-        value = next(iter(value.__path__))
-    return Path(value)
+            spec = find_spec(point.value)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or not spec.submodule_search_locations:
+            yield Problem("error", point.name, "the entry point names no package", point.value)
+        else:
+            yield Path(spec.submodule_search_locations[0])

@@ -28,14 +28,11 @@ from nbagent.skills.disclosure import Disclosure, catalogue, offered
 from nbagent.skills.discovery import Place, of_packages, places, skill_folders
 from nbagent.skills.inside import File, files_inside
 from nbagent.skills.manifest import Problem, SkillManifest, load_manifest
-from nbagent.skills.processes import ProcessLimits
+from nbagent.skills.processes import MORE_TIME_S, ProcessLimits
 from nbagent.text import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Seconds that stopping a skill may take beyond its time limit.
-_MORE_TIME_S = 15.0
 
 _DISTRUSTED = "off: its project is not trusted"
 _NOT_ASKED = "off: nobody can answer here whether its project is trusted"
@@ -161,7 +158,7 @@ class SkillHost(Toolset):
             manifest.parameters,
             call_skill,
             approve=manifest.scope in ("project", "user"),
-            timeout=manifest.timeout + _MORE_TIME_S,
+            timeout=manifest.timeout + MORE_TIME_S,
             source=manifest.source,
         )
         return definition

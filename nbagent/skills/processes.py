@@ -19,6 +19,8 @@ from nbagent.core.browser import check_possible
 from nbagent.errors import ToolError
 
 _POLL_S = 0.1
+#: Seconds that stopping a command may take beyond its limit.
+MORE_TIME_S = 15.0
 #: Environment variables that a command gets. Others may hold keys.
 _PASSED = {
     *str.split("PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH"),

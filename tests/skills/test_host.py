@@ -162,13 +162,14 @@ async def test_executable_skills_of_the_user_need_approval(home):
 
 
 def test_entry_points(tmp_path, monkeypatch):
-    write_skill(tmp_path / "package", "tea")
-    good = SimpleNamespace(name="good", load=lambda: lambda: str(tmp_path / "package"))
-    points = [good, SimpleNamespace(name="broken", value="x:y", load=lambda: 1 / 0)]
+    write_skill(tmp_path / "acme_skills", "tea")
+    (tmp_path / "acme_skills/__init__.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [SimpleNamespace(name=name, value=name) for name in ("acme_skills", "acme_pots")]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "nbagent.skills" else [])
     host = SkillHost()
     assert host.skills["tea"].scope == "package"
-    assert "ZeroDivisionError" in host.diagnostics["message"].iloc[0]
+    assert list(host.diagnostics["skill"]) == ["acme_pots"]
 
 
 def test_an_index_hides_no_skills_below_it(tmp_path):

@@ -30,7 +30,7 @@ Schema = dict[str, Any]
 class SkillYAML(BaseModel):
     """What a `skill.yaml` can say: `timeout` is the seconds of a call, `parameters` a JSON Schema."""
 
-    model_config = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
     id: str = ""
     description: str = ""
@@ -91,15 +91,9 @@ class _Names:
         return create_model("Arguments", **self._fields((each.arg, each.annotation, value) for each, value in found))
 
     def _fields(self, given: Iterable[tuple[str, ast.expr | None, ast.expr | None]]) -> dict[str, Any]:
-        """Fields as pydantic takes them, of names, annotations and defaults. One that it refuses may be anything."""
+        """Fields as pydantic takes them, of names, annotations and defaults."""
         typed = ((name, self._type(annotation), default) for name, annotation, default in given)
-        fields = {name: (kind, self._default(value)) for name, kind, value in typed if get_origin(kind) is not ClassVar}
-        for name, field in fields.items():
-            try:
-                create_model("Field", field=field).model_json_schema()
-            except Exception:  # noqa: BLE001  as above
-                fields[name] = (Any, Field() if field[1].is_required() else Field(default_factory=dict))
-        return fields
+        return {name: (kind, self._default(value)) for name, kind, value in typed if get_origin(kind) is not ClassVar}
 
     def _type(self, node: ast.AST | None) -> Any:
         """The type that an annotation names; `Any` for what is not known here."""

@@ -109,7 +109,6 @@ class Input(Base):
     day: dt.date | None = None
     part: Annotated[Part, Field(description="A part")]
     odd: numpy.ndarray = make()
-    wrong: int = Field(pattern="(")
     code: Literal[exit()]
     more: exit()
 
@@ -119,6 +118,7 @@ class Input(Base):
 def run(request: Input): ...
 async def plain(day: str, *, sizes: dict[str, float], path: Path): ...
 def color(color: Color): ...
+def wrong(day: str = Field(pattern="(")): ...
 """
 
 
@@ -138,16 +138,16 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
             "part": {"type": "object", "properties": {"inner": {"anyOf": [{}, {"type": "null"}], "default": None}}}
             | {"description": "A part"},
             "odd": {},
-            "wrong": {},
             "code": {},
             "more": {},
         },
-        "required": ["from", "color", "count", "part", "wrong", "code", "more"],
+        "required": ["from", "color", "count", "part", "code", "more"],
     }
     properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
     properties["path"] = {"type": "string", "format": "path"}
     assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes", "path"]}
     assert parameters("color") == {"type": "object", "properties": {"color": {}}, "required": ["color"]}
+    assert parameters("wrong") == {"type": "object", "properties": {}}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None
 

@@ -74,10 +74,10 @@ if TYPE_CHECKING:
     from nbagent.skills.builtin.rss.news import fetch_rss_news as fetch_rss_news
     from nbagent.skills.builtin.rss.news import filter_rss_news as filter_rss_news
     from nbagent.skills.builtin.rss.news import search_rss_by_keywords as search_rss_by_keywords
-    from nbagent.skills.calls import SkillResult as SkillResult
     from nbagent.skills.host import SkillHost as SkillHost
     from nbagent.skills.manager import ToolManager as ToolManager
     from nbagent.skills.manifest import SkillManifest as SkillManifest
+    from nbagent.skills.wire import SkillResult as SkillResult
     from nbagent.teams.team import Team as Team
     from nbagent.trace.trace import Trace as Trace
 
@@ -109,7 +109,7 @@ _WHERE = {
     "ScriptedProvider": "providers.scripted",
     "SkillHost": "skills.host",
     "SkillManifest": "skills.manifest",
-    "SkillResult": "skills.calls",
+    "SkillResult": "skills.wire",
     "StreamingHandler": "core.stream",
     "Team": "teams.team",
     "ToolExecutor": "functions.executor",

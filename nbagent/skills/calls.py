@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,27 +23,6 @@ if TYPE_CHECKING:
 _ENTRY = Path(__file__).with_name("entry.py")
 #: Bytes of an output as JSON.
 MAX_OUTPUT = 16 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class SkillResult:
-    """The result of one call: the validated output as JSON data, or an error.
-
-    `trace_id` is the `run_id` of the run that called, as in the tables of `agent.trace`.
-
-    >>> SkillResult(True, {"mean": 3.0}, trace_id="run_1", duration_ms=12.5).to_dict()
-    {'success': True, 'data': {'mean': 3.0}, 'error': None, 'trace_id': 'run_1', 'duration_ms': 12.5}
-    """
-
-    success: bool
-    data: Any = None
-    error: str | None = None
-    trace_id: str = ""
-    duration_ms: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return asdict(self)
 
 
 async def call_entry(

@@ -23,12 +23,13 @@ from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.skills import trust
-from nbagent.skills.calls import SkillResult, call_entry
+from nbagent.skills.calls import call_entry
 from nbagent.skills.disclosure import Disclosure, catalogue, offered
 from nbagent.skills.discovery import Place, of_packages, places, skill_folders
 from nbagent.skills.inside import File, files_inside
 from nbagent.skills.manifest import Problem, SkillManifest, load_manifest
 from nbagent.skills.processes import MORE_TIME_S, ProcessLimits
+from nbagent.skills.wire import SkillResult
 from nbagent.text import did_you_mean
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx2
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.background import run_sync
@@ -28,29 +28,15 @@ from nbagent.functions.schema.json_schema import kinds
 from nbagent.functions.toolset import Toolset
 from nbagent.functions.validation import unknown_tool
 from nbagent.providers.http.response import read_up_to
-from nbagent.skills.calls import SkillResult
 from nbagent.skills.host import SkillHost
 from nbagent.skills.manifest import SkillManifest, tool_name
+from nbagent.skills.wire import Skill, SkillResult, Skills
 from nbagent.text import shortened
 
 #: Characters of a server's answer that an error repeats.
 ERROR_CHARS = 300
 
 FunctionSchema = dict[str, Any]
-
-
-class _Skill(BaseModel):
-    """What a server says of a skill."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    id: str = Field(min_length=1)
-    description: str = ""
-    parameters: dict[str, Any] = {}
-
-
-class _Skills(BaseModel):
-    skills: list[_Skill]
 
 
 class ToolManager(Toolset):
@@ -84,14 +70,14 @@ class ToolManager(Toolset):
         self._timeout, self._approve = timeout, approve
         self.tools = FunctionRegistry() if self._host is None else self._host.tools
         #: What a server said of its skills, by the names of their tools.
-        self._skills: dict[str, _Skill] = {}
+        self._skills: dict[str, Skill] = {}
 
     async def prepare(self) -> None:
         """See `Toolset`: asks a server for its skills. One that has changed is another tool."""
         if self._host is not None:
             await self._host.prepare()
             return
-        listed: _Skills = await self._request(_Skills, "GET", "/skills")
+        listed: Skills = await self._request(Skills, "GET", "/skills")
         skills = {tool_name(each.id): each for each in listed.skills}
         for name in set(self.tools.names()) - set(skills):
             self.tools.unregister(name)

@@ -90,7 +90,7 @@ def test_a_server_that_answers_badly(answer, why):
 def test_what_another_server_says():
     parameters = {"properties": {"day": True, "part": {"$ref": "#/$defs/part"}}, "$defs": {"part": {"type": "integer"}}}
     with served(Loopback()) as server:
-        listed = as_json({"skills": [{"id": 5, "parameters": parameters}]})
+        listed = as_json({"skills": [{"id": "5", "parameters": parameters}]})
         server.answers = [listed, listed, as_json({"success": False, "error": "\x1b[2J"}), as_json({"success": "?"})]
         manager = ToolManager(server.url)
         assert "- `day` (any, optional)\n- `part` (integer, optional)" in manager.describe()

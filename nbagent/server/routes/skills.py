@@ -19,26 +19,12 @@ from nbagent.server.approvals import deny
 from nbagent.server.event_stream import while_connected
 from nbagent.server.problems import not_found
 from nbagent.server.routes.asking import Host
-from nbagent.skills.calls import SkillResult
+from nbagent.skills.wire import Skill, SkillResult, Skills
 
 router = APIRouter(prefix="/skills", tags=["skills"])
 
 SkillId = Annotated[str, Path(pattern=r"^[^/]{1,128}$")]
 _SOURCE = "skill:"
-
-
-class Skill(BaseModel):
-    """A skill. `parameters` is the JSON Schema of its arguments."""
-
-    id: str
-    description: str
-    parameters: dict[str, Any]
-
-
-class Skills(BaseModel):
-    """The executable skills of the agent."""
-
-    skills: list[Skill]
 
 
 class Invocation(BaseModel):

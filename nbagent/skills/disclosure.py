@@ -20,7 +20,7 @@ from nbagent.core.current import current
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.skills.inside import File, RefusedFileError, checked_inside, files_inside, read_text_inside
+from nbagent.skills.inside import File, checked_inside, files_inside, read_text_inside
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, SkillManifest
 from nbagent.skills.processes import MORE_TIME_S, ProcessLimits, run_limited
 from nbagent.text import shortened
@@ -143,10 +143,7 @@ class Disclosure:
             path: As it is listed in the skill's instructions
             offset: The first character to read
         """
-        try:
-            text = read_text_inside(self._skill(name).folder, path, MAX_RESOURCE)
-        except RefusedFileError as error:
-            raise ToolError(str(error)) from None
+        text = read_text_inside(self._skill(name).folder, path, MAX_RESOURCE)
         end = offset + RESOURCE_CHARS
         note = f"\n… ({len(text) - end:,} more characters: go on with offset={end})" if end < len(text) else ""
         return show_control_chars(text[offset:end]) + note
@@ -162,10 +159,7 @@ class Disclosure:
         """
         skill, folder = self._skill(name), self.folder
         skill.check_trusted()
-        try:
-            path = checked_inside(skill.folder, script)
-        except RefusedFileError as error:
-            raise ToolError(str(error)) from None
+        path = checked_inside(skill.folder, script)
         before = {each.name for each in files_inside(folder)}
         command = [*_interpreter(path), str(path), *arguments]
         done = run_limited(script, command, cwd=folder, stdin=stdin.encode(), limits=self._limits)

@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from nbagent.errors import NbagentError
+from nbagent.errors import ToolError
 
 #: Files of one skill.
 MAX_FILES = 2_000
 
 
-class RefusedFileError(NbagentError):
+class RefusedFileError(ToolError):
     """A file that is not read; the message names it and says why."""
 
 

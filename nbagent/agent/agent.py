@@ -787,10 +787,11 @@ class Agent:
 
         >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
         """
-        messages, _ = saved.load(path)
+        messages = saved.load(path).messages
         agent = cls(provider, **options)
         given = agent.system_prompt
-        agent.context.replace_history(messages)
+        # without their ids: a trace may have rows of theirs already
+        agent.context.replace_history(message.replace(message_id=None) for message in messages)
         if given:
             agent.system_prompt = given
         return agent

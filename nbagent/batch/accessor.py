@@ -7,8 +7,7 @@ then. A column named `agent` stays what `df.agent` means.
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pandas as pd
 
@@ -18,19 +17,6 @@ from nbagent.core.background import blocking
 
 if TYPE_CHECKING:
     from nbagent.batch.preview import MapPreview
-
-
-@runtime_checkable
-class BatchAgent(Protocol):
-    """What the accessor needs of an agent."""
-
-    def map(self, data: Any, prompt: str | None = None, output: Any = None, **options: Any) -> Coroutine[Any, Any, Any]:
-        """See `Agent.map`."""
-        ...
-
-    def map_sync(self, data: Any, prompt: str | None = None, output: Any = None, **options: Any) -> Any:
-        """See `Agent.map_sync`, which tells an agent from a Series: that has a `map`, too."""
-        ...
 
 
 class AgentAccessor:
@@ -47,7 +33,7 @@ class AgentAccessor:
         prompt: str | None = None,
         output: Any = None,
         *,
-        agent: BatchAgent | None = None,
+        agent: Any = None,
         preview: bool = False,
         **options: Unpack[MapOptions],
     ) -> pd.DataFrame | MapPreview:
@@ -73,10 +59,10 @@ class _Attribute:
         return AgentAccessor(data)
 
 
-def _found(agent: BatchAgent | None) -> BatchAgent:
+def _found(agent: Any) -> Any:
     """The agent given, or that of the notebook or script."""
     found = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
-    if not isinstance(found, BatchAgent):
+    if not hasattr(found, "map_sync"):  # a Series has a `map`, too
         raise invalid("agent", found, "an Agent", "Pass agent=…, or name your agent `agent`.")
     return found
 

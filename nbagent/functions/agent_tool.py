@@ -1,4 +1,4 @@
-"""An agent as a tool of another one: what `Agent.as_tool` returns. Any object serves that asks as an agent does.
+"""An agent as a tool of another one: what `Agent.as_tool` returns.
 
 The agent's run is a child of the run that calls the tool: it spends that one's budget and time, ends when that one is
 interrupted, and asks that one's person for approval if it has nobody of its own to ask.
@@ -7,12 +7,11 @@ interrupted, and asks that one's person for approval if it has nobody of its own
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 from nbagent.checks import check_type
 from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
-from nbagent.core.stream import AgentStream
 from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
 
 #: What the model reads of the question.
@@ -20,26 +19,8 @@ _FRESH = "The question or the task, with all that must be known for it: nothing 
 _KEPT = "The question or the task. Earlier ones and their answers are known there, this conversation is not."
 
 
-class Askable(Protocol):
-    """What is needed of an agent."""
-
-    trace: Any
-
-    def fork(self) -> Askable:
-        """See `Agent.fork`."""
-        ...
-
-    def clear_history(self) -> None:
-        """See `Agent.clear_history`."""
-        ...
-
-    def chat_stream(self, message: Any, /, *, limits: Limits | None, origin: dict[str, Any]) -> AgentStream:
-        """See `Agent.chat_stream`."""
-        ...
-
-
 def agent_tool(
-    agent: Askable,
+    agent: Any,
     name: str,
     description: str,
     limits: Limits | None,
@@ -61,7 +42,7 @@ def agent_tool(
     return FunctionDefinition(name, description, None, ask, source=f"agent:{name}", **settings)
 
 
-def _afresh(agent: Askable) -> Askable:
+def _afresh(agent: Any) -> Any:
     """The agent without its conversation. It records into the same trace."""
     other = agent.fork()
     other.clear_history()

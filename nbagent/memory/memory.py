@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import sys
@@ -35,8 +34,8 @@ log = logging.getLogger("nbagent")
 SEARCH = "search_memory"
 #: Seconds that a command may take: another process may be writing.
 _TIMEOUT_S = BUSY_S + 10
-#: The name under which a frame carries its number, and how many frames are remembered.
-_NUMBER, _REMEMBERED = "nbagent memory.frame", 16
+#: The name under which a frame carries the notes that it showed, by path.
+_SHOWN = "nbagent memory.frame"
 #: Characters of a note's beginning in the index, and of the shortest line there.
 _TITLE_CHARS, _SHORTEST_LINE = 80, len(f"- {ROOT}/a: ")
 
@@ -121,9 +120,8 @@ class Memory(Toolset):
         self._index_chars = index_tokens * CHARS_PER_TOKEN
         self._meaning = Meaning(embed) if embed else None
         self._file = NoteFile(self.path, "user" if scope == "user" else str(_project()))
-        #: The notes that the latest frames showed, by the number that a frame carries.
-        self._shown: dict[int, dict[str, Note]] = {}
-        self._numbers = itertools.count(1)
+        #: The notes that the latest frame showed, by path.
+        self._shown: dict[str, Note] = {}
         self.tools = FunctionRegistry()
         self.tools.add(self._definition())
         self.tools.add(FunctionDefinition(SEARCH, "", None, self._search_tool, source=f"memory:{scope}"))
@@ -215,12 +213,9 @@ class Memory(Toolset):
         >>> memory.frame = notes.drop(index=3)                              # doctest: +SKIP
         """
         with self._file.reading() as notes:
-            found = notes.all()
-        number = next(self._numbers)
-        self._shown[number] = {note.path: note for note in found}
-        self._shown.pop(number - _REMEMBERED, None)
-        frame = as_frame(found)
-        frame.attrs[_NUMBER] = number
+            self._shown = {note.path: note for note in notes.all()}
+        frame = as_frame(self._shown.values())
+        frame.attrs[_SHOWN] = self._shown
         return frame
 
     @frame.setter
@@ -228,9 +223,9 @@ class Memory(Toolset):
         import pandas as pd
 
         check_type("frame", edited, pd.DataFrame, fix="Assign an edited copy of memory.frame.")
-        number = edited.attrs.get(_NUMBER, max(self._shown, default=0))  # a frame of the user's own is the latest
+        shown = edited.attrs.get(_SHOWN, self._shown)  # a frame of the user's own is the latest
         with self._file.writing() as notes:
-            apply_edits(edited, self._shown.get(number, {}), notes)
+            apply_edits(edited, shown, notes)
 
     def __repr__(self) -> str:
         return f"Memory({str(self.path)!r}, scope={self.scope!r}, write={self.write!r})"

@@ -74,12 +74,12 @@ def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) 
 
 
 def kept_now(agent: Agent) -> saved.Saved:
-    """The agent's conversations with their branches, as they are now; no model."""
+    """The agent's conversations with their branches, as they are now."""
     context = agent.context
     here = context.here
     branches = [replace(each, messages=list(each.messages)) for each in context.branches]
     place = next(place for place, each in enumerate(context.branches) if each is here)
-    return saved.Saved(list(agent.conversation_history), "", branches, branches[place])
+    return saved.Saved(list(agent.conversation_history), branches, branches[place])
 
 
 def all_messages(kept: saved.Saved) -> list[LLMMessage]:
@@ -282,7 +282,7 @@ class Keeper:
         if not self.path.exists():
             return
         try:
-            earlier = saved.load_all(self.path)
+            earlier = saved.load(self.path)
             if not turns_only_in(all_messages(earlier), all_messages(kept)):
                 return
             said = f"{count_questions(earlier.messages)} of an earlier kernel, for `%agent restore {{}}`"

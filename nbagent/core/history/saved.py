@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NotRequired, Required
@@ -38,10 +37,9 @@ FORMAT, VERSION = "nbagent conversation", 1
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a file holds: the messages, `vendor:model`, and all branches, of which `here` is that of the messages."""
+    """The conversations of a file: its messages, and all branches, of which `here` is that of the messages."""
 
     messages: list[LLMMessage]
-    model: str
     branches: list[Branch]
     here: Branch
 
@@ -74,40 +72,25 @@ def save(
         raise ConfigurationError(f"The conversation can't be saved to {str(target)!r}: {reason}.") from None
 
 
-def load(path: str | os.PathLike[str]) -> tuple[list[LLMMessage], str]:
-    """`(messages, model)` from a file, with the messages repaired. Raises `ConfigurationError`."""
-    data = _read(path)
-    with _checking(path):
-        messages = messages_from(data.get("messages"))
-    return repair(messages), str(data.get("model") or "")
-
-
-def load_all(path: str | os.PathLike[str]) -> Saved:
+def load(path: str | os.PathLike[str]) -> Saved:
     """All that a file holds, with the messages repaired. Raises `ConfigurationError`.
 
     The messages have the `message_id`s that they had, for a trace that has them, too.
     """
     data = _read(path)
-    with _checking(path):
-        messages = messages_from(data.get("messages"), with_ids=True)
+    try:
+        messages = messages_from(data.get("messages"))
         branches = _branches_from(data.get("branches") or [], messages)
         branches = branches or [Branch(new_id("conv"))]
         place = data.get("here", 0)
         if type(place) is not int or not 0 <= place < len(branches):
             raise ValueError(f"here: expected the place of a branch, got {place!r}")
-    messages, here = repair(messages), branches[place]
-    here.messages = [message for message in messages if message.role != "system"]
-    return Saved(messages, str(data.get("model") or ""), branches, here)
-
-
-@contextmanager
-def _checking(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raises `ConfigurationError` for a ValueError of the block."""
-    try:
-        yield
     except ValueError as error:
         source = repr(str(checked_path(path)))
         raise ConfigurationError(f"{source} holds a message that can't be read: {error}.") from None
+    messages, here = repair(messages), branches[place]
+    here.messages = [message for message in messages if message.role != "system"]
+    return Saved(messages, branches, here)
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -157,7 +140,7 @@ def _branches_from(data: Any, messages: Sequence[LLMMessage]) -> list[Branch]:
         branch = Branch(item["conversation"], [], item["branch"], item["used"])
         for each in item["messages"]:
             if not isinstance(each, int):
-                known += messages_from([each], with_ids=True)
+                known += messages_from([each])
             elif not 0 <= each < len(known):
                 raise ValueError(f"branches: there is no message {each} before this branch")
             branch.messages.append(known[each if isinstance(each, int) else -1])
@@ -198,21 +181,17 @@ class _Message(TypedDict, total=False):
     message_id: str
 
 
-def messages_from(data: Any, *, with_ids: bool = False) -> list[LLMMessage]:
-    """The messages in JSON data that somebody may have edited. Raises ValueError: what is wrong first, and where.
+def messages_from(data: Any) -> list[LLMMessage]:
+    """The messages in JSON data that somebody may have edited, with their `message_id`s.
 
-    `with_ids`: with their `message_id`s.
+    Raises ValueError: what is wrong first, and where.
 
     >>> messages_from([{"role": "user", "content": 5}])
     Traceback (most recent call last):
     ValueError: 0.content.str: Input should be a valid string
     """
     _check(_checks(), data)
-    messages = [LLMMessage.from_dict(item) for item in data]
-    if with_ids:
-        ids = [item.get("message_id") for item in data]
-        messages = [message.replace(message_id=each) for message, each in zip(messages, ids, strict=True)]
-    return messages
+    return [LLMMessage.from_dict(item).replace(message_id=item.get("message_id")) for item in data]
 
 
 class _SavedBranch(TypedDict):

@@ -39,7 +39,7 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     keeper = begin_keeping(shell, path)
     print(f"Kept after each turn: the conversation in {path.name}, the trace in {trace_path(path).name}.")
     if path.exists():
-        kept = saved.load_all(path)
+        kept = saved.load(path)
         if turns_only_in(all_messages(kept), all_messages(kept_now(agent))):
             questions = count_questions(kept.messages)
             keeper.offer = f"{path.name} has {questions}, {_saved_at(path)}: %agent restore brings them back."
@@ -57,7 +57,7 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         )
     if agent.trace.recorder.open_runs:
         raise UsageError("%agent restore: the agent is answering. Wait, or stop it with `%agent stop`")
-    kept, here = saved.load_all(path), kept_now(agent)
+    kept, here = saved.load(path), kept_now(agent)
     trace = Trace.load(trace_path(path)) if trace_path(path).exists() else None
     count = count_questions(kept.messages)
     if not turns_only_in(all_messages(kept), all_messages(here)):

@@ -395,7 +395,7 @@ def to_json(message: LLMMessage) -> str:
 def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
     """The conversation with its messages, from JSON. Raises `StoreError` if a text is not one."""
     try:
-        messages = messages_from([json.loads(text) for text in texts], with_ids=True)
+        messages = messages_from([json.loads(text) for text in texts])
     except (ValueError, RecursionError) as error:
         raise StoreError(f"A stored message can't be read: {error}. Did another program change it?") from None
     return replace(info, messages=tuple(messages))

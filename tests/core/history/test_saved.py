@@ -59,12 +59,12 @@ async def test_branches_share_the_messages_that_they_shared(tmp_path):
     await agent.chat("zwei", branch_at=agent.context.here.questions[1])
     branches = agent.context.branches
     saved.save(tmp_path / "talk.json", agent.conversation_history, "m", branches=branches, here=1)
-    loaded = saved.load_all(tmp_path / "talk.json")
+    loaded = saved.load(tmp_path / "talk.json")
     assert loaded.here is loaded.branches[1]
     assert [each.messages for each in loaded.branches] == [each.messages for each in branches]
     assert [each.branch for each in loaded.branches] == [each.branch for each in branches]
     assert loaded.branches[0].messages[0] is loaded.branches[1].messages[0]
-    assert saved.load(tmp_path / "talk.json")[0] == agent.conversation_history
+    assert loaded.messages == agent.conversation_history
     other = Agent("scripted")
     other.context.resume(loaded.branches, loaded.here)
     assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 questions"] * 2

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.budget import Budget as Budget
-    from nbagent.core.history.context import ContextManager as ContextManager
+    from nbagent.core.history.history import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
     from nbagent.core.messages import FunctionCall as FunctionCall
     from nbagent.core.messages import LLMMessage as LLMMessage
@@ -91,7 +91,7 @@ _WHERE = {
     "Budget": "core.budget",
     "Candidates": "providers.routing.candidates",
     "ChatPanel": "notebook.panel.panel",
-    "ContextManager": "core.history.context",
+    "ContextManager": "core.history.history",
     "Evaluation": "evaluation.result",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",

@@ -31,7 +31,7 @@ from nbagent.core.checking import UserCheck, as_answer_check, checked_functions
 from nbagent.core.current import changed, labels_here
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
-from nbagent.core.history.context import ContextManager
+from nbagent.core.history.history import ContextManager
 from nbagent.core.inputs import MessageInput
 from nbagent.core.labels import Labels
 from nbagent.core.limits import Limits
@@ -367,7 +367,7 @@ class Agent:
             entry=entry,
             provider=provider,
             tools=tools,
-            context=self.context.copy() if is_preview else self.context,
+            history=self.context.copy() if is_preview else self.context,
             limits=limits,
             output=output,
             instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from nbagent.checks import check_choice, check_type
 from nbagent.core.current import current
 from nbagent.core.events import ToolResult
-from nbagent.core.history.context import ContextManager
+from nbagent.core.history.history import ContextManager
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -168,15 +168,15 @@ class Plans(Toolset):
         """The plan of the conversation that the current tool call belongs to."""
         return self.of(_conversation())
 
-    def of(self, context: ContextManager) -> list[Step]:
+    def of(self, history: ContextManager) -> list[Step]:
         """The plan of a conversation as it is now."""
-        newer, message = self._newer.get(context), _last_plan(context)
-        is_here = newer is not None and (newer.conversation_id, newer.after) == _place(context, message)
+        newer, message = self._newer.get(history), _last_plan(history)
+        is_here = newer is not None and (newer.conversation_id, newer.after) == _place(history, message)
         if newer is not None and is_here and newer.run_id in (None, current.get().call.run_id):
             return newer.steps
         return read_plan(message.text) if message is not None else []
 
-    def edit(self, context: ContextManager, plan: Any) -> None:
+    def edit(self, history: ContextManager, plan: Any) -> None:
         """Replace the plan of a conversation. See `Agent.plan`."""
         try:
             if isinstance(plan, str | Mapping):
@@ -186,12 +186,12 @@ class Plans(Toolset):
         except (ValueError, TypeError, AttributeError) as error:
             fix = "Pass a DataFrame with the columns step, status and note, as agent.plan is one, or a list of texts."
             raise ConfigurationError(f"plan: {error}. {fix}") from None
-        self._set(context, steps, None)
+        self._set(history, steps, None)
 
-    def copy(self, context: ContextManager, other: ContextManager) -> None:
+    def copy(self, history: ContextManager, other: ContextManager) -> None:
         """Let a copy of a conversation have what a person has changed in its plan."""
-        newer = self._newer.get(context)
-        if newer is not None and newer.run_id is None and newer.steps is self.of(context):
+        newer = self._newer.get(history)
+        if newer is not None and newer.run_id is None and newer.steps is self.of(history):
             self._set(other, newer.steps, None)
 
     def instructions(self) -> str:
@@ -219,8 +219,8 @@ class Plans(Toolset):
         known = {each.step for each in self.here()}
         return not known.issuperset(each.step for each in checked_steps(steps))
 
-    def _set(self, context: ContextManager, steps: list[Step], run_id: str | None) -> None:
-        self._newer[context] = _Newer(*_place(context, _last_plan(context)), steps, run_id)
+    def _set(self, history: ContextManager, steps: list[Step], run_id: str | None) -> None:
+        self._newer[history] = _Newer(*_place(history, _last_plan(history)), steps, run_id)
 
 
 def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Plans]:
@@ -247,18 +247,18 @@ def _conversation() -> ContextManager:
     agent = current.get().call.agent
     if agent is None:
         raise ToolError("A plan belongs to a conversation, and this call to none.")
-    context: ContextManager = agent.context
-    return context
+    history: ContextManager = agent.context
+    return history
 
 
-def _last_plan(context: ContextManager) -> LLMMessage | None:
+def _last_plan(history: ContextManager) -> LLMMessage | None:
     """The result in the history that holds the plan."""
-    results = (each for each in reversed(context.messages) if each.role == "tool" and each.name == UPDATE_PLAN)
+    results = (each for each in reversed(history.messages) if each.role == "tool" and each.name == UPDATE_PLAN)
     return next((each for each in results if not each.is_error and read_plan(each.text)), None)
 
 
-def _place(context: ContextManager, message: LLMMessage | None) -> tuple[str, str | None]:
-    return context.here.conversation_id, None if message is None else message.message_id
+def _place(history: ContextManager, message: LLMMessage | None) -> tuple[str, str | None]:
+    return history.here.conversation_id, None if message is None else message.message_id
 
 
 def _is_open(steps: Iterable[Step]) -> bool:

@@ -27,7 +27,7 @@ from nbagent.batch.rows import Row, check_data, rows_of
 from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
 from nbagent.core.background import heartbeat
 from nbagent.core.budget import Budget
-from nbagent.core.history.context import estimate_tokens
+from nbagent.core.history.history import estimate_tokens
 from nbagent.core.history.preview import Preview
 from nbagent.core.limits import Limits
 from nbagent.core.messages import Usage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbagent.core.history.context import CHARS_PER_TOKEN, estimate_tokens
+from nbagent.core.history.history import CHARS_PER_TOKEN, estimate_tokens
 from nbagent.core.history.preview import estimate_function_tokens
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest

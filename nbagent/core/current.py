@@ -78,7 +78,7 @@ class Current(NamedTuple):
     @property
     def history(self) -> Sequence[LLMMessage]:
         """The messages of the run's conversation as they are now; empty outside of runs."""
-        return self.run.context.messages if self.run is not None else ()
+        return self.run.history.messages if self.run is not None else ()
 
 
 _NOTHING = Current()

@@ -35,7 +35,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     run.spent.started = monotonic()  # waiting for other runs does not count
     limit: LimitReached | None = None
     try:
-        with run.context.asking(message, run.replaces, run.branch_at) as prompt:
+        with run.history.asking(message, run.replaces, run.branch_at) as prompt:
             yield run.emit(_run_started(run, prompt))
             await run.check_question(prompt)
             while (limit := run.spent.reached_limit()) is None:
@@ -74,7 +74,7 @@ def _leave_out_if_refused(run: Run, question: LLMMessage) -> None:
     """
     if run.result.finish_reason != "refusal":
         return
-    is_out = run.context.take_back(question)
+    is_out = run.history.take_back(question)
     left = "The question left the conversation, since the model would refuse all that follows it."
     stays = "The model may refuse all that follows: agent.undo() takes the question out."
     run.result.status_reason = f"{run.result.status_reason} {left if is_out else stays}"
@@ -102,7 +102,7 @@ async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
     status, reason = answer_status(answer)
     if status == "empty" and not run.asked_again and run.spent.reached_limit() is None:
         run.asked_again = True
-        messages = run.context.messages
+        messages = run.history.messages
         if messages and messages[-1].role == "assistant" and not messages[-1].text.strip():
             del messages[-1]  # some providers refuse it
         about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0}
@@ -130,16 +130,16 @@ async def _passes_checks(run: Run, status: Status) -> bool:
         run.corrections += 1
         if run.spent.reached_limit() is None:
             correction = LLMMessage("user", str(rejected), is_correction=True, message_id=new_id("msg"))
-            run.context.messages.append(correction)
+            run.history.messages.append(correction)
         run.pending_events.append(run.emit(events.ValidationError(str(rejected))))
         return False
     return True
 
 
 def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
-    here, history = run.context.here, run.context.messages
-    system = [message for message in history[:1] if message.role == "system"]
-    before = history[len(system) : len(history) - len(prompt)]
+    here, messages = run.history.here, run.history.messages
+    system = [message for message in messages[:1] if message.role == "system"]
+    before = messages[len(system) : len(messages) - len(prompt)]
     here.branch = here.branch or run.run_id
     metadata = {
         **run.origin,

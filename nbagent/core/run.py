@@ -14,7 +14,7 @@ from nbagent.core.cells import current_cell
 from nbagent.core.checking import AnswerCheck, QuestionRefusedError, UserCheck, reason_against
 from nbagent.core.current import Cell, context_with, current
 from nbagent.core.events import Event
-from nbagent.core.history.context import ContextManager
+from nbagent.core.history.history import ContextManager
 from nbagent.core.labels import Labels
 from nbagent.core.limits import Account, Limits
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
@@ -109,7 +109,7 @@ class Run:
     entry: QueueEntry
     provider: Provider
     tools: Tools
-    context: ContextManager
+    history: ContextManager
     limits: Limits
     price: Price
     #: Asks the model for a summary of messages, in a run of its own.
@@ -183,20 +183,20 @@ class Run:
 
     def next_request(self) -> ModelRequest:
         """The history and the tools as they are now."""
-        messages = list(self.context.messages) if self.speakers is None else self.speakers.take()
+        messages = list(self.history.messages) if self.speakers is None else self.speakers.take()
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
         tools = self.tools.list_functions() or None
         reminder = context_with(call=self.run_context()).run(self.reminder)  # it may depend on who asks
-        compact_at = self.context.max_tokens if self.vendor_summarises else None
+        compact_at = self.history.max_tokens if self.vendor_summarises else None
         return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
 
     @property
     def vendor_summarises(self) -> bool:
         """Whether the vendor itself summarises what came before, in a conversation that becomes too long."""
-        context = self.context
-        return context.strategy == "server" and self.provider.can_compact(context.max_tokens or 0)
+        history = self.history
+        return history.strategy == "server" and self.provider.can_compact(history.max_tokens or 0)
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         """The events of a step, which ends when the time of this run is over, whatever it is waiting for."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.events import Event
-from nbagent.core.history.context import ContextManager
+from nbagent.core.history.history import ContextManager
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall
 from nbagent.core.queue import QueueEntry, RunQueue
@@ -40,7 +40,7 @@ async def run_tool(
         entry=QueueEntry(RunQueue()),
         provider=_NO_MODEL,
         tools=tools,
-        context=ContextManager(),
+        history=ContextManager(),
         limits=Limits(),
         price=_NO_MODEL,
         summarise=_NO_MODEL,
@@ -56,7 +56,7 @@ async def run_tool(
         "parent_run_id": run.parent.run_id if run.parent else None,
         "parent_tool_call_id": run.parent_call,
         "branch": run.run_id,
-        "conversation_id": run.context.here.conversation_id,
+        "conversation_id": run.history.here.conversation_id,
     }
     try:
         yield run.emit(events.RunStarted(format_call(call.name, call.arguments), metadata=started))

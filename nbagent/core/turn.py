@@ -112,7 +112,7 @@ class Turn:
 
         If the history was cleared, it stays so.
         """
-        messages = self.run.context.messages
+        messages = self.run.history.messages
         if self._answer is None:  # no model made these calls
             messages += results
             return
@@ -136,11 +136,11 @@ class Turn:
             set_current(request=asking, has_alternative=False)  # unless the candidates say so
             if run.spent.reached_budget() is not None:  # a summary or a parallel run took the rest
                 return
-            changes = run.context.prepare(trims=not run.vendor_summarises)
+            changes = run.history.prepare(trims=not run.vendor_summarises)
             request = run.next_request()
             if changes:
-                yield run.emit(events.Context(changes, messages=run.context.trimmed))
-            run.context.messages.append(self._placeholder)
+                yield run.emit(events.Context(changes, messages=run.history.trimmed))
+            run.history.messages.append(self._placeholder)
             run.spent.add_request()
             failure: ProviderError | None = None
             for candidate in await self._candidates(request):
@@ -277,9 +277,9 @@ class Turn:
         Without a summary the run goes on: the messages are then dropped. The vendor may summarise instead.
         """
         run = self.run
-        if run.vendor_summarises or not (oldest := run.context.messages_to_drop()):
+        if run.vendor_summarises or not (oldest := run.history.messages_to_drop()):
             return
-        for part in run.context.split_at_current_turn(oldest):
+        for part in run.history.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages", metadata={"begins": True}))
             try:
                 summary = await asyncio.create_task(run.summarise(part), context=run.own_context())
@@ -287,7 +287,7 @@ class Turn:
                 log.warning("old messages are dropped without a summary", exc_info=True)
                 yield run.emit(events.Context(f"no summary: {str(error) or type(error).__name__}"))
                 return
-            run.context.drop(part, summary)
+            run.history.drop(part, summary)
             yield run.emit(events.Context(f"summarised {len(part)} old messages", messages=part))
 
     def _record_exchange(self, exchange: Exchange) -> None:
@@ -324,7 +324,7 @@ class Turn:
         """
         run, self.response, about = self.run, response, response.metadata or {}
         calls = response.function_calls or []
-        self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.context.messages)) if calls else []
+        self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.history.messages)) if calls else []
         self._call_ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
             "assistant",
@@ -341,7 +341,7 @@ class Turn:
         if is_estimated:
             run.result.metadata["usage_estimated"] = True
         else:
-            run.context.record_usage(response.usage)
+            run.history.record_usage(response.usage)
         cost = self._cost(response)
         is_replayed = "replayed" in about
         run.spent.add(response.usage, 0.0 if is_replayed else cost)  # not paid again
@@ -528,7 +528,7 @@ class Turn:
 
     def _replace_placeholder(self, message: LLMMessage | None) -> None:
         """Put the answer in its place. If the history was cleared meanwhile, it stays empty."""
-        messages = self.run.context.messages
+        messages = self.run.history.messages
         for index in range(len(messages) - 1, -1, -1):
             if messages[index] is self._placeholder:
                 messages[index : index + 1] = [message] if message else []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
 from nbagent.core.content.marks import without_marks
 from nbagent.core.current import current
-from nbagent.core.history.context import CHARS_PER_TOKEN
+from nbagent.core.history.history import CHARS_PER_TOKEN
 from nbagent.core.sqlite_file import BUSY_S
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry

@@ -26,7 +26,7 @@ from nbagent.core.browser import check_possible
 from nbagent.core.events import Event
 from nbagent.core.file_lock import locked
 from nbagent.core.history import saved
-from nbagent.core.history.context import split_turns
+from nbagent.core.history.history import split_turns
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.http.redaction import Redactor

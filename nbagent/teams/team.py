@@ -179,7 +179,7 @@ class TeamSpeakers:
         self.speaker, run = self.following, self._run
         member = self.members[self.speaker]
         run.provider, run.tools, run.reminder = member.provider, member.tools, member.reminder
-        said = (each for each in run.context.messages if each.role != "system")
+        said = (each for each in run.history.messages if each.role != "system")
         return [LLMMessage("system", member.system), *(_as_heard(each, self.speaker) for each in said)]
 
     def passes_on(self) -> bool:

@@ -16,7 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 from nbagent.core import events as kinds
 from nbagent.core.content.images import content_as_text
 from nbagent.core.events import Event
-from nbagent.core.history.context import estimate_tokens
+from nbagent.core.history.history import estimate_tokens
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import ORIGINS, LLMMessage, Usage, new_id
 from nbagent.core.sizes import size_of

@@ -30,7 +30,7 @@ async def ask(run, question="Hello"):
 
 
 def texts(run):
-    return [message.text for message in run.context.messages]
+    return [message.text for message in run.history.messages]
 
 
 # -- a run and its events ---------------------------------------------------------------------------------------------
@@ -55,17 +55,17 @@ async def test_a_run_goes_on_until_the_model_calls_no_tool():
 
 async def test_the_first_event_tells_where_the_conversation_goes_on():
     run = new_run("Yes.", origin={"source": "test"}, labels=Labels(("exam",), user="u1"))
-    run.context.set_system_message("Be brief.")
-    (system,) = run.context.messages
+    run.history.set_system_message("Be brief.")
+    (system,) = run.history.messages
     first = (await ask(run))[0]
     assert first.content == "Hello"
-    assert (list(first.messages), first.after) == ([system, run.context.messages[1]], None)
-    about = {"run_id": run.run_id, "branch": run.run_id, "conversation_id": run.context.here.conversation_id}
+    assert (list(first.messages), first.after) == ([system, run.history.messages[1]], None)
+    about = {"run_id": run.run_id, "branch": run.run_id, "conversation_id": run.history.here.conversation_id}
     about |= {"source": "test", "tags": ["exam"], "user": "u1", "parent_run_id": None, "parent_tool_call_id": None}
     assert first.metadata.items() >= about.items()
-    again = new_run("Yes.", context=run.context)
+    again = new_run("Yes.", history=run.history)
     second = (await ask(again, "And now?"))[0]
-    assert (list(second.messages), second.after) == ([system, run.context.messages[3]], run.context.messages[2])
+    assert (list(second.messages), second.after) == ([system, run.history.messages[3]], run.history.messages[2])
     assert second.after.text == "Yes."
     assert second.metadata["branch"] == run.run_id
 
@@ -94,7 +94,7 @@ async def test_a_run_that_is_too_deep_is_refused_before_it_begins():
     run = await inside(new_run(limits=Limits(max_depth=0)), "never")
     with pytest.raises(AgentDepthError):
         await ask(run)
-    assert run.context.messages == []
+    assert run.history.messages == []
 
 
 async def test_http_exchanges_are_told_before_the_next_event_in_their_order():
@@ -120,8 +120,8 @@ async def test_an_exchange_of_a_request_that_failed_is_told_before_the_error():
 
 @pytest.mark.parametrize("first", ["Yes.", BadRequestError("no")])
 async def test_a_run_waits_for_the_one_before_it_whose_time_does_not_count(first):
-    queue, context = RunQueue(), ContextManager()
-    both = [new_run(turn, entry=QueueEntry(queue), context=context) for turn in (first, "Yes.")]
+    queue, history = RunQueue(), ContextManager()
+    both = [new_run(turn, entry=QueueEntry(queue), history=history) for turn in (first, "Yes.")]
     both[1].spent.limits, both[1].spent.started = Limits(max_seconds=600), monotonic() - 3600  # it was made long ago
     order = []
     for run in both:
@@ -191,7 +191,7 @@ async def test_a_failure_is_the_last_event_and_its_question_leaves_the_history()
     failure = ValueError("no such model")
     run = new_run("Yes.", failure)
     await ask(run)
-    second = new_run(failure, context=run.context)
+    second = new_run(failure, history=run.history)
     last = (await ask(second, "And now?"))[-1]
     assert (last.type, last.exception, last.content) == ("error", failure, "no such model")
     assert failure.partial is second.result
@@ -215,7 +215,7 @@ async def test_a_question_that_fails_a_guard_is_not_sent():
     assert run.result.status == "blocked"
     assert "Hello is too short" in run.result.status_reason
     assert model.requests == []
-    assert run.context.messages == []
+    assert run.history.messages == []
 
 
 # -- which answer ends it ---------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ async def test_after_a_whole_answer_another_agent_may_speak(reason, names):
     run = new_run(LLMResponse("I think so.", None, reason), "So do I.", speakers=TwoSpeakers())
     told = await ask(run)
     assert [event.metadata["speaker"] for event in told if event.type == "turn_started"] == names
-    assert [message.name for message in run.context.messages[1:]] == names
+    assert [message.name for message in run.history.messages[1:]] == names
     assert run.speakers.ended == names[-1]
     assert (run.result.status == "ok") == (reason == "stop")
 
@@ -289,7 +289,7 @@ async def test_an_answer_that_fails_a_check_goes_back_to_the_model():
     told = await ask(run)
     turn = ["turn_started", "text", "text", "turn_done", "usage"]
     assert types(told) == ["run_started", *turn, "validation_error", *turn, "done"]
-    correction = run.context.messages[2]
+    correction = run.history.messages[2]
     assert (correction.role, correction.is_correction, bool(correction.message_id)) == ("user", True, True)
     assert "say please" in correction.text
     assert only(told, "validation_error").content == correction.text

@@ -42,7 +42,7 @@ def fail() -> None:
 
 
 def results_in(run):
-    return [message.content for message in run.context.messages if message.role == "tool"]
+    return [message.content for message in run.history.messages if message.role == "tool"]
 
 
 # -- the request and its answer ---------------------------------------------------------------------------------------
@@ -55,9 +55,9 @@ async def test_an_answer_is_streamed_then_kept_and_counted():
     told = await take_turn(run)
     assert types(told) == ["turn_started", "text", "text", "turn_done", "usage"]
     assert seen == told
-    assert [message.text for message in run.context.messages] == ["Hello", "Good day."]
-    assert not run.context.messages[-1].interrupted
-    assert only(told, "turn_done").message is run.context.messages[-1]
+    assert [message.text for message in run.history.messages] == ["Hello", "Good day."]
+    assert not run.history.messages[-1].interrupted
+    assert only(told, "turn_done").message is run.history.messages[-1]
     assert (run.result.content, run.result.finish_reason, run.spent.iterations) == ("Good day.", "stop", 1)
     assert {event.metadata["run_id"] for event in told} == {run.run_id}
     assert len({event.metadata["call_id"] for event in told}) == 1
@@ -105,8 +105,8 @@ async def test_the_history_is_repaired_and_trimmed_before_it_is_sent():
     assert told[0].type == "context"
     assert "repaired" in told[0].content
     assert [message.role for message in model.requests[0][0]] == ["user", "assistant", "tool", "user"]
-    run.context.add_message("once more")
-    run.context.max_messages, run.provider = 3, ScriptedProvider(["Yes."])
+    run.history.add_message("once more")
+    run.history.max_messages, run.provider = 3, ScriptedProvider(["Yes."])
     trimmed = only(await take_turn(run), "context")
     assert (len(trimmed.messages), trimmed.content) == (5, "trimmed 5 old messages")
 
@@ -114,7 +114,7 @@ async def test_the_history_is_repaired_and_trimmed_before_it_is_sent():
 async def test_a_spent_budget_sends_nothing():
     run = asked("never", limits=Limits(max_total_tokens=0))
     assert await take_turn(run) == []
-    assert run.context.messages == [QUESTION]
+    assert run.history.messages == [QUESTION]
     assert run.spent.iterations == 0
 
 
@@ -125,13 +125,13 @@ async def test_while_the_answer_comes_the_history_holds_an_interrupted_one_in_it
     seen = []
 
     def look_and_add():
-        seen.append(run.context.messages[-1])
-        run.context.messages.append(LLMMessage("user", "by the way"))
+        seen.append(run.history.messages[-1])
+        run.history.messages.append(LLMMessage("user", "by the way"))
 
     run = asked(Streaming([look_and_add, LLMResponse("Yes.")]))
     await take_turn(run)
     assert (seen[0].role, seen[0].content, seen[0].interrupted) == ("assistant", "", True)
-    assert [message.text for message in run.context.messages] == ["Hello", "Yes.", "by the way"]
+    assert [message.text for message in run.history.messages] == ["Hello", "Yes.", "by the way"]
 
 
 @pytest.mark.parametrize("said", ["Good", ""])
@@ -140,16 +140,16 @@ async def test_an_answer_that_breaks_off_leaves_its_text(said):
     with pytest.raises(BadRequestError):
         await take_turn(run)
     kept = [LLMMessage("assistant", said, interrupted=True)] if said else []
-    assert run.context.messages == [QUESTION, *kept]
+    assert run.history.messages == [QUESTION, *kept]
     assert run.closing_messages == kept
     assert all(message.message_id for message in run.closing_messages)
     assert run.result.content == said
 
 
 async def test_a_history_that_is_cleared_meanwhile_stays_empty():
-    run = asked(Streaming([lambda: run.context.clear(), LLMResponse("", [call("double", x=1)])]), tools=[double])
+    run = asked(Streaming([lambda: run.history.clear(), LLMResponse("", [call("double", x=1)])]), tools=[double])
     await take_turn(run)
-    assert run.context.messages == []
+    assert run.history.messages == []
 
 
 async def test_an_answer_counts_although_closing_its_stream_fails():
@@ -164,7 +164,7 @@ async def test_an_answer_counts_although_closing_its_stream_fails():
     run = asked(AskingInTurn(each=[first, second], chosen=list))
     with pytest.raises(ServerError):
         await take_turn(run)
-    assert run.context.messages[-1].text == "Yes."
+    assert run.history.messages[-1].text == "Yes."
     assert run.result.usage + run.spent.usage == COUNTED["usage"]
     assert not second.requests
 
@@ -210,7 +210,7 @@ async def test_citations_and_images_of_an_answer_are_in_the_result():
     await take_turn(run)
     assert run.result.citations == ["source"]
     assert len(run.result.images) == 1
-    assert run.context.messages[-1].content == parts
+    assert run.history.messages[-1].content == parts
 
 
 async def test_the_calls_of_the_vendors_own_tools_are_completed():
@@ -243,7 +243,7 @@ async def test_the_vendors_count_is_taken_over():
     assert (about["cost_usd"], about["replayed"], about["estimated"]) == (5.0, False, False)
     assert (run.spent.usage, run.spent.cost) == (COUNTED["usage"], 5.0)
     assert "usage_estimated" not in run.result.metadata
-    assert run.context.has_vendor_count
+    assert run.history.has_vendor_count
 
 
 async def test_what_the_vendor_does_not_count_is_estimated_and_said_to_be():
@@ -251,7 +251,7 @@ async def test_what_the_vendor_does_not_count_is_estimated_and_said_to_be():
     assert only(await take_turn(run), "usage").metadata["estimated"] is True
     assert tokens(run) > 10
     assert run.result.metadata["usage_estimated"] is True
-    assert not run.context.has_vendor_count
+    assert not run.history.has_vendor_count
 
 
 async def test_the_price_is_that_of_the_model_that_answered_or_else_of_the_one_that_was_asked():
@@ -303,7 +303,7 @@ async def test_no_answer_is_awaited_once_a_broken_one_took_the_rest_of_the_budge
     came = [events.Text("t" * 40), events.Retry("again"), LLMResponse("never")]
     run = asked(Streaming(came), limits=Limits(max_output_tokens=10))
     assert types(await take_turn(run)) == ["turn_started", "text", "usage", "retry"]
-    assert run.context.messages == [QUESTION]
+    assert run.history.messages == [QUESTION]
 
 
 # -- another model where one fails ------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ OLD = [LLMMessage("user", "one"), LLMMessage("assistant", "1"), LLMMessage("user
 
 
 def long_conversation(*turns, strategy="summarise", **fields):
-    return new_run(*turns, messages=[*OLD, QUESTION], context=ContextManager(2, strategy=strategy), **fields)
+    return new_run(*turns, messages=[*OLD, QUESTION], history=ContextManager(2, strategy=strategy), **fields)
 
 
 async def test_old_messages_are_replaced_by_a_summary_in_a_run_that_belongs_to_this_one():
@@ -360,8 +360,8 @@ async def test_old_messages_are_replaced_by_a_summary_in_a_run_that_belongs_to_t
     begun, done, *_ = await take_turn(run)
     assert (begun.type, begun.metadata["begins"], begun.messages) == ("context", True, ())
     assert (done.type, list(done.messages), "begins" in done.metadata) == ("context", OLD, False)
-    assert [message.is_summary for message in run.context.messages] == [True, False, False]
-    assert run.context.messages[0].text.endswith("4 messages")
+    assert [message.is_summary for message in run.history.messages] == [True, False, False]
+    assert run.history.messages[0].text.endswith("4 messages")
     assert parents == [run]
     assert current.get().run is None
 
@@ -374,7 +374,7 @@ async def test_without_a_summary_old_messages_are_dropped(error, said, caplog):
     run = long_conversation("Yes.", summarise=summarise)
     told = [event.content for event in await take_turn(run) if event.type == "context"]
     assert told[1:] == [f"no summary: {said}", "trimmed 4 old messages"]
-    assert [message.text for message in run.context.messages] == ["Hello", "Yes."]
+    assert [message.text for message in run.history.messages] == ["Hello", "Yes."]
     assert "without a summary" in caplog.text
 
 
@@ -389,8 +389,8 @@ async def test_a_vendor_that_summarises_gets_the_whole_history(can, sent):
         return "short"
 
     model = Streaming([LLMResponse("Yes.")], can_compact=lambda tokens: can)
-    context = ContextManager(max_tokens=10, strategy="server")
-    run = new_run(model, messages=[*OLD, QUESTION], context=context, summarise=summarise)
+    history = ContextManager(max_tokens=10, strategy="server")
+    run = new_run(model, messages=[*OLD, QUESTION], history=history, summarise=summarise)
     await take_turn(run)
     assert sum(not message.is_summary for message in model.requests[0].messages) == sent
     assert model.requests[0].compact_at == (10 if can else None)
@@ -420,7 +420,7 @@ async def test_a_call_runs_and_its_result_follows_it():
     run = asked(call("double", x="4"), tools=[double])
     told = await take_turn(run)
     assert types(told) == ["turn_started", "turn_done", "usage", "tool_call", "tool_started", "tool_result"]
-    *_, answer, result = run.context.messages
+    *_, answer, result = run.history.messages
     assert (result.role, result.content, result.name, result.tool_call_id) == ("tool", "8", "double", "c1")
     assert told[-1].message is result
     assert (told[-1].content, told[-1].metadata["is_error"], told[-1].outputs) == ("8", False, [])
@@ -449,7 +449,7 @@ async def test_a_tool_knows_its_run_and_its_call():
     assert (here.run_id, here.call_id, here.step) == (run.run_id, event.metadata["call_id"], 1)
     assert (here.tool_call_id, here.tool_name) == (event.metadata["tool_call_id"], "look")
     assert (here.source, here.agent_name, here.deps) == ("test", "ada", "database")
-    assert seen["history"] is run.context.messages
+    assert seen["history"] is run.history.messages
     assert seen["run"] is run
     assert run.entry in seen["outer"]
 
@@ -542,30 +542,30 @@ async def test_results_of_pinned_tools_are_pinned_unless_they_are_errors():
         pinned.tools.registry.add(replace(pinned.tools.registry.get_function(name), pinned=True))
     for run, expected in ((pinned, [True, False]), (plain, [False])):
         await take_turn(run)
-        assert [message.pinned for message in run.context.messages if message.role == "tool"] == expected
-    assert pinned.context.messages[-1].is_error
+        assert [message.pinned for message in run.history.messages if message.role == "tool"] == expected
+    assert pinned.history.messages[-1].is_error
 
 
 async def test_results_stand_behind_their_calls_although_a_tool_added_a_message():
     def note() -> str:
         """Add a message."""
-        run.context.messages.append(LLMMessage("user", "by the way"))
+        run.history.messages.append(LLMMessage("user", "by the way"))
         return "noted"
 
     run = asked([call("note"), call("double", "c2", x=1)], tools=[note, double], options={"parallel": False})
     await take_turn(run)
-    assert [message.text for message in run.context.messages] == ["Hello", "", "noted", "2", "by the way"]
+    assert [message.text for message in run.history.messages] == ["Hello", "", "noted", "2", "by the way"]
 
 
 async def test_a_tool_may_clear_the_history():
     def forget() -> str:
         """Forget everything."""
-        run.context.clear()
+        run.history.clear()
         return "forgotten"
 
     run = asked(call("forget"), tools=[forget])
     await take_turn(run)
-    assert run.context.messages == []
+    assert run.history.messages == []
     assert run.result.function_calls[0]["result"] == "forgotten"
 
 
@@ -574,7 +574,7 @@ async def test_a_call_that_no_model_made_has_a_result_and_no_request():
     with Turn(run) as turn:
         told = [turn.take_call(call("double", None, x=2)), *await all_of(turn.run_tools())]
     assert types(told) == ["tool_call", "tool_started", "tool_result"]
-    assert [message.content for message in run.context.messages] == ["4"]
+    assert [message.content for message in run.history.messages] == ["4"]
     assert all("call_id" not in event.metadata for event in told)
     assert told[0].metadata["tool_call_id"] == told[-1].metadata["tool_call_id"]
     assert run.spent.iterations == 0
@@ -674,7 +674,7 @@ async def test_calls_that_did_not_begin_have_an_error_as_their_result():
     with Turn(run) as turn:
         await all_of(turn.ask_model())
     assert results_in(run) == [NO_RESULT] * 2
-    assert run.closing_messages == run.context.messages[-2:]
+    assert run.closing_messages == run.history.messages[-2:]
     assert all(message.is_error and message.message_id for message in run.closing_messages)
     made = run.result.function_calls[0]
     assert (made["arguments"], made["is_error"], made["duration_s"]) == ({"x": 1}, True, None)

@@ -3,7 +3,7 @@
 from contextlib import aclosing
 
 from nbagent import Limits, ScriptedProvider
-from nbagent.core.history.context import ContextManager
+from nbagent.core.history.history import ContextManager
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.run import Run
 from nbagent.core.turn import Turn
@@ -55,13 +55,13 @@ def new_run(*turns, tools=(), options=None, messages=(), **fields):
     """A run that nobody else waits for. `turns` are a script, or one provider; `options` are those of the tools."""
     is_provider = len(turns) == 1 and isinstance(turns[0], StreamingProvider)
     settings = {name: fields.pop(name) for name in ("approver", "timeout") if name in fields}
-    usual = {"context": ContextManager(), "limits": Limits(), "price": price_at, "summarise": no_summary}
+    usual = {"history": ContextManager(), "limits": Limits(), "price": price_at, "summarise": no_summary}
     run = Run(
         provider=turns[0] if is_provider else ScriptedProvider(turns),
         tools=executor_of(*tools, options=options, **settings),
         **{"entry": QueueEntry(RunQueue()), **usual, **fields},
     )
-    run.context.messages += messages
+    run.history.messages += messages
     return run
 
 

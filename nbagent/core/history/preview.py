@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.core.history.context import CHARS_PER_TOKEN, estimate_tokens
+from nbagent.core.history.history import CHARS_PER_TOKEN, estimate_tokens
 from nbagent.core.messages import LLMMessage, Usage
 from nbagent.core.run import Run
 
@@ -33,20 +33,20 @@ class Preview:
 
 
 def preview(run: Run, message: Any) -> Preview:
-    """The first request of a run, whose context is a copy, for this message."""
-    context, provider = run.context, run.provider
-    with context.asking(message, run.replaces, run.branch_at):
+    """The first request of a run, whose history is a copy, for this message."""
+    history, provider = run.history, run.provider
+    with history.asking(message, run.replaces, run.branch_at):
         notes = []
         trims = not run.vendor_summarises
-        if context.strategy != "trim" and trims and (oldest := context.messages_to_drop()):
+        if history.strategy != "trim" and trims and (oldest := history.messages_to_drop()):
             notes.append(f"the model would summarise {len(oldest)} old messages in a request of its own")
-            context.drop(oldest)
-        counted = context.has_vendor_count
-        notes.append(context.prepare(trims))
+            history.drop(oldest)
+        counted = history.has_vendor_count
+        notes.append(history.prepare(trims))
         request = run.next_request()
         messages, functions = request.all_messages, request.tools or []
         if counted:  # tools included
-            tokens = context.get_tokens() + (len(run.instructions) + len(request.reminder)) // CHARS_PER_TOKEN
+            tokens = history.get_tokens() + (len(run.instructions) + len(request.reminder)) // CHARS_PER_TOKEN
         else:
             tokens = estimated_tokens(messages, functions)
     effective = provider.resolve(request).effective_options

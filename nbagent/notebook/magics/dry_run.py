@@ -9,7 +9,7 @@ from typing import Any
 
 from nbagent.agent.agent import Agent
 from nbagent.core.content.images import content_as_text
-from nbagent.core.history.context import CHARS_PER_TOKEN, estimate_tokens
+from nbagent.core.history.history import CHARS_PER_TOKEN, estimate_tokens
 from nbagent.core.history.preview import Preview, estimate_function_tokens, estimated_tokens
 from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.core.render import markdown as render

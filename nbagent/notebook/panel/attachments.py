@@ -25,7 +25,7 @@ from nbagent.core.content.documents import document_note
 from nbagent.core.content.images import Part, image_media_type, image_part, images_in, joined_content
 from nbagent.core.content.marks import END_MARK, begin_mark, without_marks
 from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
-from nbagent.core.history.context import estimate_tokens
+from nbagent.core.history.history import estimate_tokens
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs

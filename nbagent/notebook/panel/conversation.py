@@ -26,7 +26,7 @@ from nbagent.core.cells import cell_id_of, is_watched
 from nbagent.core.current import NO_CELL, current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
-from nbagent.core.history.context import split_turns
+from nbagent.core.history.history import split_turns
 from nbagent.core.messages import Content, FunctionCall, LLMMessage
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError

@@ -14,7 +14,7 @@ from IPython import get_ipython
 from IPython.display import display, update_display
 
 from nbagent.core.cells import is_watched
-from nbagent.core.history.context import split_turns
+from nbagent.core.history.history import split_turns
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.keeper import is_kept

@@ -10,7 +10,7 @@ from support.papers import pdf
 from nbagent.core.content import documents
 from nbagent.core.content.documents import as_text, document_note
 from nbagent.core.content.images import content_as_text, content_parts
-from nbagent.core.history.context import estimate_tokens
+from nbagent.core.history.history import estimate_tokens
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
 

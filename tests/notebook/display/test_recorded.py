@@ -7,7 +7,7 @@ import pytest
 from support.small_tools import FakeCompleter
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
-from nbagent.core.history.context import split_turns
+from nbagent.core.history.history import split_turns
 from nbagent.errors import ServerError
 from nbagent.notebook.display.cell_link import cell_link
 from nbagent.notebook.display.recorded import Recorded

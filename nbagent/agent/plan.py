@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Required, TypedDict, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 from nbagent.checks import check_choice, check_type
@@ -44,17 +44,9 @@ the plan. At the end, answer from what the steps have found, and say what was dr
 _EDITED = "The user has changed the plan. Follow it as it is now."
 
 
-class PlanStep(TypedDict, total=False):
-    """One step of the plan; pending if nothing else is said."""
-
-    step: Required[str]
-    status: StepStatus
-    note: str
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a plan. The note says what came of it, or why it was dropped."""
+    """One step of the plan; pending if nothing else is said. The note says what came of it, or why it was dropped."""
 
     step: str
     status: StepStatus = "pending"
@@ -207,17 +199,17 @@ class Plans(Toolset):
         note = [_EDITED] if is_edited else []
         return "\n".join([f"The plan (keep it up to date with {UPDATE_PLAN}):", write_plan(steps), *note])
 
-    def _update(self, steps: list[PlanStep]) -> str:
-        history, new = _conversation(), revised(self.here(), checked_steps(steps))
+    def _update(self, steps: list[Step]) -> str:
+        history, new = _conversation(), revised(self.here(), checked_steps(map(asdict, steps)))
         for message in history.messages:
             if message.pinned and message.name == UPDATE_PLAN:  # the result of this call takes its place
                 history.pin(message, False)
         self._set(history, new, current.get().call.run_id)
         return write_plan(new)
 
-    def _has_new_steps(self, steps: list[PlanStep]) -> bool:
+    def _has_new_steps(self, steps: list[Step]) -> bool:
         known = {each.step for each in self.here()}
-        return not known.issuperset(each.step for each in checked_steps(steps))
+        return not known.issuperset(each.step for each in checked_steps(map(asdict, steps)))
 
     def _set(self, history: ContextManager, steps: list[Step], run_id: str | None) -> None:
         self._newer[history] = _Newer(*_place(history, _last_plan(history)), steps, run_id)

@@ -91,7 +91,10 @@ class Unfinished(dict[str, Answer]):
 
 
 class Map:
-    """One call of `Agent.map`, whose arguments these are: the rows, how to ask them, and the answers so far."""
+    """One call of `Agent.map`, whose arguments these are: the rows, how to ask them, and the answers so far.
+
+    `repeat` counts the times that an evaluation asks them.
+    """
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class Map:
         allow_partial: bool,
         progress: bool,
         options: Mapping[str, Any],
+        repeat: int = 1,
     ) -> None:
         check_data(data)
         check_number("concurrency", concurrency, whole=True, minimum=1)
@@ -141,7 +145,8 @@ class Map:
             tpm=tpm,
         )
         self._probe = self._preview("…")
-        self._rows = rows_of(data, prompt, settings_of(agent, tools, options, output))
+        again = {"repeat": repeat} if repeat > 1 else {}  # the answers of another time are not taken for these
+        self._rows = rows_of(data, prompt, settings_of(agent, tools, options, output) | again)
         #: By key: why rows are never asked, and what became of the others so far.
         self._answers = {row.key: Answer(row.key, row.status, error=row.problem) for row in self._rows if row.problem}
         to_frame(data.index[:0], [], {}, output, explode)  # raises for a wrong type or a wrong name of a list

@@ -12,7 +12,7 @@ import pandas as pd
 from nbagent.agent.agent import Agent
 from nbagent.batch.frame import title_of, to_frame
 from nbagent.batch.live import OF_ALL_ROWS, side_by_side
-from nbagent.batch.map import Map, Unfinished
+from nbagent.batch.map import Map
 from nbagent.batch.options import MapOptions
 from nbagent.batch.rows import check_data
 from nbagent.checks import check_number, check_type, invalid
@@ -22,33 +22,12 @@ from nbagent.core.inputs import MessageInput
 from nbagent.errors import ConfigurationError
 from nbagent.evaluation.result import Evaluation
 from nbagent.evaluation.scorers import check_scorer, scores_of
-from nbagent.providers.base import LLMProvider
 from nbagent.trace.columns import TEXT
 
 #: The columns before those of the frame.
 FIRST = ("agent", "repeat")
 #: Arguments that hold for judges, too.
 FOR_JUDGES = ("allow_partial", "budget", "checkpoint", "concurrency", "progress")
-
-
-class _Repeat:
-    """An agent as a map sees it, for one of several times: the answers of another time are not taken for these."""
-
-    def __init__(self, agent: Agent, number: int) -> None:
-        self.budget = agent.budget
-        self.unfinished: Unfinished = agent.unfinished
-        self.row_agent, self.agrees = agent.row_agent, agent.agrees
-        self._agent, self._number = agent, number
-
-    @property
-    def provider(self) -> LLMProvider:
-        """The agent's provider."""
-        return self._agent.provider
-
-    def row_settings(self, tools: bool) -> dict[str, Any]:
-        """See `Agent.row_settings`."""
-        settings = self._agent.row_settings(tools)
-        return settings if self._number == 1 else {**settings, "repeat": self._number}
 
 
 async def compare(
@@ -155,9 +134,7 @@ class _Entrant:
         self.error: Exception | None = None
         self._maps: list[Map] = []
         try:
-            self._maps = [
-                _map(_Repeat(agent, number), frame, prompt, output, given) for number in range(1, repeats + 1)
-            ]
+            self._maps = [_map(agent, frame, prompt, output, number, given) for number in range(1, repeats + 1)]
         except ConfigurationError as error:
             self.error = error
 
@@ -204,13 +181,13 @@ def _raise_of_all(entrants: Mapping[str, _Entrant]) -> None:
         raise errors[0]
 
 
-def _map(agent: _Repeat, frame: Any, prompt: str | None, output: Any, given: Mapping[str, Any]) -> Map:
-    """The map of one agent. What `given` does not say has the defaults of `Agent.map`."""
+def _map(agent: Agent, frame: Any, prompt: str | None, output: Any, repeat: int, given: Mapping[str, Any]) -> Map:
+    """One map of one agent. What `given` does not say has the defaults of `Agent.map`."""
     defaults = inspect.signature(Agent.map).parameters
     of_map = {name: defaults[name].default for name in inspect.signature(Map).parameters if name in defaults}
     chosen = {name: given.get(name, of_map[name]) for name in of_map.keys() - {"data", "prompt", "output", "options"}}
     options = {name: value for name, value in given.items() if name not in chosen}
-    return Map(agent, frame, prompt, output, options=options, **chosen)
+    return Map(agent, frame, prompt, output, options=options, repeat=repeat, **chosen)
 
 
 def _check(agents: Any, frame: Any, scorers: Mapping[str, Any], expected: str | None, options: Any) -> None:

@@ -123,7 +123,7 @@ class Turn:
 
     def steps(self) -> Iterator[AsyncGenerator[Event]]:
         """What is done, one after the other."""
-        if self.run.context.strategy != "trim":
+        if self.run.history.strategy != "trim":
             yield self.summarise()
         yield self.ask_model()
         if self.calls:

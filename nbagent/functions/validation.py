@@ -5,20 +5,20 @@ The feedback is written for the model: what is wrong, field by field, and the ex
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial, reduce
+from typing import Any, cast
 
 from nbagent.core.messages import FunctionCall, fault_in
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
 from nbagent.functions.formatting import short_repr
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of
-from nbagent.functions.schema.json_schema import example, repair
+from nbagent.functions.schema.json_schema import example
 from nbagent.text import did_you_mean, shortened
 
 _MISSING = object()
@@ -32,23 +32,11 @@ Expected shape:
 {shape}"""
 _MAX_PROBLEMS = 20
 _MAX_VALUE_CHARS = 80
+#: How often JSON may be text in JSON.
+_LAYERS = 5
 
-#: What a value must be, by JSON type.
-_KINDS = {
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "string": "a string",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
-#: The JSON type for the first word of a pydantic error type (`int_parsing`, `model_attributes_type`).
-_PYDANTIC = {
-    "int": "integer", "float": "number", "bool": "boolean", "string": "string", "list": "array", "tuple": "array",
-    "set": "array", "frozen": "array", "dict": "object", "model": "object", "dataclass": "object", "none": "null",
-}  # fmt: skip
-_PYDANTIC_KIND = re.compile(r"([a-z]+?)_(?:\w+_)?(?:type|parsing|parsing_size|from_float|required)")
+#: Pydantic's errors of a value of another type than expected.
+_OF_TYPE = re.compile(r"\w+_(?:type|parsing|parsing_size|from_float|required)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +61,8 @@ def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]
     Raises `ToolArgumentsError`, whose text is the feedback for the model.
     """
     if definition.schema is not None:
-        return _validate_by_model(definition, arguments)
-    parameters = definition.parameters or {}
-    repaired = repair(arguments, parameters, parameters)
-    if problems := _schema_problems(definition, repaired) or _signature_problems(definition, repaired):
-        raise _feedback(definition, problems)
-    return _copied(repaired), repaired is not arguments
+        return _validate_by_signature(definition, arguments)
+    return _validate_by_schema(definition, arguments)
 
 
 def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> ToolArgumentsError:
@@ -147,11 +131,34 @@ def _unexpected(path: str, known: Iterable[str]) -> ArgumentProblem:
     return ArgumentProblem(path, text, kind="unexpected")
 
 
-# -- by the pydantic model of the signature ---------------------------------------------------------------------------
+def _is_repaired(data: dict[str, Any], steps: Sequence[int | str], is_expected: Callable[[Any], bool]) -> bool:
+    """Replace, in the data, a text that is the JSON of an expected value, or a number where its text is expected."""
+    if not steps:
+        return False
+    *above, last = steps
+    holder = reduce(lambda inner, step: inner[step], above, cast("Any", data))
+    value = holder[last]
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return False
+    elif type(value) in (int, float):
+        value = str(value)
+    if fits := is_expected(value):
+        holder[last] = value
+    return fits
 
 
-def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Strictly as JSON first. What is accepted only after a repair or by the lax rules counts as repaired."""
+def _refuse(constant: str) -> None:
+    raise ValueError(f"JSON has no {constant}")
+
+
+# -- by the signature, with pydantic ----------------------------------------------------------------------------------
+
+
+def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Strictly as JSON first. What is accepted only by the lax rules, or after a repair, counts as repaired."""
     from pydantic import ValidationError
 
     schema = definition.schema
@@ -160,150 +167,140 @@ def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]
         text = json.dumps(arguments)
     except (TypeError, ValueError):  # Python objects, from a caller that is not a model
         text = None
-    try:
-        if text is not None:
+    if text is not None:
+        with suppress(ValidationError):
             return schema.arguments_of(schema.adapter.validate_json(text, strict=True), arguments), False
-    except ValidationError:
-        pass  # the lax rules decide
-    parameters = definition.parameters or {}
-    repaired = repair(arguments, parameters, parameters)
-    try:
-        values = schema.arguments_of(schema.adapter.validate_python(_copied(repaired)), repaired)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False)
-        raise _feedback(definition, _model_problems(details, repaired, parameters.get("properties", ()))) from None
-    return values, text is not None or repaired is not arguments
+    data, is_repaired = _copied(arguments), text is not None
+    for _ in range(_LAYERS):
+        try:
+            return schema.arguments_of(schema.adapter.validate_python(data), data), is_repaired
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_context=False)
+        wrong = [_steps(detail["loc"], data) for detail in details if detail["type"].endswith("_type")]
+        if not sum(_is_repaired(data, steps, lambda value: isinstance(value, (dict, list))) for steps in wrong):
+            break
+        is_repaired = True
+    raise _feedback(definition, _model_problems(details, data, (definition.parameters or {}).get("properties", ())))
 
 
 def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[ArgumentProblem]:
     """Pydantic's errors as problems; those of the branches of one union are joined into one."""
     problems: dict[str, ArgumentProblem] = {}
     for detail in details:
-        kind = detail["type"]
-        path = _path(detail["loc"], arguments, kind.startswith("missing"))
+        kind, steps = detail["type"], _steps(detail["loc"], arguments)
         if kind.startswith("missing"):
+            path = _path([*steps, detail["loc"][-1]])
             problem = ArgumentProblem(path, "required field is missing", kind="missing")
         elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            problem = _unexpected(path, known)
+            problem = _unexpected(_path(steps), known)
         else:
-            is_type = _PYDANTIC_KIND.fullmatch(kind) is not None
-            problem = ArgumentProblem(
-                path, _phrase(kind, detail["msg"]), detail["input"], "type" if is_type else "value"
-            )
-        before = problems.get(path)
+            text = re.sub(r"^[A-Z]\w* should ", "must ", detail["msg"]).partition(", unable to parse")[0]
+            text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            is_type = _OF_TYPE.fullmatch(kind) is not None
+            problem = ArgumentProblem(_path(steps), text, detail["input"], "type" if is_type else "value")
+        before = problems.get(problem.path)
         if before is not None and problem.text not in before.text:
-            problem = ArgumentProblem(
-                path, f"{before.text} or {problem.text.removeprefix('must be ')}", before.got, before.kind
-            )
-        problems[path] = problem
+            text = f"{before.text} or {problem.text.removeprefix('must be ')}"
+            problem = replace(before, text=text)
+        problems[problem.path] = problem
     return list(problems.values())
 
 
-def _phrase(kind: str, message: str) -> str:
-    match = _PYDANTIC_KIND.fullmatch(kind)
-    if match and match[1] in _PYDANTIC:
-        return f"must be {_KINDS[_PYDANTIC[match[1]]]}"
-    message = re.sub(r"^[A-Z]\w* should ", "must ", message)
-    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-
-
-def _path(loc: tuple[int | str, ...], data: Any, is_missing: bool) -> str:
-    """`("filters", 0, "Range", "low")` -> `filters[0].low`: the names of union branches are not part of the path."""
-    path = ""
-    for number, step in enumerate(loc):
+def _steps(loc: tuple[int | str, ...], data: Any) -> list[int | str]:
+    """`("filters", 0, "Range", "low")` -> `["filters", 0, "low"]`: the names of union branches are not in the data."""
+    steps = []
+    for step in loc:
         items: Any = dict(enumerate(data)) if isinstance(data, list) else data
         if isinstance(items, dict) and step in items:
             data = items[step]
-        elif not is_missing or number < len(loc) - 1:
-            continue
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return path.lstrip(".") or "arguments"
+            steps.append(step)
+    return steps
 
 
-# -- by jsonschema, for given parameters ------------------------------------------------------------------------------
-
-_COMPARISONS = {
-    "minimum": "must be greater than or equal to {}",
-    "maximum": "must be less than or equal to {}",
-    "exclusiveMinimum": "must be greater than {}",
-    "exclusiveMaximum": "must be less than {}",
-    "multipleOf": "must be a multiple of {}",
-    "minLength": "must have at least {} characters",
-    "maxLength": "must have at most {} characters",
-    "minItems": "must have at least {} items",
-    "maxItems": "must have at most {} items",
-    "pattern": "must match pattern {!r}",
-    "format": "must be a valid {}",
-    "const": "must be {!r}",
-}
+def _path(steps: Iterable[int | str]) -> str:
+    """`["filters", 0, "low"]` -> `filters[0].low`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return text.lstrip(".") or "arguments"
 
 
-def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
-    from referencing import Registry
+# -- by given parameters, with jsonschema -----------------------------------------------------------------------------
+
+
+def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     from referencing.exceptions import Unresolvable
 
     from nbagent.core.json_schema import jsonschema
 
-    parameters = definition.parameters or {}
-    validator = jsonschema.validators.validator_for(parameters, default=jsonschema.Draft202012Validator)
+    data, is_repaired = _copied(arguments), False
     try:
-        validator.check_schema(parameters)
-        # an empty registry: a schema never makes this process fetch another one
-        found = list(validator(parameters, registry=Registry()).iter_errors(arguments))
+        validator = _validator(json.dumps(definition.parameters))
+        for _ in range(_LAYERS):
+            errors = sorted(validator.iter_errors(data), key=lambda error: error.validator != "required")
+            if not sum(_is_mended(data, error, validator) for error in errors):
+                break
+            is_repaired = True
     except (jsonschema.SchemaError, Unresolvable) as broken:
         reason = getattr(broken, "message", broken)
         raise ConfigurationError(
             f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
         ) from None
-    found.sort(key=lambda error: error.validator != "required")
-    problems: dict[str, ArgumentProblem] = {}
-    for error in found:
-        for problem in _problems_of(error):
-            problems.setdefault(problem.path, problem)
-    return list(problems.values())
+    problems = [problem for error in errors for problem in _problems_of(error)] or _call_problems(definition, data)
+    if problems:
+        raise _feedback(definition, list({problem.path: problem for problem in problems}.values()))
+    return data, is_repaired
 
 
-def _signature_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
-    """What the given parameters allow and the function can't be called with, such as a field missing in `required`."""
-    from nbagent.functions.schema.function_schema import schema_of
+@lru_cache(256)
+def _validator(parameters: str) -> Any:
+    """Raises `jsonschema.SchemaError`. It is kept, since to check a schema takes longer than to check arguments."""
+    from referencing import Registry
 
-    try:
-        parameters = signature_of(definition.func).parameters
-    except (ValueError, TypeError):  # a builtin without a signature
-        return []
-    kinds = {parameter.kind for parameter in parameters.values()}
-    filled = schema_of(definition.func).run_contexts
-    named = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and name not in filled
-    }
-    missing = [name for name, parameter in named.items() if parameter.default is parameter.empty]
-    problems = [ArgumentProblem(name, "required field is missing") for name in missing if name not in arguments]
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        problems += [_unexpected(name, named) for name in arguments if name not in named]
-    return problems
+    from nbagent.core.json_schema import jsonschema
+
+    schema = json.loads(parameters)
+    make = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    make.check_schema(schema)
+    # an empty registry: a schema never makes this process fetch another one
+    return make(schema, registry=Registry())
+
+
+def _is_mended(data: dict[str, Any], error: Any, validator: Any) -> bool:
+    kinds = _kinds(error)
+    return _is_repaired(data, error.absolute_path, lambda value: any(validator.is_type(value, kind) for kind in kinds))
+
+
+def _kinds(error: Any) -> list[str]:
+    """The JSON types of which the value should be one, if that is the error."""
+    if error.validator == "type":
+        return [error.validator_value] if isinstance(error.validator_value, str) else list(error.validator_value)
+    return [kind for inner in error.context or () if inner.instance is error.instance for kind in _kinds(inner)]
 
 
 def _problems_of(error: Any) -> list[ArgumentProblem]:
     """One error of jsonschema as problems."""
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
-    value, instance = error.validator_value, error.instance
-    where, inside = path or "arguments", f"{path}." if path else ""
+    steps, value = list(error.absolute_path), error.instance
     if error.validator == "required":
-        missing = [name for name in value if name not in instance]
-        return [ArgumentProblem(f"{inside}{name}", "required field is missing", kind="missing") for name in missing]
-    if error.validator == "additionalProperties" and value is False:
+        missing = [name for name in error.validator_value if name not in value]
+        return [ArgumentProblem(_path([*steps, name]), "required field is missing", kind="missing") for name in missing]
+    if error.validator == "additionalProperties" and error.validator_value is False:
         known = error.schema.get("properties", {})
-        return [_unexpected(f"{inside}{name}", known) for name in instance if name not in known]
-    if error.validator == "type":
-        kinds = [value] if isinstance(value, str) else value
-        return [ArgumentProblem(where, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}", instance, "type")]
-    if error.validator == "enum":
-        return [ArgumentProblem(where, f"must be one of {', '.join(map(repr, value))}", instance)]
-    if error.validator in ("anyOf", "oneOf") and error.context:
-        texts = [found.text.removeprefix("must be ") for inner in error.context for found in _problems_of(inner)]
-        return [ArgumentProblem(where, f"must be {' or '.join(dict.fromkeys(texts))}", instance)]
-    if error.validator in _COMPARISONS:
-        return [ArgumentProblem(where, _COMPARISONS[error.validator].format(value), instance)]
-    return [ArgumentProblem(where, error.message)]
+        return [_unexpected(_path([*steps, name]), known) for name in value if name not in known]
+    kinds = list(dict.fromkeys(_kinds(error)))
+    text = f"must be a valid {' or '.join(kinds)}" if kinds else error.message.removeprefix(repr(value)).lstrip()
+    return [ArgumentProblem(_path(steps), text, value, "type" if kinds else "value")]
+
+
+def _call_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
+    """What the given parameters allow and the function can't be called with, such as a field missing in `required`."""
+    from nbagent.functions.schema.function_schema import schema_of
+
+    schema = schema_of(definition.func)
+    named = {**arguments, **dict.fromkeys(schema.run_contexts)}
+    positional = [named.pop(name) for name in schema.positional if name in named]
+    try:
+        signature_of(definition.func).bind(*positional, **named)
+    except ValueError:  # a builtin without a signature
+        return []
+    except TypeError as error:
+        return [ArgumentProblem("arguments", str(error))]
+    return []

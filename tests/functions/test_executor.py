@@ -139,7 +139,7 @@ async def test_unknown_tools_and_wrong_arguments():
     malformed = await executor.run(FunctionCall("add", {}, "1", raw='{"a": 1'))
     for outcome, told in (
         (unknown, "did you mean add?"),
-        (wrong, 'a: must be an integer (got "x", type str)'),
+        (wrong, 'a: must be a valid integer (got "x", type str)'),
         (malformed, "arguments: must be a JSON object"),
     ):
         assert told in outcome.content

@@ -85,5 +85,8 @@ async def test_given_parameters_are_completed_by_the_signature():
     properties = {"param1": {"type": "string"}, "param2": {"type": "integer"}}
     executor = executor_of(my_tool, parameters={"type": "object", "properties": properties, "required": ["param1"]})
     assert (await run(executor, "my_tool", param1="a", param2=2)).value == {"result": "aa"}
-    assert "param2: required field is missing" in (await run(executor, "my_tool", param1="a")).content
-    assert "param3: unexpected field" in (await run(executor, "my_tool", param1="a", param2=1, param3=1)).content
+    assert "missing a required argument: 'param2'" in (await run(executor, "my_tool", param1="a")).content
+    assert (
+        "unexpected keyword argument 'param3'"
+        in (await run(executor, "my_tool", param1="a", param2=1, param3=1)).content
+    )

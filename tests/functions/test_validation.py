@@ -96,7 +96,7 @@ def test_the_exact_feedback(parameters):
         "Tool: file_search\n"
         "Errors:\n"
         "  - query: required field is missing\n"
-        '  - limit: must be an integer (got "many", type str)\n'
+        '  - limit: must be a valid integer (got "many", type str)\n'
         f"{ADVICE}\n"
         "Expected shape:\n"
         '{"query": "<string>", "limit": 20}'
@@ -154,19 +154,19 @@ def test_values(annotation, sent, value, repaired):
 
 #: The type, what the model sent, and what it reads: which value, and what it must be.
 REFUSED = [
-    (int, "many", "value", "an integer"),
-    (int, None, "value", "an integer"),
-    (int, 2.5, "value", "an integer"),
-    (bool, 2, "value", "true or false"),
-    (str, True, "value", "a string"),
-    (list[int], '{"a": 1}', "value", "an array"),
-    (list[int], [1, "x"], "value[1]", "an integer"),
-    (dict[str, int], {"a": "x"}, "value.a", "an integer"),
+    (int, "many", "value", "a valid integer"),
+    (int, None, "value", "a valid integer"),
+    (int, 2.5, "value", "a valid integer"),
+    (bool, 2, "value", "a valid boolean"),
+    (str, True, "value", "a valid string"),
+    (list[int], '{"a": 1}', "value", "a valid list"),
+    (list[int], [1, "x"], "value[1]", "a valid integer"),
+    (dict[str, int], {"a": "x"}, "value.a", "a valid integer"),
     (Color, "green", "value", "'red' or 'blue'"),
     (list[Point], [{"x": 1}, {}], "value[1].x", "missing"),
     (Point, {"x": 1, "z": 1}, "value.z", "unexpected"),
-    (Address, {"city": "x", "zips": [1, []]}, "value.zips[1]", "an integer"),
-    (int | list[str], {}, "value", "an integer or an array"),
+    (Address, {"city": "x", "zips": [1, []]}, "value.zips[1]", "a valid integer"),
+    (int | list[str], {}, "value", "a valid integer or a valid list"),
     (Annotated[int, Field(ge=1)], 0, "value", "greater than or equal to 1"),
     (Annotated[str, Field(pattern="^a")], "b", "value", "'^a'"),
     (Annotated[int, AfterValidator(even)], 3, "value", "odd numbers won't do (got 3, type int)"),
@@ -221,12 +221,12 @@ def test_given_parameters(schema, sent, value, repaired):
 @pytest.mark.parametrize(
     ("schema", "sent", "path", "wanted"),
     [
-        ({"type": ["integer", "null"]}, "x", "value", "an integer or null"),
+        ({"type": ["integer", "null"]}, "x", "value", "a valid integer or null"),
         ({"enum": ["a", "b"]}, "c", "value", "'a', 'b'"),
-        ({"minimum": 1}, 0, "value", "greater than or equal to 1"),
-        ({"type": "array", "items": {"type": "integer"}}, ["x"], "value[0]", "an integer"),
+        ({"minimum": 1}, 0, "value", "is less than the minimum of 1"),
+        ({"type": "array", "items": {"type": "integer"}}, ["x"], "value[0]", "a valid integer"),
         ({"required": ["a", "b"]}, {"a": 1}, "value.b", "missing"),
-        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "value", "must be an integer or null"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "value", "must be a valid integer or null"),
         ({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1, "b": 1}, "value.b", "unexpected"),
     ],
     ids=str,
@@ -240,8 +240,8 @@ def test_given_parameters_refuse(schema, sent, path, wanted):
 
 def test_what_given_parameters_allow_must_also_fit_the_function():
     definition = definition_of(file_search, {"type": "object"})
-    assert errors(definition, {}) == ["query: required field is missing"]
-    assert errors(definition, {"query": "x", "limits": 5}) == ["limits: unexpected field; did you mean limit?"]
+    assert errors(definition, {}) == ["arguments: missing a required argument: 'query'"]
+    assert errors(definition, {"query": "x", "limits": 5}) == ["arguments: got an unexpected keyword argument 'limits'"]
     takes_more = definition_of(lambda a, *args, **more: 0, {"type": "object"})
     assert validate_arguments(takes_more, {"a": 1, "b": 2})[0] == {"a": 1, "b": 2}
 

@@ -49,7 +49,7 @@ async def test_each_call_is_a_result(tmp_path):
     assert done == SkillResult(True, {"mean": 1.5}, None, done.trace_id, done.duration_ms)
     refused = await host.invoke("average", {"numbers": ["x"]})
     assert (refused.success, refused.data) == (False, None)
-    assert "\n  - numbers[0]: must be a number" in refused.error
+    assert "\n  - numbers[0]: must be a valid number" in refused.error
     assert refused.error.endswith('Expected shape:\n{"numbers": ["<number>"]}')
     assert (await host.invoke("average", {"numbers": [7]})).error == "SystemExit: seven"
     assert "did you mean average?" in (await host.invoke("avrage")).error

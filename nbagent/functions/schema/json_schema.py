@@ -1,16 +1,12 @@
-"""Works on JSON Schemas as plain data: tidies them for vendors, shows an example, repairs what a model sent."""
+"""Works on JSON Schemas as plain data: tidies them for vendors, shows an example."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 #: Keywords whose value is a mapping from names to schemas.
 _MAPS = ("properties", "$defs", "patternProperties")
-_INTEGER = re.compile(r"[+-]?\d+")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 # -- tidy -------------------------------------------------------------------------------------------------------------
@@ -114,33 +110,6 @@ def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {}
 
 
-# -- repair -----------------------------------------------------------------------------------------------------------
-
-
-def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
-    """The value with a model's lossless slips corrected; the same object if there is nothing to correct.
-
-    A JSON string is unwrapped if the schema expects an object or an array and not a string. Numbers and strings are
-    converted into each other if the schema accepts only the other. Everything else is left to validation.
-    """
-    schema = _resolved(schema, root)
-    if not schema:  # it accepts anything
-        return value
-    branches, expected = list(_branches(schema, root)), set(kinds(schema, root))
-    if isinstance(value, str) and not expected & {"string", "any"}:
-        value = _from_string(value, expected)
-    elif expected - {"null"} == {"string"} and type(value) in (int, float) and not any("format" in b for b in branches):
-        value = str(value)
-    for branch in branches:
-        if isinstance(value, dict):
-            changed = {key: repair(item, _property(branch, key), root) for key, item in value.items()}
-            value = changed if any(changed[key] is not value[key] for key in value) else value
-        elif isinstance(value, list):
-            items = [repair(item, branch.get("items"), root) for item in value]
-            value = items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-    return value
-
-
 def kinds(schema: Any, root: dict[str, Any]) -> list[str]:
     """The JSON types that a schema accepts, each once; `any` where it names none.
 
@@ -159,26 +128,3 @@ def _branches(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> I
         return
     for branch in branches:
         yield from _branches(_resolved(branch, root), root, depth + 1)
-
-
-def _property(schema: dict[str, Any], name: str) -> Any:
-    properties = schema.get("properties")
-    if isinstance(properties, dict) and name in properties:
-        return properties[name]
-    return schema.get("additionalProperties")
-
-
-def _from_string(text: str, expected: set[str]) -> Any:
-    stripped = text.strip()
-    if expected & {"object", "array"} and stripped[:1] in ("{", "["):
-        try:
-            parsed = json.loads(stripped)
-        except (ValueError, RecursionError):
-            return text
-        return parsed if ("object" if isinstance(parsed, dict) else "array") in expected else text
-    if expected & {"integer", "number"} and len(stripped) < 100:
-        if _INTEGER.fullmatch(stripped):
-            return int(stripped)
-        if "number" in expected and _NUMBER.fullmatch(stripped):
-            return float(stripped)
-    return text

@@ -64,7 +64,7 @@ async def test_a_call_is_a_run_of_the_agent(mode):
         assert text_of(await client.call_tool("area", {"width": 3})) == "6.0"
         wrong = await client.call_tool("area", {"width": "wide"})
         assert wrong.is_error
-        assert "width: must be a number" in text_of(wrong)
+        assert "width: must be a valid number" in text_of(wrong)
         with pytest.raises(MCPError, match="no such tool"):
             await client.call_tool("volume", {})
     runs, calls = agent.trace.runs, agent.trace.tool_calls

@@ -58,7 +58,7 @@ async def test_wrong_arguments_and_refusals_come_back_to_the_model(host, project
     ]
     result = await Agent(ScriptedProvider(turns)).use(host).chat("Mean, and what is wrong?")
     wrong, refused, empty, right = result.function_calls
-    assert "numbers: must be an array" in wrong["result"]
+    assert "numbers: must be a valid" in wrong["result"]
     assert (refused["is_error"], "expected a path inside" in refused["result"]) == (True, True)
     assert "\n  - arguments: expected either path or text" in empty["result"]
     assert 'Expected shape:\n{"path":' in empty["result"]

@@ -110,8 +110,8 @@ class FunctionDefinition:
         return declared if self.vendor_options is None else {**declared, "vendor_options": dict(self.vendor_options)}
 
 
-def _check_signature(func: Any, name: str) -> None:
-    """Raise `ConfigurationError` if the model can't be told what to pass, or the function has no object."""
+def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> None:
+    """Raise `ConfigurationError` if the model can't be told what to pass, or the function can't be passed it."""
     owner, _, own_name = getattr(func, "__qualname__", "").rpartition(".")
     try:
         parameters = list(signature_of(func).parameters.values())
@@ -123,6 +123,12 @@ def _check_signature(func: Any, name: str) -> None:
             f"as in tool(my_object.{own_name}), or mark methods in the class with agent_callable and register them "
             "with register_instance_methods."
         )
+    if given is not None:
+        taken = {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL}
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters) and (unknown := given.keys() - taken):
+            fix = "Name parameters as the function does; make *args a list."
+            raise invalid(f"tool {name!r}: parameters", sorted(unknown), f"some of {sorted(taken)}", fix)
+        return
     if all(p.annotation in _PLAIN and p.kind is not p.VAR_POSITIONAL for p in parameters):
         return  # pydantic need not be loaded for these yet
     from nbagent.functions.schema.function_schema import schema_of
@@ -173,8 +179,7 @@ class FunctionRegistry:
         """Add a tool, or replace the one of that name. Every way to register one ends here."""
         if definition.schema is not None:  # its parameters are those of the signature, which may change
             definition = dataclasses.replace(definition, parameters=None, schema=None)
-        if definition.parameters is None:
-            _check_signature(definition.func, definition.name)
+        _check_signature(definition.func, definition.name, (definition.parameters or {}).get("properties"))
         self._entries[definition.name] = definition
         self._completed.pop(definition.name, None)
 

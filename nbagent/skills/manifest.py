@@ -209,7 +209,7 @@ class _Reader:
         except ValidationError as error:
             wrong = error.errors()[0]
             raise _BrokenError(f"{wrong['loc'][0]}: {wrong['msg']}", EXECUTABLE_FILE) from None
-        except RefusedFileError as error:
+        except (RefusedFileError, TypeError) as error:
             raise _BrokenError(f"entry: {error}", EXECUTABLE_FILE) from None
         if read is None and not values:
             return {}  # a script that is called skill.py

@@ -42,6 +42,8 @@ class SkillYAML(BaseModel):
 def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
     """The JSON Schema of a function's arguments, and its docstring; None if there is no such function.
 
+    Raises TypeError for `*args`: arguments have names.
+
     >>> read_signature("def run(count: int = 1): 'Count.'", "run")
     ({'type': 'object', 'properties': {'count': {'default': 1, 'type': 'integer'}}}, 'Count.')
     """
@@ -53,6 +55,8 @@ def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
         node = names.nodes.get(function)
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return None
+        if node.args.vararg:
+            raise TypeError(f"{function} takes *{node.args.vararg.arg}: make it a list")
         try:
             schema = names.arguments(node.args).model_json_schema()
         except Exception:  # noqa: BLE001  pydantic raises errors of many kinds

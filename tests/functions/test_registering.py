@@ -46,8 +46,9 @@ def test_a_parameter_without_a_json_form(annotation):
 
 
 def test_any_number_of_positional_arguments():
-    with pytest.raises(ConfigurationError, match=r"\*items can't be described: make it a list"):
-        FunctionRegistry().register("total", "", lambda *items: sum(items))
+    for parameters in (None, {"properties": {"items": {"type": "array"}}}):
+        with pytest.raises(ConfigurationError, match=r"tool 'total': .*items.* make \*?\w+ a list"):
+            FunctionRegistry().register("total", "", lambda *items: sum(items), parameters)
 
 
 async def test_a_default_leaves_the_parameter_out():

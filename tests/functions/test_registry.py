@@ -39,7 +39,7 @@ def test_looking_up(registry):
 
 def test_given_parameters_are_offered_as_they_are():
     registry = FunctionRegistry()
-    parameters = {"type": "object", "properties": {"x": {"type": "integer", "title": "X"}}, "$comment": "kept"}
+    parameters = {"type": "object", "properties": {"a": {"type": "integer", "title": "X"}}, "$comment": "kept"}
     registry.register("f", "", add, parameters)
     assert registry.list_functions() == [{"name": "f", "description": "Add two integers.", "parameters": parameters}]
 

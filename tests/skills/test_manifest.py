@@ -150,6 +150,8 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
     assert parameters("wrong") == {"type": "object", "properties": {}}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None
+    with pytest.raises(TypeError, match=r"run takes \*nums: make it a list"):
+        read_signature("def run(*nums): ...", "run")
 
 
 def test_what_is_wrong_with_skill_yaml(tmp_path):

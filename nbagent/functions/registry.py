@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -237,7 +237,7 @@ class FunctionRegistry:
                 raise invalid("tools", name, "names of registered tools", "Pass names, as in tools=['area'].")
             if not self.has_function(name):
                 raise ConfigurationError(f"no tool {name!r}{_suggestion(name, self.names())}")
-        return _View(self, chosen)
+        return JoinedRegistry(self, chosen=chosen)
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
         """Called before a function runs, with validated arguments; may be `async`.
@@ -273,35 +273,62 @@ class FunctionRegistry:
         return f"{type(self).__name__}({count}{': ' if names else ''}{', '.join(names)})"
 
 
-class _View(FunctionRegistry):
-    """Some functions of another registry, by name. What is registered here stays here."""
+class JoinedRegistry(FunctionRegistry):
+    """A registry and, after its tools, those of others; or of all these, those that `chosen` names, in its order.
 
-    def __init__(self, parent: FunctionRegistry, chosen: list[str]) -> None:
+    What is registered here goes into the first one. Of two tools with one name, the first is offered.
+    """
+
+    def __init__(self, own: FunctionRegistry, *others: FunctionRegistry, chosen: Collection[str] | None = None) -> None:
         super().__init__()
-        self._parent = parent
+        self.own = own
+        self._all = (own, *others)
         self._chosen = chosen
 
+    def add(self, definition: FunctionDefinition) -> None:
+        """Add a tool to the first registry."""
+        self.own.add(definition)
+
     def unregister(self, name: str) -> None:
-        super().unregister(name)
-        self._chosen = [chosen for chosen in self._chosen if chosen != name]
+        """Remove a function from the registry that has it."""
+        if owner := self._owner(name):
+            owner.unregister(name)
 
     def names(self) -> list[str]:
-        chosen = [name for name in self._chosen if name not in self._entries and self._parent.has_function(name)]
-        return chosen + super().names()
+        """The names of all functions that can be called now."""
+        if self._chosen is not None:
+            return list(filter(self.has_function, self._chosen))
+        return list(dict.fromkeys(name for registry in self._all for name in registry.names()))
 
     def get_function(self, name: str) -> FunctionDefinition | None:
-        if name in self._entries:
-            return super().get_function(name)
-        return self._parent.get_function(name) if name in self._chosen else None
+        """The definition of the first registry that has this name; None for an unknown name."""
+        if self._chosen is not None and name not in self._chosen:
+            return None
+        found = (registry.get_function(name) for registry in self._all)
+        return next((definition for definition in found if definition is not None), None)
 
     def has_function(self, name: str) -> bool:
-        return name in self.names()
+        """Whether a function of that name can be called now."""
+        return self._owner(name) is not None
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        return self._parent.before_call(definition, arguments)
+        """As the registry says that has the tool, if none of the others refuses."""
+        self.before_any_call(definition)
+        return (self._owner(definition.name) or self.own).before_call(definition, arguments)
+
+    def before_any_call(self, definition: FunctionDefinition) -> None:
+        """As all say."""
+        for registry in self._all:
+            registry.before_any_call(definition)
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
-        return self._parent.after_call(definition, arguments, outcome)
+        """As the registry says that has the tool."""
+        return (self._owner(definition.name) or self.own).after_call(definition, arguments, outcome)
+
+    def _owner(self, name: str) -> FunctionRegistry | None:
+        if self._chosen is not None and name not in self._chosen:
+            return None
+        return next((registry for registry in self._all if registry.has_function(name)), None)
 
 
 def _suggestion(name: str, names: list[str]) -> str:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from nbagent.checks import check_type
-from nbagent.core.results import ToolOutcome
 from nbagent.errors import ConfigurationError
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.registry import FunctionRegistry, JoinedRegistry
 
 
 class Toolset:
@@ -101,54 +99,3 @@ class Toolsets:
 
     def __len__(self) -> int:
         return len(self._toolsets)
-
-
-class JoinedRegistry(FunctionRegistry):
-    """A registry and, after its tools, those of toolsets. What is registered here goes into the first one.
-
-    Of two tools with one name, the first is offered.
-    """
-
-    def __init__(self, own: FunctionRegistry, *others: FunctionRegistry) -> None:
-        super().__init__()
-        self.own = own
-        self._all = (own, *others)
-
-    def add(self, definition: FunctionDefinition) -> None:
-        """Add a tool to the first registry."""
-        self.own.add(definition)
-
-    def unregister(self, name: str) -> None:
-        """Remove a function from the registry that has it."""
-        if owner := self._owner(name):
-            owner.unregister(name)
-
-    def names(self) -> list[str]:
-        """The names of all functions that can be called now."""
-        return list(dict.fromkeys(name for registry in self._all for name in registry.names()))
-
-    def get_function(self, name: str) -> FunctionDefinition | None:
-        """The definition of the first registry that has this name; None for an unknown name."""
-        owner = self._owner(name)
-        return None if owner is None else owner.get_function(name)
-
-    def has_function(self, name: str) -> bool:
-        """Whether a function of that name can be called now."""
-        return self._owner(name) is not None
-
-    def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """As the registry says that has the tool, if none of the others refuses."""
-        self.before_any_call(definition)
-        return (self._owner(definition.name) or self.own).before_call(definition, arguments)
-
-    def before_any_call(self, definition: FunctionDefinition) -> None:
-        """As all say."""
-        for registry in self._all:
-            registry.before_any_call(definition)
-
-    def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
-        """As the registry says that has the tool."""
-        return (self._owner(definition.name) or self.own).after_call(definition, arguments, outcome)
-
-    def _owner(self, name: str) -> FunctionRegistry | None:
-        return next((registry for registry in self._all if registry.has_function(name)), None)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.citations import safe_url
 from nbagent.errors import ConfigurationError
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, JoinedRegistry
 
 #: Those that need no argument.
 VendorToolName = Literal["web_search", "web_fetch", "code_execution", "image_generation", "tool_search"]
@@ -161,11 +161,9 @@ def vendor_tool(tool: Any) -> FunctionDefinition | None:
 
 def chosen_tools(registry: FunctionRegistry, names: Iterable[str]) -> FunctionRegistry:
     """The tools of a registry by these names, and those of the vendor that it does not hold."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        return registry.only(names)
-    listed = list(names)
-    missing = [name for name in dict.fromkeys(listed) if name in VENDOR_TOOLS and name not in registry]
-    chosen = registry.only([name for name in listed if name not in missing])
-    for name in missing:
-        chosen.add(VENDOR_TOOLS[name]())
-    return chosen
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    vendors = FunctionRegistry()
+    for name in listed:
+        if name in VENDOR_TOOLS and name not in registry:
+            vendors.add(VENDOR_TOOLS[name]())
+    return JoinedRegistry(registry, vendors).only(listed)

@@ -19,8 +19,8 @@ from nbagent.core.messages import LLMMessage
 from nbagent.core.queue import QueueEntry
 from nbagent.core.run import Provider, Run, Tools
 from nbagent.errors import ConfigurationError, ToolError
-from nbagent.functions.registry import FunctionRegistry
-from nbagent.functions.toolset import JoinedRegistry, Toolsets
+from nbagent.functions.registry import FunctionRegistry, JoinedRegistry
+from nbagent.functions.toolset import Toolsets
 from nbagent.providers.base import LLMProvider
 from nbagent.text import shortened
 from nbagent.trace.trace import Trace

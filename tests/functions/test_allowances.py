@@ -4,7 +4,7 @@ import pytest
 from support.tool_runs import executor_of, run
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, tool
-from nbagent.functions import Allow
+from nbagent.functions.allowances import Allow
 
 OPTIONS = {"approve": True}
 

@@ -38,8 +38,7 @@ from nbagent.errors import UnknownToolError
 from nbagent.functions.approval import approver_of, ask_approver
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import live
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
-from nbagent.functions.toolset import JoinedRegistry
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, JoinedRegistry
 from nbagent.mcp.server.results import as_result, as_tool
 from nbagent.text import shortened
 from nbagent.upgrade import VERSION

@@ -8,7 +8,7 @@ from support.loopback import Answer, Loopback
 
 from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
 from nbagent.errors import MCPServerError, ToolError
-from nbagent.functions import Allow
+from nbagent.functions.allowances import Allow
 from nbagent.mcp.client.results import value_of
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 

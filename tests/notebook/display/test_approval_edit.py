@@ -9,7 +9,7 @@ import pytest
 
 from nbagent import FunctionCall
 from nbagent.errors import ToolDeniedError
-from nbagent.functions import Allow
+from nbagent.functions.allowances import Allow
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.approval import ApprovalForm, _typed_question, where_asked
 

@@ -40,11 +40,10 @@ def web_search(
     >>> web_search(max_uses=3).vendor_options
     {'max_uses': 3}
     """
-    _check_domains("web_search", allowed_domains, blocked_domains)
     return _definition(
         "web_search",
         "Search the web.",
-        max_uses=_checked_uses(max_uses),
+        max_uses=max_uses,
         allowed_domains=allowed_domains,
         blocked_domains=blocked_domains,
         user_location=None if user_location is None else {"type": "approximate", **user_location},
@@ -63,11 +62,10 @@ def web_fetch(
     >>> web_fetch(allowed_domains=["python.org"]).vendor_options
     {'allowed_domains': ['python.org']}
     """
-    _check_domains("web_fetch", allowed_domains, blocked_domains)
     return _definition(
         "web_fetch",
         "Read pages of the web.",
-        max_uses=_checked_uses(max_uses),
+        max_uses=max_uses,
         allowed_domains=allowed_domains,
         blocked_domains=blocked_domains,
         max_content_tokens=max_content_tokens,
@@ -115,26 +113,16 @@ def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = Non
     if safe_url(url) is None:
         raise invalid("remote_mcp: url", url, "an http or https address")
     check_type("remote_mcp: name", name, str)
-    fix = "Pass a list of names."
-    check_type("remote_mcp: allowed_tools", allowed_tools, list, tuple, optional=True, fix=fix)
     return _definition(f"remote_mcp-{name}", f"The tools of {url}.", url=url, server=name, allowed_tools=allowed_tools)
-
-
-def _check_domains(owner: str, allowed: Sequence[str] | None, blocked: Sequence[str] | None) -> None:
-    for name, domains in (("allowed_domains", allowed), ("blocked_domains", blocked)):
-        fix = "Pass a list of names, such as ['python.org']."
-        check_type(f"{owner}: {name}", domains, list, tuple, optional=True, fix=fix)
-    if allowed and blocked:
-        raise ConfigurationError(f"{owner}: give allowed_domains or blocked_domains, not both.")
-
-
-def _checked_uses(max_uses: int | None) -> int | None:
-    check_number("max_uses", max_uses, whole=True, minimum=1, optional=True)
-    return max_uses
 
 
 def _definition(name: str, description: str, **options: Any) -> FunctionDefinition:
     given = {option: value for option, value in options.items() if value is not None}
+    for option in given.keys() & {"allowed_domains", "blocked_domains", "allowed_tools"}:
+        check_type(f"{name}: {option}", given[option], list, tuple, fix="Pass a list of names.")
+    check_number(f"{name}: max_uses", given.get("max_uses"), whole=True, minimum=1, optional=True)
+    if given.get("allowed_domains") and given.get("blocked_domains"):
+        raise ConfigurationError(f"{name}: give allowed_domains or blocked_domains, not both.")
 
     def run_here(**_: Any) -> None:
         raise ConfigurationError(f"{name} is a tool that the vendor runs itself; nothing runs it here.")

@@ -145,6 +145,7 @@ class Meter:
         """Rows per second, and rows that are lost."""
         script = f"{'json' if self.peer.structured_rows else 'text'}-20-l50{options}"
         prompts = [f"Row {i} of {script}" for i in range(count)]
+        self.peer.rows(self.name(script), prompts[:concurrency], concurrency)  # imports, connections
         wall = time.perf_counter()
         texts = self.peer.rows(self.name(script), prompts, concurrency)
         return {

@@ -1,7 +1,5 @@
 """nbagent's agent over httpx (`open_source`), its trace on as always."""
 
-import pandas as pd
-
 from nbagent import Agent, Limits, create_provider
 
 from .base import PROMPT, Base, Stream, Ticks
@@ -47,6 +45,8 @@ class Peer(Base):
 
     # rows: begin
     def rows(self, model, prompts, concurrency):
+        import pandas as pd  # 100 MB, which a conversation does without
+
         agent = self.agent(model)
         return list(self.run(agent.map(pd.Series(prompts), concurrency=concurrency, progress=False))["answer"])
 

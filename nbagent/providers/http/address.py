@@ -80,10 +80,7 @@ def without_password(url: str) -> str:
     >>> without_password("http://ada:p@ss@proxy.example:3128")
     'http://proxy.example:3128'
     """
-    if "@" not in url:
-        return url
-    scheme = re.match(r"[a-z0-9+.-]+://", url, re.IGNORECASE)
-    return f"{scheme[0] if scheme else ''}{url.rpartition('@')[2]}"
+    return re.sub(r"^([a-z0-9+.-]+://)?.*@", r"\1", url, flags=re.IGNORECASE | re.DOTALL)
 
 
 def proxy_for(base_url: str) -> str | None:

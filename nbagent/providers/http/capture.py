@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from time import perf_counter, time
 from typing import Any
 
@@ -71,13 +72,14 @@ class RecordedResponse:
 
     def answered(self, response: Any) -> RecordedResponse:
         """The head of the answer has arrived. Returns the record, to be read in place of the response."""
-        self._request, self._response = _request_of(response), response
+        self._request, self._response = response.request, response
         self._ttfb = self._duration = perf_counter() - self._clock
         return self
 
     def unanswered(self, exc: BaseException) -> None:
         """There is no response: no connection was made, or the request was cancelled."""
-        self._request = _request_of(exc)
+        with suppress(AttributeError, RuntimeError):  # it knows of no request
+            self._request = exc.request  # type: ignore[attr-defined]
         self._failed(exc, streaming=False)
         self._report()
 
@@ -97,7 +99,8 @@ class RecordedResponse:
         headers, sent = target.headers, self._body if isinstance(self._body, bytes) else b""
         if (request := self._request) is not None:
             method, url, headers = request.method, str(request.url), request.headers
-            sent = _content(request, sent)
+            with suppress(AttributeError, RuntimeError):  # it is not in memory
+                sent = request.content  # an Azure, Bedrock or Vertex client changes what it was given
         redactor = target.redactor(url, headers)
         answer: dict[str, Any] = {}
         if response is not None:
@@ -126,23 +129,6 @@ class RecordedResponse:
             secrets=sorted(redactor.used),
             **answer,
         )
-
-
-def _request_of(thing: Any) -> Any:
-    """The request behind a response or an exception; None where there is none."""
-    try:
-        return thing.request
-    except (AttributeError, RuntimeError):  # httpx: an exception that knows of no request
-        return None
-
-
-def _content(request: Any, otherwise: bytes) -> bytes:
-    """The body as it was sent: an Azure, Bedrock or Vertex client changes what it was given."""
-    try:
-        content: bytes = request.content
-    except (AttributeError, RuntimeError):  # not in memory
-        return otherwise
-    return content
 
 
 def _readable(content: bytes) -> str:

@@ -1,11 +1,10 @@
-"""Reading an answer: event dicts from a stream, or one JSON body. Sizes are bounded, whatever a server sends."""
+"""Reading an answer: event dicts from a stream, or one JSON body."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -15,10 +14,9 @@ from nbagent.providers.http.errors import readable, status_error
 
 #: How long to wait for the few bytes after the logical end, so that the connection can be used again.
 DRAIN_TIMEOUT_S = 0.1
-#: Bytes of a body, which may hold pictures.
-LONGEST_BODY = 64 * 2**20
-#: How server-sent events begin.
-_BEGINNING = re.compile(rb"\s*(?:data|event|id|retry)?:")
+#: A line of server-sent events begins with one of these.
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_FIELD = max(map(len, _FIELDS))
 
 
 class Body(dict[str, Any]):
@@ -40,10 +38,11 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     head = b""
     async for chunk in chunks:
         head += chunk
-        if len(head.lstrip()) >= len("event:"):
+        if len(head.lstrip()) >= _LONGEST_FIELD:
             break
-    if not _BEGINNING.match(head):
-        body = _body(await read_up_to(chunks, head), response)
+    start = head.lstrip()[:_LONGEST_FIELD]
+    if not start or not any(start.startswith(field) or field.startswith(start) for field in _FIELDS):
+        body = _body(head + await _whole(chunks), response)
         for item in body if isinstance(body, list) else [Body(body)]:
             yield item
         return
@@ -67,26 +66,16 @@ def _chunks(response: Any) -> AsyncIterator[bytes]:
 async def check_status(response: Any) -> None:
     """Raise a `ProviderError` for any status but 2xx."""
     if not 200 <= response.status_code < 300:
-        raise status_error(response, await read_up_to(response.aiter_bytes()))
+        raise status_error(response, await _whole(response.aiter_bytes()))
 
 
-async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
-    """`head` and the rest of the body.
-
-    Raises `InvalidResponseError` for more than `LONGEST_BODY` bytes.
-    """
-    parts, size = [head], len(head)
-    async for chunk in chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > LONGEST_BODY:
-            raise InvalidResponseError(f"the answer has more than {LONGEST_BODY} bytes")
-    return b"".join(parts)
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    return b"".join([chunk async for chunk in chunks])
 
 
 async def read_body(response: Any) -> AsyncGenerator[dict[str, Any] | list[dict[str, Any]]]:
     """The JSON object of a body, or its list of objects."""
-    yield _body(await read_up_to(response.aiter_bytes()), response)
+    yield _body(await _whole(response.aiter_bytes()), response)
 
 
 async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:

@@ -15,7 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -54,14 +54,10 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Milliseconds, seconds or an HTTP date -> seconds from now, never negative."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name) or ""
-        try:
+        with suppress(ValueError):
             return max(0.0, float(text) * unit)
-        except ValueError:
-            pass
-        try:
+        with suppress(ValueError, TypeError):
             return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-        except (ValueError, TypeError):
-            pass
     return None
 
 

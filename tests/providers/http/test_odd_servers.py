@@ -1,20 +1,15 @@
-"""Servers that speak HTTP badly, or not at all: the answer is read, or an error of nbagent's own says what is wrong.
-
-Nothing hangs, and nothing takes memory without a bound.
-"""
+"""Servers that speak HTTP badly, or not at all: the answer is read, or an error of nbagent's own says what is wrong."""
 
 import asyncio
 import gzip
 import socket
-import tracemalloc
 import zlib
 
 import pytest
 from support.loopback import Answer, read_request, said, served_by, sse
 
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import InvalidResponseError, ProviderError
-from nbagent.providers.http import response as reading
+from nbagent.errors import ProviderError
 
 HI = [LLMMessage("user", "hi")]
 VENDORS = ["open_source", "openai", "claude"]
@@ -52,19 +47,6 @@ def once(sent):
     return serve
 
 
-def endless(head, part):
-    """A server that sends `head`, and then `part` again and again, for as long as somebody listens."""
-
-    async def serve(reader, writer):
-        await read_request(reader)
-        writer.write(head)
-        while not writer.is_closing():
-            writer.write(part)
-            await writer.drain()
-
-    return serve
-
-
 def with_length(body, *lines):
     head = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *lines]
     return b"\r\n".join([*head, b"", body])
@@ -89,34 +71,12 @@ async def test_what_is_not_http_is_an_error(ask, vendor, name):
     assert caught.value.__cause__ is None
 
 
-# ------------------------------------------------------------------ what does not end
-
-
-async def test_a_header_that_does_not_end(ask):
-    with pytest.raises(ProviderError) as caught:
-        await ask(endless(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16), timeout=0.5)
-    assert len(str(caught.value)) < 1500
-
-
 # ------------------------------------------------------------------ compressed answers
 
 
 @pytest.mark.parametrize(("encoding", "packed"), [(b"gzip", gzip.compress(GOOD)), (b"deflate", zlib.compress(GOOD))])
 async def test_answers_are_decompressed(ask, encoding, packed):
     await ask(once(with_length(packed, b"Content-Encoding: " + encoding)))
-
-
-@pytest.mark.full
-async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
-    bomb = gzip.compress(b'{"a": "' + bytes(200 * 2**20).replace(b"\0", b"x"), compresslevel=1)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InvalidResponseError, match="more than"):
-            await ask(once(with_length(bomb, b"Content-Encoding: gzip")), streaming=False)
-        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
-    finally:
-        tracemalloc.stop()
 
 
 # ------------------------------------------------------------------ pressure and haste

@@ -94,11 +94,10 @@ def new_http_client(target: Target) -> httpx2.AsyncClient:
     if IN_BROWSER:
         return httpx2.AsyncClient(timeout=timeout)
     proxy = proxy_for(target.base_url)
+    is_secure = proxy or target.base_url.startswith("https:")
+    context = tls_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody
     if proxy is None:
-        is_secure = target.base_url.startswith("https:")
-        context = tls_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody
         return httpx2.AsyncClient(transport=_over_aiohttp(context), timeout=timeout)
-    context = tls_context()
     limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEPT_S)
     try:
         return httpx2.AsyncClient(verify=context, limits=limits, timeout=timeout)

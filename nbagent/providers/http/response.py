@@ -34,7 +34,9 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             if sse.data:
                 yield _event(sse.data)
         return
-    chunks = _chunks(response)
+    # what is not compressed skips the response's own layers, which cost CPU for each chunk
+    is_compressed = "content-encoding" in response.headers
+    chunks: AsyncIterator[bytes] = response.aiter_bytes() if is_compressed else aiter(response.stream)
     head = b""
     async for chunk in chunks:
         head += chunk
@@ -54,13 +56,6 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             yield _event(payload)
     for payload in splitter.flush():
         yield _event(payload)
-
-
-def _chunks(response: Any) -> AsyncIterator[bytes]:
-    """The body as it arrives. What is not compressed skips the response's own layers, which cost CPU for each chunk."""
-    is_compressed = "content-encoding" in response.headers
-    chunks: AsyncIterator[bytes] = response.aiter_bytes() if is_compressed else response.stream.__aiter__()
-    return chunks
 
 
 async def check_status(response: Any) -> None:

@@ -36,8 +36,8 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.pricing import NBAGENT_SERVER
 from nbagent.providers.formats.codec import dumps
 from nbagent.providers.formats.openai_responses import ResponsesCodec, ResponsesDecoder
-from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import HttpxTransport
+from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.vendor import Vendor
 from nbagent.providers.vendors.openai import PROFILES
 from nbagent.trace.trace import Trace

@@ -31,7 +31,7 @@ ENTRY_POINTS = "nbagent.providers"
 
 _CLASSES = {
     "LLMProvider": "nbagent.providers.base",
-    "HTTPProvider": "nbagent.providers.http.provider",
+    "HTTPProvider": "nbagent.providers.http_provider",
     "OpenAIProvider": "nbagent.providers.vendors.openai",
     "AnthropicBaseProvider": "nbagent.providers.vendors.claude",
     "ClaudeProvider": "nbagent.providers.vendors.claude",

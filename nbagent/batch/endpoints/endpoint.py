@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from nbagent.providers.http.provider import HTTPProvider
+from nbagent.providers.http_provider import HTTPProvider
 
 #: Bytes of one batch, where the vendor takes more: it is in memory while it is sent.
 LONGEST_BATCH = 64 * 10**6

@@ -14,7 +14,7 @@ from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import ProviderError
 from nbagent.providers.base import WrapperProvider
-from nbagent.providers.http.provider import HTTPProvider
+from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.tool_names import renamed
 
 log = logging.getLogger("nbagent")

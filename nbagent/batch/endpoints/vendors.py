@@ -9,7 +9,7 @@ from nbagent.batch.endpoints.endpoint import Endpoint
 from nbagent.batch.endpoints.gemini import GeminiEndpoint
 from nbagent.batch.endpoints.openai import OpenAIEndpoint
 from nbagent.errors import ConfigurationError
-from nbagent.providers.http.provider import HTTPProvider
+from nbagent.providers.http_provider import HTTPProvider
 
 ENDPOINTS: dict[str, type[Endpoint]] = {"openai": OpenAIEndpoint, "claude": ClaudeEndpoint, "gemini": GeminiEndpoint}
 #: The vendors' own clients. Azure, Bedrock and Vertex have other batches, or none.

@@ -11,8 +11,8 @@ from typing import Any
 
 from nbagent.checks import check_choice
 from nbagent.providers.formats.anthropic import MessagesCodec
-from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
+from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.vendor import NOT_THINKING, Compaction, Fields, ModelProfile, OwnTool, Vendor, same_words
 
 # adaptive since 4.6, a budget of tokens before

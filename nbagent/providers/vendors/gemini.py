@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nbagent.providers.formats.gemini import GeminiCodec
-from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import HttpxTransport
+from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Vendor, same_words
 
 # a level since Gemini 3, a budget of tokens before

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from nbagent.providers.formats.openai_chat import ChatCodec
-from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import HttpxTransport
+from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
 
 # servers hand `chat_template_kwargs` to the model's own template

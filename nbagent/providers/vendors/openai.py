@@ -14,8 +14,8 @@ from nbagent.checks import check_choice
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
-from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
+from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.vendor import NOT_THINKING, Compaction, Fields, ModelProfile, OwnTool, Vendor, same_words
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from time import perf_counter, time
 from typing import Any
 
-from nbagent.core.current import current
 from nbagent.core.http_exchange import Collector, Exchange
 from nbagent.errors import ProviderError
 from nbagent.providers.http.address import Target
@@ -15,25 +14,15 @@ from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.text import without_keys
 
 
-def new_record(target: Target, body: Any) -> RecordedResponse | None:
-    """The record of a request that is about to be sent, or None if nobody collects exchanges.
-
-    It wraps the response instead of the client's transport: that covers a client of the user's own as well, whose
-    transport can't be reached without its private attributes. Nothing below sends again, so one record is one exchange.
-    """
-    collector = current.get().collect
-    return None if collector is None else RecordedResponse(collector, target, body)
-
-
 class RecordedResponse:
     """A response that keeps what is read of its body. Everything else is the response's own.
 
-    The exchange is reported when the response is closed, or when there is none.
+    It is made before the request is sent. The collector gets the exchange when the response is closed, or when there is
+    none. The response is wrapped, and not the client's transport, since a client of the user's own shows none.
     """
 
     def __init__(self, collector: Collector, target: Target, body: Any) -> None:
-        self._collector: Collector | None = collector
-        self._target, self._body = target, body
+        self._collector, self._target, self._body = collector, target, body
         self._request: Any = None
         self._response: Any = None
         self._parts: list[bytes] = []
@@ -64,11 +53,11 @@ class RecordedResponse:
         return self.aiter_bytes()
 
     async def aclose(self) -> None:
-        """Close the response and report the exchange."""
+        """Close the response and tell the collector."""
         try:
             await self._response.aclose()
         finally:
-            self._report()
+            self._collector(self._exchange())
 
     def answered(self, response: Any) -> RecordedResponse:
         """The head of the answer has arrived. Returns the record, to be read in place of the response."""
@@ -81,17 +70,11 @@ class RecordedResponse:
         with suppress(AttributeError, RuntimeError):  # it knows of no request
             self._request = exc.request  # type: ignore[attr-defined]
         self._failed(exc, streaming=False)
-        self._report()
+        self._collector(self._exchange())
 
     def _failed(self, exc: BaseException, streaming: bool) -> None:
         self._duration = perf_counter() - self._clock
         self._error = (isinstance(exc, Exception) and provider_error(exc, streaming)) or exc
-
-    def _report(self) -> None:
-        """Tell the collector, once."""
-        collector, self._collector = self._collector, None
-        if collector is not None:
-            collector(self._exchange())
 
     def _exchange(self) -> Exchange:
         target, response = self._target, self._response
@@ -109,7 +92,7 @@ class RecordedResponse:
                 "status": response.status_code,
                 "http_version": getattr(response, "http_version", None),
                 "response_headers": redactor.headers(response.headers),
-                "response_body": redactor.text(_readable(received)),
+                "response_body": redactor.text(received.decode("utf-8", "backslashreplace")),
                 "response_bytes": len(received),
                 "request_id": redactor.text(name) if name else None,
             }
@@ -120,7 +103,7 @@ class RecordedResponse:
             method=method,
             url=redactor.url(url),
             request_headers=redactor.headers(headers),
-            request_body=redactor.text(_readable(sent)),
+            request_body=redactor.text(sent.decode("utf-8", "backslashreplace")),
             request_bytes=len(sent),
             started=self._started,
             duration_s=self._duration,
@@ -129,8 +112,3 @@ class RecordedResponse:
             secrets=sorted(redactor.used),
             **answer,
         )
-
-
-def _readable(content: bytes) -> str:
-    """A body as text; bytes that are no UTF-8 as `\\xff`."""
-    return content.decode("utf-8", "backslashreplace")

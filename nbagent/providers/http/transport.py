@@ -15,11 +15,12 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.browser import start_early
+from nbagent.core.current import current
 from nbagent.core.model_request import Timing
 from nbagent.errors import ConfigurationError
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target
-from nbagent.providers.http.capture import new_record
+from nbagent.providers.http.capture import RecordedResponse
 
 if TYPE_CHECKING:
     import httpx2
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 LONGEST_PIECE = 2**18
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
-
-
 #: The parts of a form, as httpx takes them: name -> file name, content and kind.
 Form = Mapping[str, tuple[Any, ...]]
 
@@ -58,16 +57,15 @@ class Transport(ABC):
         """POST `body`, or GET if it is None -> a response still to be read, whatever its status. SDKs send forms."""
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
-        recorded = new_record(target, body)
+        collector = current.get().collect
+        record = RecordedResponse(collector, target, body) if collector else None
         try:
             response = await self._send(client, target, body)
         except BaseException as exc:  # a cancelled request was sent, too
-            if recorded:
-                recorded.unanswered(exc)
+            if record:
+                record.unanswered(exc)
             raise
-        if recorded:
-            response = recorded.answered(response)
-        return response
+        return record.answered(response) if record else response
 
     @abstractmethod
     def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:

@@ -31,7 +31,7 @@ from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import UNREADABLE, Codec, undecodable
 from nbagent.providers.formats.refused import Changes, refusal_event, refused_field, tool_of
-from nbagent.providers.http.address import Target
+from nbagent.providers.http.address import Target, check_extensible
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.response import Body, check_status, drain, read_body, read_events, read_lines
 from nbagent.providers.http.retry import RequestRevised, retrying
@@ -120,6 +120,7 @@ class HTTPProvider(StreamingProvider):
         self.access = Access(self._vendor, api_key, base_url, region, headers, client)
         self.codec = self._make_codec(self._vendor)
         self.base_url = self.access.address.removesuffix(self.codec.path(self._model, streaming))
+        check_extensible(self.access.address)
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming

@@ -33,10 +33,7 @@ class Target:
 
 
 def checked_address(base_url: str) -> str:
-    """A base URL without a slash at its end.
-
-    Raises `ConfigurationError` unless it is an http or https address to which the paths of requests can be added. A
-    query is not shown: it may hold a key.
+    """A base URL without a slash at its end. Raises `ConfigurationError` unless it is an http or https address.
 
     >>> checked_address("http://localhost:8000/v1/")
     'http://localhost:8000/v1'
@@ -51,12 +48,16 @@ def checked_address(base_url: str) -> str:
             f"base_url: expected the address of a server, such as 'http://localhost:8000/v1' or "
             f"'https://api.example.com/v1', got {without_password(base_url)!r}."
         )
+    return base_url.rstrip("/")
+
+
+def check_extensible(base_url: str) -> None:
+    """Raise `ConfigurationError` if no path can be added to an address. A query is not shown: it may hold a key."""
     if "?" in base_url or "#" in base_url:
         raise ConfigurationError(
             "base_url: expected an address without '?' and '#', since the paths of requests are added to it. "
             "Pass a key as api_key, and everything else as headers."
         )
-    return base_url.rstrip("/")
 
 
 def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:

@@ -416,9 +416,9 @@ class ChatCodec(Codec):
         return [data] if any(data[key] for key in data if key != "role") else []
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """The user's own do; those of an answer go back in a field beside its text, if the vendor has one."""
+        """Results can't; an answer's images go back in a field beside its text, if the vendor has one."""
         if message.role != "assistant":
-            return message.role == "user"
+            return message.role != "tool"
         return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
 
 

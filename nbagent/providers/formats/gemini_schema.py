@@ -14,7 +14,7 @@ from typing import Any
 
 from nbagent.providers.formats.tool_schema import both
 
-_TAKEN = (*str.split("type enum minimum maximum minItems maxItems required"), "additionalProperties")
+_TAKEN = (*str.split("type enum minimum maximum minItems maxItems"), "additionalProperties")
 _INNER = ("items", "additionalProperties")
 _TOLD = (
     *str.split("const enum format pattern minLength maxLength exclusiveMinimum exclusiveMaximum multipleOf"),
@@ -42,7 +42,9 @@ def gemini_schema(
     notes = []
     for word, value in schema.items():
         if word == "properties":
-            found[word] = {name: convert(item) for name, item in value.items()}
+            found |= {word: {name: convert(item) for name, item in value.items()}} if value else {}
+        elif word == "required":  # names that are no properties are refused, as an empty list of properties is
+            found[word] = [name for name in value if name in schema.get("properties", ())]
         elif word in ("anyOf", "prefixItems"):
             found[word] = [convert(item) for item in value]
         elif word in _INNER and isinstance(value, Mapping):

@@ -108,6 +108,7 @@ NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "req
         ({"enum": ["a", None], "description": "D"}, {"description": 'D (enum: ["a", null])'}),
         (TEXT | {"format": "uri", "pattern": "^h"}, TEXT | {"description": '(format: "uri"; pattern: "^h")'}),
         ({"allOf": [TEXT], "description": "D"}, TEXT | {"description": "D"}),
+        ({"type": "object", "properties": {}, "required": ["a"]}, {"type": "object", "required": []}),
         ({"$ref": "#/$defs/Node"},
          NODE | {"properties": {"next": {"type": "object", "description": "Again Node."}}}),
     ],

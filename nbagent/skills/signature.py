@@ -14,15 +14,15 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, TypeGuard, Union, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, create_model
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, create_model
 
 from nbagent.functions.schema.json_schema import tidy
 
 #: What a file may take its types from. Nothing else is imported.
 _MODULES = {"typing", "collections.abc", "datetime", "decimal", "pathlib", "uuid", "pydantic"}
 _BUILTINS = {each.__name__: each for each in (bool, dict, float, frozenset, int, list, set, str, tuple)}
-#: What a strange annotation or default raises here.
-_STRANGE = (TypeError, ValueError, LookupError, AttributeError, SyntaxError)
+#: What a strange import, annotation or default raises here.
+_STRANGE = (TypeError, ValueError, LookupError, AttributeError, ImportError, SyntaxError)
 
 Schema = dict[str, Any]
 
@@ -59,7 +59,7 @@ def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
             raise TypeError(f"{function} takes *{node.args.vararg.arg}: make it a list")
         try:
             schema = names.arguments(node.args).model_json_schema()
-        except Exception:  # noqa: BLE001  pydantic raises errors of many kinds
+        except Exception:  # noqa: BLE001  as below
             schema = {}
         return tidy(schema), ast.get_docstring(node) or ""
 
@@ -81,8 +81,9 @@ class _Names:
                     found = (each for each in names if each.name in _MODULES)
                     self._known |= {each.asname or each.name: importlib.import_module(each.name) for each in found}
                 case ast.ImportFrom(module=str(source), names=names) if source in _MODULES:
-                    types = importlib.import_module(source)
-                    self._known |= {each.asname or each.name: getattr(types, each.name, Any) for each in names}
+                    for each in names:
+                        with suppress(*_STRANGE):
+                            self._known[each.asname or each.name] = getattr(importlib.import_module(source), each.name)
 
     def arguments(self, given: ast.arguments) -> type[BaseModel]:
         """A function's arguments as a model."""
@@ -96,8 +97,17 @@ class _Names:
 
     def _fields(self, given: Iterable[tuple[str, ast.expr | None, ast.expr | None]]) -> dict[str, Any]:
         """Fields as pydantic takes them, of names, annotations and defaults."""
-        typed = ((name, self._type(annotation), default) for name, annotation, default in given)
-        return {name: (kind, self._default(value)) for name, kind, value in typed if get_origin(kind) is not ClassVar}
+        fields: dict[str, Any] = {}
+        for name, annotation, default in given:
+            kind = self._type(annotation)
+            if get_origin(kind) is ClassVar:
+                continue
+            try:
+                TypeAdapter(kind).json_schema()
+            except Exception:  # noqa: BLE001  pydantic raises errors of many kinds
+                kind = Any
+            fields[name] = (kind, self._default(default))
+        return fields
 
     def _type(self, node: ast.AST | None) -> Any:
         """The type that an annotation names; `Any` for what is not known here."""

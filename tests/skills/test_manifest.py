@@ -84,8 +84,8 @@ def test_an_executable_skill(tmp_path):
 TYPED = """
 import datetime as dt
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-from pydantic import BaseModel, Field
+from typing import Annotated, Callable, ClassVar, Literal
+from pydantic import BaseModel, BaseSettings, Field
 MOST = 5
 Unit = Literal["m", "km"]
 
@@ -116,7 +116,7 @@ class Input(Base):
     def _checked(cls, value): ...
 
 def run(request: Input): ...
-async def plain(day: str, *, sizes: dict[str, float], path: Path): ...
+async def plain(day: str, *, sizes: dict[str, float], path: Path, key: Callable = len): ...
 def color(color: Color): ...
 def wrong(day: str = Field(pattern="(")): ...
 """
@@ -144,7 +144,7 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
         "required": ["from", "color", "count", "part", "code", "more"],
     }
     properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
-    properties["path"] = {"type": "string", "format": "path"}
+    properties |= {"path": {"type": "string", "format": "path"}, "key": {}}
     assert parameters("plain") == {"type": "object", "properties": properties, "required": ["day", "sizes", "path"]}
     assert parameters("color") == {"type": "object", "properties": {"color": {}}, "required": ["color"]}
     assert parameters("wrong") == {"type": "object", "properties": {}}

@@ -103,4 +103,4 @@ def test_keywords_are_whole_words_but_in_chinese(monkeypatch):
 
     assert matched("AI") == ["AI-based", "企业AI应用"]
     assert matched("应用") == ["企业AI应用"]
-    assert matched("Machine Learning", "c++", "(a+)+$", "it")[0] == "machine  learning C++"
+    assert matched("Machine Learning", "c++", "(a+)+$", "it", "")[0] == "machine  learning C++"

@@ -29,12 +29,12 @@ from nbagent.text import shortened
 
 #: Names another file.
 VARIABLE = "NBAGENT_RSS_SOURCES"
-AT_ONCE, MAX_REDIRECTS = 10, 5
+AT_ONCE = 10
 #: Seconds for one attempt; for all sources together, which stays below the 15 s that a tool has by default.
 TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
-#: Bytes of a feed when it is unpacked, its articles that are read, and characters of a title and a summary.
-MAX_BYTES, MAX_ARTICLES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 500, 300, 600
+#: Bytes of a feed when it is unpacked, and characters of a title and a summary.
+MAX_BYTES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 300, 600
 #: The extension of a request, and of the redirections that follow, that allows private addresses.
 _PRIVATE = "nbagent_private"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
@@ -137,7 +137,6 @@ async def fetch(sources: Iterable[Source]) -> list[Fetched]:
         headers={"User-Agent": "nbagent (feed reader)"},
         timeout=TIMEOUT_S,
         follow_redirects=True,
-        max_redirects=MAX_REDIRECTS,
     ) as client:
         return await asyncio.gather(*(_fetch_one(client, source, free, end) for source in sources))
 
@@ -151,8 +150,10 @@ async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.S
                 try:
                     async with asyncio.timeout(TIMEOUT_S):
                         return Fetched(source, await _articles(client, source))
-                except (TimeoutError, httpx2.TransportError) as failed:
-                    error = str(failed) or f"no answer within {TIMEOUT_S:g} s"
+                except (TimeoutError, httpx2.TimeoutException):
+                    error = f"no answer within {TIMEOUT_S:g} s"
+                except httpx2.TransportError as failed:
+                    error = str(failed) or type(failed).__name__
     except TimeoutError:
         error = f"no answer within {TOTAL_S:g} s"
     except (FeedError, httpx2.HTTPError, httpx2.InvalidURL) as failed:
@@ -215,7 +216,7 @@ def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
         raise FeedError(f"it can't be read: {shortened(str(error), 200)}") from None
     if not parsed.entries and not parsed.get("version"):
         raise FeedError("it is not a feed")
-    return [_article(entry, name) for entry in parsed.entries[:MAX_ARTICLES]]
+    return [_article(entry, name) for entry in parsed.entries]
 
 
 def _article(entry: Any, source: str) -> Article:

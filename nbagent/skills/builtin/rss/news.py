@@ -93,7 +93,7 @@ def search_rss_by_keywords(keywords: list[str], max_articles: Count = 50) -> dic
     check_type("keywords", keywords, list, fix="Pass a list of words, such as ['AI'].")
     found, *_, outcome = _newest()
     articles = found[:max_articles]
-    patterns = {keyword: _pattern(keyword) for keyword in keywords}
+    patterns = {keyword: _pattern(keyword) for keyword in keywords if keyword.strip()}
     matched = []
     for article in articles:
         text = f"{article['title']}\n{article['summary']}"
@@ -148,7 +148,7 @@ def _terms(text: str) -> set[str]:
 
 def _pattern(keyword: str) -> re.Pattern[str]:
     """Finds a whole word or phrase: `AI` is not in `said`. A Latin word ends where Chinese text begins."""
-    words = keyword.split() or [keyword]
+    words = keyword.split()
     before, after = (r"(?a:\b)" if re.match(r"[a-zA-Z0-9]", end) else "" for end in (words[0], words[-1][-1]))
     return re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, Problem
+from nbagent.skills.manifest import SKILL_FILE, Problem
 
 #: Where agents of all kinds look for skills, in a project and in the user's home.
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
@@ -58,7 +58,7 @@ def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
         if number == MAX_FOLDERS:
             text = f"it has more than {MAX_FOLDERS:,} folders: the rest was not searched. Name the folders with skills."
             return sorted(found), [Problem("warning", "", text, str(place.folder))]
-        if not {SKILL_FILE, EXECUTABLE_FILE}.isdisjoint(names):
+        if SKILL_FILE in names:
             found.append(Path(path))
         is_deep = len(Path(path).relative_to(place.folder).parts) == MAX_DEPTH
         folders[:] = [] if is_deep else sorted(set(folders) - _SKIPPED)

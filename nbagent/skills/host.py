@@ -234,7 +234,7 @@ class SkillHost(Toolset):
         for folder, each in self._loaded.items():
             about = each.manifest
             kind = "" if about is None else "tool" if about.is_executable else "instructions"
-            described = "" if about is None else about.tool_description or about.description
+            described = "" if about is None else about.tool_description
             name = folder.name if about is None else about.name
             rows.append((name, each.state, kind, each.place.scope, described, len(each.problems), str(folder)))
         return pd.DataFrame(rows, columns=["skill", "state", "kind", "scope", "description", "problems", "folder"])

@@ -131,17 +131,10 @@ class _Reader:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the manifest."""
-        executable = self._executable()
-        if SKILL_FILE not in self.names and executable:
-            self.add("warning", f"there is no {SKILL_FILE}: other programs can't use the skill", EXECUTABLE_FILE)
-            about = {"name": self._name(None), "description": executable["tool_description"]}
-        else:
-            about = self._skill_file()
+        about, executable = self._skill_file(), self._executable()
         if not executable and not about["description"]:
             raise _BrokenError("the description is missing or empty: it is how a model finds the skill", SKILL_FILE)
-        if executable:
-            executable["tool_description"] = executable["tool_description"] or about["description"]
-        return about | executable
+        return about | {"tool_description": about["description"]} | executable
 
     def _text(self, file: str) -> str:
         try:
@@ -215,10 +208,10 @@ class _Reader:
             return {}  # a script that is called skill.py
         if read is None:
             raise _BrokenError(f"entry: {file} is not Python, or has no function {function!r}", EXECUTABLE_FILE)
+        description = show_control_chars((said.description or read[1]).strip())
         return {
             "id": show_control_chars(said.id or self.folder.name),
             "entry": said.entry,
             "timeout": said.timeout,
             "parameters": said.parameters or read[0],
-            "tool_description": show_control_chars((said.description or read[1]).strip()),
-        }
+        } | ({"tool_description": description} if description else {})

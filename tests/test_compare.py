@@ -92,7 +92,6 @@ def test_whatever_fails_is_a_row(monkeypatch):
 def test_wrong_arguments_are_errors_before_anything_is_asked():
     nowhere = Agent(create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0), tools=[add])
     for agents, prompts, options, message in [
-        ({}, ["x"], {}, "agents by name"),
         ({"x": "claude"}, ["x"], {}, "agents\\['x'\\]: expected an Agent"),
         ({"x": nowhere}, None, {}, "prompts: expected .* got None"),
         ({"x": nowhere}, ["x"], {"tools": "multiply"}, "tools: expected a bool"),

@@ -312,7 +312,9 @@ class Agent:
         >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
         ...     print(event.type, event.content)
         """
-        _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
+        check_type("raise_errors", raise_errors, bool)
+        for name, question in (("replaces", replaces), ("branch_at", branch_at)):
+            check_type(name, question, LLMMessage, optional=True, fix="Pass a message of agent.conversation_history.")
         toolsets = self.toolsets if use_tools else Toolsets()
         new_run = partial(
             self._new_run,
@@ -823,10 +825,3 @@ class Agent:
         counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
-
-
-def _check_stream(raise_errors: bool, **given: LLMMessage | None) -> None:
-    """Check these arguments of `chat_stream`."""
-    check_type("raise_errors", raise_errors, bool)
-    for name, question in given.items():
-        check_type(name, question, LLMMessage, optional=True, fix="Pass a message of agent.conversation_history.")

@@ -253,11 +253,3 @@ def test_a_frame_that_was_read_earlier_overwrites_nothing_that_came_since(tmp_pa
     edited.loc[1, "text"] = "my b"
     mine.frame = edited
     assert mine.frame["text"].tolist() == ["changed a", "my b", "new"]
-
-
-def test_a_folder_is_renamed(tmp_path):
-    memory = Memory(tmp_path / "m.sqlite", write=True)
-    memory.run("create", path="/memories/Straße/plan.md", file_text="street plan")
-    memory.run("create", path="/memories/streetsplan.md", file_text="unrelated")
-    memory.run("rename", old_path="/memories/Straße", new_path="/memories/streets")
-    assert sorted(memory.frame["path"]) == ["/memories/streets/plan.md", "/memories/streetsplan.md"]

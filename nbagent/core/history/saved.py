@@ -134,7 +134,7 @@ def _branches_as_data(messages: Sequence[LLMMessage], branches: Sequence[Branch]
 
 def _branches_from(data: Any, messages: Sequence[LLMMessage]) -> list[Branch]:
     """The inverse. Raises ValueError: what is wrong first, and where."""
-    _check(_branch_checks(), data)
+    _check(list[_SavedBranch], data)
     known, found = list(messages), []
     for item in data:
         branch = Branch(item["conversation"], [], item["branch"], item["used"])
@@ -190,7 +190,7 @@ def messages_from(data: Any) -> list[LLMMessage]:
     Traceback (most recent call last):
     ValueError: 0.content.str: Input should be a valid string
     """
-    _check(_checks(), data)
+    _check(list[_Message], data)
     return [LLMMessage.from_dict(item).replace(message_id=item.get("message_id")) for item in data]
 
 
@@ -201,26 +201,19 @@ class _SavedBranch(TypedDict):
     messages: list[int | _Message]
 
 
-def _check(checks: Any, data: Any) -> None:
+def _check(kind: Any, data: Any) -> None:
     """Raises ValueError: what is wrong first, and where."""
     from pydantic import ValidationError
 
     try:
-        checks.validate_python(data, strict=True)
+        _checks(kind).validate_python(data, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 @cache
-def _checks() -> Any:
+def _checks(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(list[_Message])
-
-
-@cache
-def _branch_checks() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(list[_SavedBranch])
+    return TypeAdapter(kind)

@@ -107,12 +107,3 @@ def test_a_list_of_messages_replaces_the_history_except_the_system_message():
     assert [(m.role, m.content) for m in context.messages[:2]] == [("system", "system"), ("user", "new")]
     context.add_input(each for each in [LLMMessage("system", "other"), LLMMessage("user", "newer")])
     assert [(m.role, m.content) for m in context.messages] == [("system", "other"), ("user", "newer")]
-
-
-def test_an_empty_question_is_rejected_and_changes_nothing():
-    context = filled(2)
-    before = list(context.messages)
-    for question in (" \n\t", [], [""], [{"type": "text", "text": " "}], LLMMessage("user")):
-        with pytest.raises(ConfigurationError, match=r"The question .* is empty\. Write what"):
-            context.add_input(question)
-    assert all(now is then for now, then in zip(context.messages, before, strict=True))

@@ -137,25 +137,10 @@ async def _passes_checks(run: Run, status: Status) -> bool:
 
 
 def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
-    here, messages = run.history.here, run.history.messages
+    messages = run.history.messages
     system = [message for message in messages[:1] if message.role == "system"]
     before = messages[len(system) : len(messages) - len(prompt)]
-    here.branch = here.branch or run.run_id
-    metadata = {
-        **run.origin,
-        **run.labels.as_metadata(),
-        "run_id": run.run_id,
-        "parent_run_id": run.parent.run_id if run.parent else None,
-        "parent_tool_call_id": run.parent_call,
-        "branch": here.branch,
-        "conversation_id": here.conversation_id,
-    }
-    return events.RunStarted(
-        prompt[-1].text,
-        metadata=metadata,
-        messages=[*system, *prompt],
-        after=before[-1] if before else None,
-    )
+    return run.started(prompt[-1].text, [*system, *prompt], before[-1] if before else None)
 
 
 def _complete_result(run: Run) -> dict[str, Any]:

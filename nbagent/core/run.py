@@ -13,7 +13,7 @@ from nbagent.core.budget import Budget
 from nbagent.core.cells import current_cell
 from nbagent.core.checking import AnswerCheck, QuestionRefusedError, UserCheck, reason_against
 from nbagent.core.current import Cell, context_with, current
-from nbagent.core.events import Event
+from nbagent.core.events import Event, RunStarted
 from nbagent.core.history.history import ContextManager
 from nbagent.core.labels import Labels
 from nbagent.core.limits import Account, Limits
@@ -180,6 +180,21 @@ class Run:
         budgets = (self.budget.account,) if self.budget else ()
         self.spent = Account(self.limits, here.account, len(here.enclosing), budgets)
         self.result = AgentResult(run_id=self.run_id)
+
+    def started(self, text: str, messages: Sequence[LLMMessage] = (), after: LLMMessage | None = None) -> Event:
+        """The first event, which says where the run belongs."""
+        here = self.history.here
+        here.branch = here.branch or self.run_id
+        metadata = {
+            **self.origin,
+            **self.labels.as_metadata(),
+            "run_id": self.run_id,
+            "parent_run_id": self.parent.run_id if self.parent else None,
+            "parent_tool_call_id": self.parent_call,
+            "branch": here.branch,
+            "conversation_id": here.conversation_id,
+        }
+        return RunStarted(text, metadata=metadata, messages=messages, after=after)
 
     def next_request(self) -> ModelRequest:
         """The history and the tools as they are now."""

@@ -49,17 +49,8 @@ async def run_tool(
     )
     await run.entry.enter()
     run.spent.started = monotonic()
-    started = {
-        **run.origin,
-        **run.labels.as_metadata(),
-        "run_id": run.run_id,
-        "parent_run_id": run.parent.run_id if run.parent else None,
-        "parent_tool_call_id": run.parent_call,
-        "branch": run.run_id,
-        "conversation_id": run.history.here.conversation_id,
-    }
     try:
-        yield run.emit(events.RunStarted(format_call(call.name, call.arguments), metadata=started))
+        yield run.emit(run.started(format_call(call.name, call.arguments)))
         with Turn(run) as turn:
             yield turn.take_call(call)
             async with aclosing(turn.run_tools()) as steps:

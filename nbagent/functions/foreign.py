@@ -105,11 +105,9 @@ def _definition(
     own: dict[str, Any],
     options: ToolOptions,
 ) -> FunctionDefinition:
-    from nbagent.functions.schema.json_schema import tidy
-
     check_options(f"tool {name!r}", options)
     merged: Any = {**own, **options}
-    return FunctionDefinition(name, description or "", tidy(parameters), call, **merged)
+    return FunctionDefinition(name, description or "", parameters, call, **merged)
 
 
 def _has(tool: Any, *names: str) -> bool:

@@ -30,7 +30,7 @@ async def test_a_langchain_tool_is_a_tool(foreign):
     call, offered, _ = await called(from_langchain(foreign.forecast), city="Rome")
     assert call["result"] == '{"city": "Rome", "days": 1, "thread": false}'
     assert offered["description"] == "Tell the weather."
-    assert offered["parameters"]["properties"]["city"] == {"description": "The city", "type": "string"}
+    assert offered["parameters"]["properties"]["city"] == {"description": "The city", "title": "City", "type": "string"}
     call, _, agent = await called(from_langchain(foreign.forecast), days="many")
     assert "city: required field is missing" in call["result"]
     assert list(agent.trace.tool_calls["args_valid"]) == [False]
@@ -75,7 +75,7 @@ async def test_a_function_tool_is_a_tool(foreign):
     )
     assert call["result"] == "Rome 1 ada True"
     assert offered["description"] == "Book a room."
-    assert offered["parameters"]["properties"]["city"] == {"description": "Where.", "type": "string"}
+    assert offered["parameters"]["properties"]["city"] == {"description": "Where.", "title": "City", "type": "string"}
     assert list(agent.trace.tool_calls["approval"]) == ["approved"]
     definition = agent.function_registry.get_function("book")
     assert (definition.approve, definition.timeout) == (True, 5)

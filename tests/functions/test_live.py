@@ -93,9 +93,9 @@ def test_a_name_that_no_longer_holds_the_function_is_not_offered(cell, gone):
 def test_a_type_redefined_in_another_cell(cell):
     cell("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int")
     cell("from __future__ import annotations\n@tool\ndef f(p: Point): 'F.'")
-    assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["x"]
+    assert list(live.get_function("f").parameters["$defs"]["Point"]["properties"]) == ["x"]
     cell("@dataclass\nclass Point:\n    y: int")
-    assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["y"]
+    assert list(live.get_function("f").parameters["$defs"]["Point"]["properties"]) == ["y"]
 
 
 class Counter:

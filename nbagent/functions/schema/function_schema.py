@@ -38,7 +38,6 @@ from nbagent.functions.schema.introspection import (
     signature_of,
     underlying,
 )
-from nbagent.functions.schema.json_schema import tidy
 
 logger = logging.getLogger("nbagent")
 
@@ -120,9 +119,12 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, without its warnings of defaults that are not JSON; a class can't be sent."""
+    """Pydantic's generator, without titles and its warnings of defaults that are not JSON; a class can't be sent."""
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's form
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
     def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
         return self.handle_invalid_for_json_schema(schema, "a class")
@@ -157,7 +159,7 @@ def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) ->
     dispatched = tuple(p.name for p in parameters[:1] if hasattr(func, "dispatch") and hasattr(func, "registry"))
     schema = FunctionSchema(
         description=description,
-        parameters=tidy(adapter.json_schema(schema_generator=_Generator)),
+        parameters={"type": "object", "properties": {}} | adapter.json_schema(schema_generator=_Generator),
         adapter=adapter,
         defaults={p.name: p.default for p in offered if p.default is not p.empty},
         positional=dispatched or tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY),

@@ -1,71 +1,9 @@
-"""Works on JSON Schemas as plain data: tidies them for vendors, shows an example."""
+"""An example of what a JSON Schema describes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-
-#: Keywords whose value is a mapping from names to schemas.
-_MAPS = ("properties", "$defs", "patternProperties")
-
-
-# -- tidy -------------------------------------------------------------------------------------------------------------
-
-
-def tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without titles and with shared definitions inlined, which all vendors understand.
-
-    `$defs` stays only for types that contain themselves.
-    """
-    definitions = schema.get("$defs", {})
-    recursive = {name for name in definitions if name in _reachable(definitions[name], definitions)}
-
-    def tidied(node: Any) -> Any:
-        if isinstance(node, list):
-            return list(map(tidied, node))
-        if not isinstance(node, dict):
-            return node
-        name = _reference(node)
-        if name in definitions and name not in recursive:
-            return tidied({**definitions[name], **{key: value for key, value in node.items() if key != "$ref"}})
-        return {key: converted(key, value) for key, value in node.items() if key not in ("title", "discriminator")}
-
-    def converted(key: str, value: Any) -> Any:
-        if key in _MAPS and isinstance(value, dict):
-            return {name: tidied(inner) for name, inner in value.items()}
-        return value if key in ("default", "const", "enum", "examples") else tidied(value)
-
-    body = {key: value for key, value in schema.items() if key != "$defs"}
-    tidy_body: dict[str, Any] = {"type": "object", "properties": {}} | tidied(body)
-    if used := recursive & _reachable(body, definitions):
-        tidy_body["$defs"] = {name: tidied(definitions[name]) for name in sorted(used)}
-    return tidy_body
-
-
-def _reference(node: dict[str, Any]) -> str:
-    """The name of the definition that `$ref` refers to; "" if there is none."""
-    reference = node.get("$ref")
-    return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
-
-
-def _reachable(node: Any, definitions: dict[str, Any]) -> set[str]:
-    """The definitions that a schema uses, directly or through others."""
-    found: set[str] = set()
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting.extend(node)
-        elif isinstance(node, dict):
-            waiting.extend(node.values())
-            name = _reference(node)
-            if name in definitions and name not in found:
-                found.add(name)
-                waiting.append(definitions[name])
-    return found
-
-
-# -- example ----------------------------------------------------------------------------------------------------------
 
 
 def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -122,9 +123,11 @@ class _Dialect:
 
     def _target(self, ref: str) -> Mapping[str, Any]:
         node: Any = self._root if ref.startswith("#") else None
-        for step in ref.split("/")[1:]:
-            node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
-        return node if isinstance(node, Mapping) else {}
+        with suppress(LookupError, TypeError, ValueError):
+            for step in ref.split("/")[1:]:
+                node = node[int(step) if isinstance(node, list) else step.replace("~1", "/").replace("~0", "~")]
+            return node if isinstance(node, Mapping) else {}
+        return {}
 
     def convert(self, schema: Any, inside: tuple[str, ...] = ()) -> dict[str, Any]:
         """One schema, reached through the references `inside`."""

@@ -9,6 +9,7 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider
+from nbagent.providers.formats.tool_schema import plain_schema
 
 
 async def ask_for_call(
@@ -18,6 +19,7 @@ async def ask_for_call(
 
     A server that refuses the schema is asked again without it; the model may then reply anything.
     """
+    tools = [{**tool, "parameters": plain_schema(tool.get("parameters") or {"type": "object"})} for tool in tools]
     listed = "\n".join(json.dumps(dict(tool), ensure_ascii=False) for tool in tools)
     instructions = LLMMessage(
         "system",

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nbagent.providers.formats.tool_schema import plain_schema
+
 Schema = Mapping[str, Any]
 Tool = Mapping[str, Any]
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict"}
@@ -13,29 +15,24 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 def parameter_schemas(tool: Tool) -> dict[str, dict[str, Any]]:
     """The schemas of a tool's parameters by name, references resolved."""
-    root = tool.get("parameters") or {}
-    schemas = {name: _resolved(schema, root) for name, schema in (root.get("properties") or {}).items()}
+    properties = plain_schema(tool.get("parameters") or {}).get("properties") or {}
+    schemas = {name: _given(schema) for name, schema in properties.items()}
     for schema in schemas.values():
         if "items" in schema:
-            schema["items"] = _resolved(schema["items"], root)
+            schema["items"] = _given(schema["items"])
     return schemas
 
 
-def _resolved(schema: Schema, root: Schema) -> dict[str, Any]:
-    """A schema without `$ref`, and with "this or null" as "this": it describes a value that is given.
+def _given(schema: Schema) -> dict[str, Any]:
+    """A schema with "this or null" as "this": it describes a value that is given.
 
     One that says nothing, as `true` or an array's list of schemas, is `{}` here.
     """
     schema = dict(schema) if isinstance(schema, Mapping) else {}
-    if ref := schema.pop("$ref", None):
-        target: Any = root
-        for part in str(ref).removeprefix("#/").split("/"):
-            target = target[int(part)] if isinstance(target, list) else target.get(part, {})
-        return _resolved({**target, **schema}, root)
     options = [option for option in schema.get("anyOf") or schema.get("oneOf") or () if option.get("type") != "null"]
     if len(options) == 1:
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
-        return _resolved({**rest, **options[0]}, root)
+        return _given({**rest, **options[0]})
     if isinstance(schema.get("type"), list):
         types = [one for one in schema["type"] if one != "null"]
         schema["type"] = types[0] if len(types) == 1 else types

@@ -59,9 +59,9 @@ def test_callables(func, names, description):
 def test_string_annotations_resolve_where_the_function_was_defined():
     namespace = {"Point": Point}
     exec("from __future__ import annotations\ndef f(p: Point, n: list[Later]): pass\n", namespace)
-    schema = schema_of(namespace["f"]).parameters["properties"]
-    assert list(schema["p"]["properties"]) == ["x", "y"]
-    assert schema["n"] == {}
+    schema = schema_of(namespace["f"]).parameters
+    assert list(schema["$defs"]["Point"]["properties"]) == ["x", "y"]
+    assert schema["properties"]["n"] == {}
     for later, described in ((int, "integer"), (str, "string")):
         namespace["Later"] = later
         items = schema_of(namespace["f"]).parameters["properties"]["n"]["items"]

@@ -103,6 +103,7 @@ class Turn:
                 }
             )
 
+        self._outputs.clear()  # they hold this turn
         self._add_results(results)
         if self.run.speakers is not None:
             self.run.speakers.end_turn()
@@ -323,6 +324,7 @@ class Turn:
         The observers receive all of its events at once, even if the reader takes no more of them.
         """
         run, self.response, about = self.run, response, response.metadata or {}
+        self._request = None  # it holds the whole conversation
         calls = response.function_calls or []
         self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.history.messages)) if calls else []
         self._call_ids = [new_id("tool") for _ in self.calls]

@@ -227,14 +227,14 @@ class Recorder:
         return row
 
     def _add_event(self, event: Event) -> None:
-        data = dict(event.metadata)
-        del data["run_id"]
+        meta = event.metadata
+        data = {key: value for key, value in meta.items() if key not in _EVENT_IDS}
         row: Row = {
             "event_id": len(self.tables["events"]),
             "type": event.type,
             "name": event.tool_name,
-            "call_id": data.pop("call_id", None),
-            "tool_call_id": data.pop("tool_call_id", None),
+            "call_id": meta.get("call_id"),
+            "tool_call_id": meta.get("tool_call_id"),
             "content": event.content,
             "data": as_json(data) if event.type in _NESTED and _may_change(data) else data,
         }
@@ -589,6 +589,8 @@ _MADE: dict[str, dict[str, Callable[[Any], Any]]] = {
 PLACES = {"events": "event_id", "messages": "index"}
 #: The columns by which rows are found that belong to no single run.
 _KEYS = {"prompts": "hash", "environment": "session_id"}
+#: What of an event's metadata has a column of its own.
+_EVENT_IDS = frozenset({"run_id", "call_id", "tool_call_id"})
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: The columns of a call that failed -> keys in the metadata of the `retry` that asks another model.

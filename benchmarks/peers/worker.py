@@ -52,10 +52,10 @@ class Meter:
         assert text == "".join(f"w{i % 100:02d} " for i in range(count)), f"streamed {text[:80]!r}…"
         return (got.first - wall) * 1e3, spent
 
-    def loop(self, rounds):
+    def loop(self, rounds, **kind):
         """One tool loop -> (wall, CPU), each a list of ms from one call of the tool to the next."""
         gc.collect()
-        ticks = self.peer.tool_loop(self.name(f"tools-{rounds}"))
+        ticks = self.peer.tool_loop(self.name(f"tools-{rounds}"), **kind)
         assert len(ticks.wall) == rounds, f"{len(ticks.wall)} tool calls, not {rounds}"
         assert FINAL in str(ticks.final), f"final text {ticks.final!r}"
         return [[(after - before) * 1e3 for before, after in pairwise(times)] for times in (ticks.wall, ticks.cpu)]
@@ -93,13 +93,16 @@ class Meter:
         return {"paced_cpu_us": median(run[1] for run in runs) / count * 1e6}
 
     def loop50(self):
-        """Tool loops of 50 rounds."""
+        """Tool loops of 50 rounds; those of nbagent with an async tool, too."""
         self.loop(3)
         runs = [self.loop(50) for _ in range(3)]
-        return {
+        out = {
             "round_ms": median(median(wall) for wall, _ in runs),
             "round_cpu_ms": median(median(cpu) for _, cpu in runs),
         }
+        if "kind" in inspect.signature(self.peer.tool_loop).parameters:
+            out["async_cpu_ms"] = median(median(self.loop(50, kind="async")[1]) for _ in range(3))
+        return out
 
     def growth(self, rounds=200):
         """What a round costs more for each round that went before."""

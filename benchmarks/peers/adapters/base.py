@@ -48,8 +48,8 @@ class Ticks:
     def __init__(self):
         self.wall, self.cpu, self.final = [], [], None
 
-    def tool(self):
-        """A fresh sync tool add(a, b) that ticks."""
+    def tool(self, kind="sync"):
+        """A fresh tool add(a, b) that ticks."""
 
         def add(a: int, b: int) -> int:
             """Add two numbers.
@@ -62,7 +62,13 @@ class Ticks:
             self.cpu.append(time.process_time())
             return a + b
 
-        return add
+        sync_add = add
+
+        async def add(a: int, b: int) -> int:
+            return sync_add(a, b)
+
+        add.__doc__ = sync_add.__doc__
+        return sync_add if kind == "sync" else add
 
 
 class Sleeper:

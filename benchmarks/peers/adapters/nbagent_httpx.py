@@ -33,9 +33,9 @@ class Peer(Base):
 
         return self.run(main())
 
-    def tool_loop(self, model):
+    def tool_loop(self, model, kind="sync"):
         ticks = Ticks()
-        agent = self.agent(model, ticks.tool(), streaming=False)
+        agent = self.agent(model, ticks.tool(kind), streaming=False)
         ticks.final = self.run(agent.chat(PROMPT)).content
         return ticks
 

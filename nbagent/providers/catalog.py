@@ -9,6 +9,7 @@ name in `NAMES`. A vendor's module is imported when it is first looked up.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ class _Catalog(Mapping[str, Vendor]):
     def __getitem__(self, name: str) -> Vendor:
         if name not in NAMES:
             raise KeyError(name)
-        return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
+        return _imported(name)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES
@@ -41,6 +42,11 @@ class _Catalog(Mapping[str, Vendor]):
 
     def __len__(self) -> int:
         return len(NAMES)
+
+
+@functools.cache  # each answer's price looks the vendor up
+def _imported(name: str) -> Vendor:
+    return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
 
 
 CATALOG: Mapping[str, Vendor] = _Catalog()

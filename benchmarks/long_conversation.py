@@ -67,7 +67,7 @@ def measure(adapter: str, url: str, rounds: int) -> None:
     process, memory = psutil.Process(), []
 
     class Watching(base.Ticks):
-        def tool(self):
+        def tool(self, kind="sync"):
             return watched(super().tool, lambda: memory.append(process.memory_info().rss / 2**10))()
 
     for module in (base, sys.modules[f"adapters.{adapter}"]):

@@ -7,7 +7,9 @@ from statistics import median
 COLUMNS = {
     "First event": "first_cold_ms first_ms short_cpu_ms",
     "Streaming 2,000 deltas; paced ones": "delta_cpu_us delta_x paced_cpu_us paced_x",
-    "Tool loop, `streaming=False`": "round_ms round_cpu_ms round_x async_cpu_ms async_x early_cpu_ms late_cpu_ms slope_us",
+    "Tool loop, `streaming=False`": (
+        "round_ms round_cpu_ms round_x async_cpu_ms async_x early_cpu_ms late_cpu_ms slope_us"
+    ),
     "8 parallel tools of 0.2 s": "par_sync_s par_sync_peak par_async_s par_async_peak",
     "Batch of 300 at 32": "batch_per_s batch_cpu_ms batch_l50_per_s",
     "1,000 rows at 32, then 5 % of the requests fail": "rows_per_s rows_lost rows_f5_per_s rows_f5_lost rows_lines",

@@ -27,7 +27,6 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.json_schema import kinds
 from nbagent.functions.toolset import Toolset
 from nbagent.functions.validation import unknown_tool
-from nbagent.providers.http.response import read_up_to
 from nbagent.skills.host import SkillHost
 from nbagent.skills.manifest import SkillManifest, tool_name
 from nbagent.skills.wire import Skill, SkillResult, Skills
@@ -35,6 +34,8 @@ from nbagent.text import shortened
 
 #: Characters of a server's answer that an error repeats.
 ERROR_CHARS = 300
+#: Bytes that a server may answer.
+MAX_BYTES = 64 * 2**20
 
 FunctionSchema = dict[str, Any]
 
@@ -149,7 +150,7 @@ class ToolManager(Toolset):
                 httpx2.AsyncClient(headers=headers, timeout=self._timeout) as client,
                 client.stream(method, url, json=body) as response,
             ):
-                data = await read_up_to(response.aiter_bytes())
+                data = await _read(response)
             if response.is_success:
                 return TypeAdapter(kind).validate_json(data)
             why = f"status {response.status_code}"
@@ -161,6 +162,16 @@ class ToolManager(Toolset):
             first = error.errors(include_url=False)[0]
             why = ": ".join(["the answer is invalid", *map(str, first["loc"]), first["msg"]])
         raise ToolError(f"{method} {url}: {why}: {shortened(repr(data), ERROR_CHARS)}")
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    """The body. Raises `InvalidResponseError` for one of more than `MAX_BYTES`."""
+    data = bytearray()
+    async for chunk in response.aiter_bytes():
+        data += chunk
+        if len(data) > MAX_BYTES:
+            raise InvalidResponseError(f"the answer has more than {MAX_BYTES} bytes")
+    return bytes(data)
 
 
 def _described(schema: FunctionSchema) -> str:

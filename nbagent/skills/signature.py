@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeGuard, Union, get_orig
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, create_model
 
-from nbagent.functions.schema.json_schema import tidy
+from nbagent.functions.schema.function_schema import UntitledJsonSchema
 
 #: What a file may take its types from. Nothing else is imported.
 _MODULES = {"typing", "collections.abc", "datetime", "decimal", "pathlib", "uuid", "pydantic"}
@@ -58,10 +58,11 @@ def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
         if node.args.vararg:
             raise TypeError(f"{function} takes *{node.args.vararg.arg}: make it a list")
         try:
-            schema = names.arguments(node.args).model_json_schema()
+            schema = names.arguments(node.args).model_json_schema(schema_generator=UntitledJsonSchema)
+            schema.pop("title", None)
         except Exception:  # noqa: BLE001  as below
             schema = {}
-        return tidy(schema), ast.get_docstring(node) or ""
+        return {"type": "object", "properties": {}} | schema, ast.get_docstring(node) or ""
 
 
 class _Names:

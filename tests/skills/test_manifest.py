@@ -126,6 +126,7 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
     def parameters(function):
         return read_signature(f"1 / 0\n{TYPED}", function)[0]
 
+    inner = {"anyOf": [{}, {"type": "null"}], "default": None}
     assert parameters("run") == {
         "type": "object",
         "properties": {
@@ -135,13 +136,13 @@ def test_what_a_function_takes_is_read_without_running_it(tmp_path):
             "names": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
             "unit": {"enum": ["m", "km"], "type": "string", "default": "m"},
             "day": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}], "default": None},
-            "part": {"type": "object", "properties": {"inner": {"anyOf": [{}, {"type": "null"}], "default": None}}}
-            | {"description": "A part"},
+            "part": {"$ref": "#/$defs/Part", "description": "A part"},
             "odd": {},
             "code": {},
             "more": {},
         },
         "required": ["from", "color", "count", "part", "code", "more"],
+        "$defs": {"Part": {"title": "Part", "type": "object", "properties": {"inner": inner}}},
     }
     properties = {"day": {"type": "string"}, "sizes": {"type": "object", "additionalProperties": {"type": "number"}}}
     properties |= {"path": {"type": "string", "format": "path"}, "key": {}}

@@ -118,15 +118,17 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 # -- from signature to schema -----------------------------------------------------------------------------------------
 
 
-class _Generator(GenerateJsonSchema):
+class UntitledJsonSchema(GenerateJsonSchema):
     """Pydantic's generator, without titles and its warnings of defaults that are not JSON; a class can't be sent."""
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's form
 
     def field_title_should_be_set(self, schema: Any) -> bool:
+        """Whether a field gets a title: its name says the same."""
         return False
 
     def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
+        """Raise pydantic's error for a class."""
         return self.handle_invalid_for_json_schema(schema, "a class")
 
 
@@ -159,7 +161,7 @@ def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) ->
     dispatched = tuple(p.name for p in parameters[:1] if hasattr(func, "dispatch") and hasattr(func, "registry"))
     schema = FunctionSchema(
         description=description,
-        parameters={"type": "object", "properties": {}} | adapter.json_schema(schema_generator=_Generator),
+        parameters={"type": "object", "properties": {}} | adapter.json_schema(schema_generator=UntitledJsonSchema),
         adapter=adapter,
         defaults={p.name: p.default for p in offered if p.default is not p.empty},
         positional=dispatched or tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY),
@@ -223,7 +225,7 @@ def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
         return Any, f"{problem} can't be found where the function is defined", False
     try:
         if not _is_run_context(annotation):
-            TypeAdapter(annotation).json_schema(schema_generator=_Generator)
+            TypeAdapter(annotation).json_schema(schema_generator=UntitledJsonSchema)
     except Exception as error:  # noqa: BLE001  pydantic calls hooks of the user's class
         skip: Any = SkipJsonSchema
         metadata = getattr(annotation, "__metadata__", ())

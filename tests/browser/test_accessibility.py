@@ -125,11 +125,12 @@ def test_all_of_the_panel_is_reached_by_keyboard_alone(lab):
         if reached[-1].startswith("summary mean_by(column"):
             page.keyboard.press("Enter")
     assert [name for name in reached if not name.startswith("img Context: about")] == [
-        *("button Edit", "button Retry", "button Bad answer", "button Good answer", "button Copy"),
+        *("button Attach files", "button Edit", "button Retry"),
+        *("button Bad answer", "button Good answer", "button Copy"),
         *("pre heaviest = masses.idxmax()  # of all", "button Insert below", "button Copy", "a https://example.org/a"),
         *("summary mean_by()", 'summary mean_by(column="body_mass_g", group="species")', "summary Thought"),
         "button Edit this question",
         *("tabpanel Chat", "button 2 tools", "button Model: claude-sonnet-5", "button New chat", "tab Chat"),
     ]
-    assert len(reached) == 19, "and the meter"
+    assert len(reached) == 20, "and the meter"
     expect(panel.locator("details[open]")).to_contain_text('"Gentoo": 5076.0')

@@ -199,7 +199,7 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     page.get_by_role("button", name="Ask scripted for its list").first.click()
     until_text(page, f"scripted lists {len(PAYLOADS)} models.")
     assert_harmless(page)
-    other = page.get_by_placeholder("vendor:model").first
+    other = page.get_by_placeholder("provider:model").first
     other.fill("scripted")
     page.locator(".nbagent-picker-rows button").nth(40).wait_for()
     assert_harmless(page)

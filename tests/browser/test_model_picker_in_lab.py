@@ -69,7 +69,7 @@ def test_search_enter_and_a_key_that_is_saved_nowhere(lab, vendor):
     assert vendor.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     notebook = saved(lab, page, "picker.ipynb")
     assert "Here." in notebook
-    assert "PasswordModel" in notebook, "the states of widgets are saved, too"
+    assert "AnyModel" in notebook, "the states of widgets are saved, too"
     assert KEY not in notebook
 
 

@@ -1,11 +1,31 @@
-"""A chat panel in a kernel, controlled and read like a front end does it."""
+"""A chat panel in a kernel, controlled and read like its page does it."""
 
 import html
 import re
 
+#: What the buttons of a panel do.
+DOES = dict(
+    zip(
+        ("Send", "Stop", "New chat", "Retry", "Previous version", "Next version"),
+        ("ask", "stop", "begin", "retry", "version", "version"),
+        strict=True,
+    )
+)
+
+
+def merged(state, patch):
+    """What a JSON Merge Patch (RFC 7386) makes of a state."""
+    state = dict(state) if isinstance(state, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            state.pop(name, None)
+        else:
+            state[name] = merged(state.get(name), value) if isinstance(value, dict) else value
+    return state
+
 
 class Panel:
-    """A front end's view of a panel: the widgets' states, from the messages in the order they were sent."""
+    """A page's view of a panel: its state, from the messages in the order they were sent."""
 
     def __init__(self, kernel, code="nbagent.ChatPanel(agent)"):
         self.kernel = kernel
@@ -15,6 +35,8 @@ class Panel:
         #: What readers without a kernel see, as it was first.
         self.bundle = saved["data"]
         self._saved_id = saved["transient"]["display_id"]
+        self._state, self._read, self.typed = {}, 0, ""
+        self.tell("hello")
 
     @property
     def saved(self):
@@ -22,12 +44,133 @@ class Panel:
         mine = [content["data"] for content in updates if content["transient"]["display_id"] == self._saved_id]
         return [self.bundle, *mine][-1]
 
-    def states(self):
-        return self.kernel.widgets()
+    @property
+    def state(self):
+        messages = self.kernel.told(self.root)
+        for message in messages[self._read :]:
+            self._state = message.get("state") or merged(self._state, message.get("patch", {}))
+        self._read = len(messages)
+        return self._state
 
-    def tree(self):
-        """`(comm_id, state)` of every displayed widget of the panel, top down."""
-        states = self.states()
+    def tell(self, do, value=None, *buffers):
+        """Send what `panel.js` sends."""
+        self.kernel.tell(self.root, buffers, method="custom", content={"do": do, "with": value})
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+
+    @property
+    def turns(self):
+        return [self.state["turns"][key] for key in self.state.get("order", ())]
+
+    def html(self):
+        parts = [self.state.get("notice", ""), self.state.get("status", ""), self.state.get("trace", "")]
+        for turn in self.turns:
+            parts += [turn.get("question", ""), "{}/{}".format(*turn["versions"]) if "versions" in turn else ""]
+            parts += [turn["pieces"][name].get("html", "") for name in turn["order"]]
+        parts += [str(s["value"]) for _, s in self.widgets() if s.get("_model_name") == "HTMLModel" and s["value"]]
+        return "\n".join(parts)
+
+    @property
+    def text(self):
+        page = re.sub(r"<style>.*?</style>", "", self.html(), flags=re.S)
+        return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+    @property
+    def box(self):
+        """What the kernel last put into the question's box."""
+        return self.state["box"]["text"]
+
+    @property
+    def draft(self):
+        """What stands below the box."""
+        return "".join([*(chip["text"] for chip in self.state["draft"]["chips"]), self.state["draft"]["line"]])
+
+    @property
+    def attached(self):
+        return [chip["name"] for chip in self.state["draft"]["chips"]]
+
+    @property
+    def tools(self):
+        """Whether each tool of the Setup tab is offered."""
+        return {tool["name"]: tool["on"] for tool in self.state.get("setup", {}).get("tools", ())}
+
+    @property
+    def models(self):
+        return [row[1] for row in self.state["model"].get("open", {}).get("rows", ())]
+
+    def until(self, condition):
+        self.kernel.until(self.cell, condition)
+        self.kernel.settle()
+
+    def until_text(self, *texts):
+        self.until(lambda: all(text in self.text for text in texts))
+
+    # -- what people do -----------------------------------------------------------------------------------------------
+
+    def type(self, text):
+        self.typed = text
+        self.tell("typed", text)
+
+    def ask(self, text):
+        self.typed = ""
+        self.tell("ask", {"text": text, "number": 1})
+
+    def can(self, name):
+        state, turns = self.state, self.turns
+        return {
+            "Send": True,
+            "Stop": state.get("pending"),
+            "New chat": state.get("can_begin"),
+            "Retry": bool(turns) and state["order"][-1] in state["editable"],
+            "Previous version": state.get("idle") and any(turn.get("versions", [1])[0] > 1 for turn in turns),
+            "Next version": state.get("idle") and any(turn.get("versions", [2, 2])[0] == 1 for turn in turns),
+        }[name]
+
+    def click(self, name):
+        """Click a button once it can be used: of the panel, or of the question before a tool runs."""
+        if name not in DOES:
+            self.kernel.tell(self.usable(description=name), method="custom", content={"event": "click"})
+            return
+        self.until(lambda: self.can(name))
+        if name == "Send":
+            self.ask(self.typed)
+        elif name.endswith("version"):
+            turn = next(key for key in self.state["order"] if "versions" in self.state["turns"][key])
+            self.tell("version", [turn, 1 if name == "Next version" else -1])
+        else:
+            self.tell(DOES[name])
+
+    def edit(self, place):
+        """Click the pencil of the turn at this place."""
+        self.until(lambda: self.state["order"][place] in self.state["editable"])
+        self.tell("edit", self.state["order"][place])
+
+    def tab(self, name):
+        self.tell("tab", name)
+        self.until(lambda: self.state["tab"] == name)
+
+    def models_do(self, do, value=None):
+        self.tell("models", {"do": do, "value": value})
+
+    def open_models(self):
+        self.models_do("open")
+        self.until(lambda: len(self.models) > 10)
+
+    def click_model(self, index):
+        self.models_do("choose", self.state["model"]["open"]["rows"][index][0])
+
+    def choose_model(self, spec):
+        """Open the picker, search for the model, and click on the first row."""
+        self.open_models()
+        self.models_do("search", spec)
+        self.until(lambda: 0 < len(self.models) < 10)
+        self.click_model(0)
+
+    # -- the question before a tool runs: ipywidgets ------------------------------------------------------------------
+
+    def widgets(self):
+        """`(comm_id, state)` of every displayed widget in the panel, top down."""
+        states = self.kernel.widgets()
 
         def walk(name):
             comm_id = name.removeprefix("IPY_MODEL_")
@@ -38,73 +181,20 @@ class Panel:
                 for child in state.get("children", ()):
                     yield from walk(child)
 
-        return list(walk(self.root))
-
-    def html(self):
-        return "\n".join(str(s["value"]) for _, s in self.tree() if s.get("_model_name") == "HTMLModel" and s["value"])
-
-    @property
-    def text(self):
-        page = re.sub(r"<style>.*?</style>", "", self.html(), flags=re.S)
-        return html.unescape(re.sub(r"<[^>]*>", "", page))
+        pieces = [piece for turn in self.turns for piece in turn["pieces"].values()]
+        return [each for piece in pieces if "widget" in piece for each in walk(piece["widget"])]
 
     def find(self, **wanted):
-        return next((c for c, s in self.tree() if wanted.items() <= s.items()), None)
-
-    def until(self, condition):
-        self.kernel.until(self.cell, condition)
-        self.kernel.settle()
-
-    def until_text(self, *texts):
-        self.until(lambda: all(text in self.text for text in texts))
-
-    def click(self, button):
-        self._click(self.usable(description=button))
-
-    def _click(self, comm):
-        self.kernel.tell(comm, method="custom", content={"event": "click"})
-
-    def set(self, value, **wanted):
-        self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
+        mine = (comm for comm, s in self.widgets() if wanted.items() <= s.items() and not s.get("disabled"))
+        return next(mine, None)
 
     def usable(self, **wanted):
         """The widget, once a user could use it."""
-        self.until(lambda: (comm := self.find(**wanted)) and not self.states()[comm].get("disabled"))
+        self.until(lambda: self.find(**wanted))
         return self.find(**wanted)
 
-    def type(self, text):
-        self.set({"value": text}, description="Your question")
-
-    def ask(self, text):
-        self.type(text)
-        self.click("Send")
-
-    def with_class(self, name):
-        return next((comm for comm, state in self.tree() if name in state.get("_dom_classes", ())), None)
-
-    @property
-    def models(self):
-        rows = self.with_class("nbagent-picker-rows")
-        return [row.split("\t")[0] for row in self.states()[rows]["_options_labels"]] if rows else []
-
-    def open_models(self):
-        self._click(self.with_class("nbagent-model"))
-        self.until(lambda: len(self.models) > 10)
-
-    def click_model(self, index):
-        rows = self.with_class("nbagent-picker-rows")
-        self.kernel.tell(rows, method="update", state={"index": index}, buffer_paths=[])
-        self._click(rows)
-
-    def choose_model(self, spec):
-        """Open the picker, search for the model, and click on the first row."""
-        self.open_models()
-        self.set({"value": spec}, description="Search models")
-        self.until(lambda: 0 < len(self.models) < 10)
-        self.click_model(0)
-
-    def tab(self, name):
-        self.set({"index": ["Chat", "Trace", "Setup"].index(name)}, _model_name="ToggleButtonsModel")
+    def set(self, value, **wanted):
+        self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
 
 
 def script(kernel, *turns, options=""):

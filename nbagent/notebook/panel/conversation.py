@@ -1,4 +1,4 @@
-"""What all panels of an agent share: the conversation as widgets, kept in sync with the agent, and the actions.
+"""What all panels of an agent share: the state of the conversation, kept in sync with the agent, and the actions.
 
 Clicks and events arrive on any thread; `Conversation.run_on_loop` moves them to the background loop, where everything
 here happens and where runs started by a panel execute. Runs of cells are followed through the agent's observers.
@@ -10,13 +10,12 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-import ipywidgets as widgets
 from IPython import get_ipython
 
 from nbagent.agent.agent import Agent
@@ -27,7 +26,8 @@ from nbagent.core.current import NO_CELL, current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
 from nbagent.core.history.history import split_turns
-from nbagent.core.messages import Content, FunctionCall, LLMMessage
+from nbagent.core.messages import Content, FunctionCall
+from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
 from nbagent.functions.approval import offer_default_approver
@@ -40,8 +40,10 @@ from nbagent.notebook.display.cell_link import asked_in
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import FOR_YOU
+from nbagent.notebook.display.view import Throttle
 from nbagent.notebook.panel.entry import PanelEntry, transcript_of
 from nbagent.notebook.panel.meter import Meter
+from nbagent.notebook.panel.patch import State
 from nbagent.notebook.panel.skill_mentions import as_question
 
 log = logging.getLogger("nbagent")
@@ -61,16 +63,27 @@ class PendingQuestion:
     is_started: bool = False
 
 
-class PanelConversation:
-    """The widgets that show one agent's conversation (`log`), and the actions of its panels.
+class FollowingPanel(Protocol):
+    """What a conversation needs of its panels. `nbagent.notebook.panel.panel.ChatPanel` implements it."""
 
-    Every function in `listeners` is called when the state that panels show may have changed.
-    """
+    def update(self) -> None:
+        """Something else than the turns has changed."""
+        ...
+
+    def publish(self) -> int:
+        """Send what has changed. Returns how many characters that were."""
+        ...
+
+
+class PanelConversation:
+    """The state of one agent's conversation, and the actions of its `panels`."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.log = widgets.VBox().add_class("nbagent-log")
-        self.listeners: list[Callable[[], None]] = []
+        self.panels: list[FollowingPanel] = []
+        self._throttle = Throttle(lambda: sum(panel.publish() for panel in self.panels))
+        #: All of the state but the turns.
+        self._frame: State = {}
         self.entries: list[PanelEntry] = []
         self.meter = Meter(agent)
         #: What went wrong outside of a run.
@@ -163,29 +176,50 @@ class PanelConversation:
         """The turn that can be retried: the last one, while the agent is idle."""
         return self.entries[-1] if self.entries and self.can_edit(self.entries[-1]) else None
 
-    def can_edit(self, entry: PanelEntry) -> bool:
-        """Whether the question can be asked differently: it is in the history or failed, and the agent is idle."""
-        is_known = entry.outlasts_history or any(each is entry.message for each in self.agent.conversation_history)
+    def can_edit(self, entry: PanelEntry, history: Set[int] | None = None) -> bool:
+        """Whether the question can be asked differently: it is in the history or failed, and the agent is idle.
+
+        `history` has the ids of its messages, if they are known.
+        """
+        if history is None:
+            history = {id(message) for message in self.agent.conversation_history}
+        is_known = entry.outlasts_history or id(entry.message) in history
         return self.is_idle and entry in self.entries and entry.message.role == "user" and is_known
+
+    def find(self, key: str) -> PanelEntry | None:
+        """The turn of this name."""
+        return next((entry for entry in self.entries if entry.key == key), None)
 
     def show_notice(self, notice: str) -> None:
         """Show what went wrong; `""` clears it."""
         self.notice = notice
         self._notify()
 
+    def state(self) -> State:
+        """What all panels show, as JSON: `turns` by name, their `order`, and what is known beside them."""
+        turns = {entry.key: entry.state() for entry in self.entries}
+        return {**self._frame, "turns": turns, "order": list(turns)}
+
     def _notify(self) -> None:
         for question in self._pending:
-            if not question.is_started and question.entry.status != (awaited := self._awaited(question)):
-                question.entry.status = awaited
-                question.entry.refresh()
-        for picker in filter(None, (entry.versions for entry in self.entries)):
-            picker.enable(self.is_idle)
-        (self.log.remove_class if self.is_idle else self.log.add_class)("nbagent-busy")
-        boxes = tuple(entry.box for entry in self.entries)
-        if self.log.children != boxes:
-            self.log.children = boxes
-        for listener in self.listeners:
-            listener()
+            if not question.is_started:
+                question.entry.wait_for(self._awaited(question))
+        context, here = self.agent.context, self.agent.context.here
+        history = {id(message) for message in self.agent.conversation_history} if self.is_idle else set()
+        self._frame = {
+            "idle": self.is_idle,
+            "pending": self.has_pending,
+            "said": self.spoken_answer,
+            "meter": self.meter.html(),
+            "editable": [entry.key for entry in self.entries if self.can_edit(entry, history)],
+            "conversations": [[each.conversation_id, render.printable(each.title)] for each in context.conversations],
+            "conversation": here.conversation_id,
+            "can_begin": self.is_idle and bool(here.questions),
+            **({"notice": self.notice} if self.notice else {}),
+        }
+        for panel in self.panels:
+            panel.update()
+        self._throttle.now()
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -217,6 +251,12 @@ class PanelConversation:
         last = self.last_turn
         return None if last is None else self.ask(last.message.content, give_back, replaced=last)
 
+    def go_to(self, conversation_id: str) -> None:
+        """Show another conversation, and go on with it."""
+        for branch in self.agent.context.conversations:
+            if branch.conversation_id == conversation_id:
+                self.switch(branch)
+
     def switch(self, branch: Branch) -> None:
         """Show another branch or conversation, and go on with it."""
         context = self.agent.context
@@ -224,9 +264,16 @@ class PanelConversation:
             conversation, before = context.here.conversation_id, self.entries
             context.switch(branch)
             self.refresh()
-            pickers = [entry.versions for entry in self.entries if entry not in before and entry.versions is not None]
-            is_version = branch.conversation_id == conversation and pickers
-            self._say(pickers[0].said if is_version else branch.title)
+            said = [entry.said_version for entry in self.entries if entry not in before and entry.said_version]
+            is_version = branch.conversation_id == conversation and said
+            self._say(said[0] if is_version else branch.title)
+
+    def show_version(self, key: str, step: int) -> None:
+        """Show the version of a turn's question that is so many places further, if there is one."""
+        entry = self.find(key)
+        branches, place = entry.versions if entry is not None else ((), 0)
+        if 0 <= place + step < len(branches):
+            self.switch(branches[place + step])
 
     def begin(self) -> None:
         """Begin an empty conversation; the one before stays in the list."""
@@ -262,8 +309,7 @@ class PanelConversation:
             self._remove(entry)
             question.give_back(entry.message.content)
         elif not question.is_started and (error := task.exception()) is not None:
-            entry.status, entry.outlasts_history, entry.run = "", True, {"branch": self._branch}
-            entry.show_error(error)
+            entry.fail(error, {"branch": self._branch})
         self._notify()
 
     def _awaited(self, question: PendingQuestion) -> str:
@@ -286,18 +332,17 @@ class PanelConversation:
 
     async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition))
-        entry.below.append(form.box)
+        entry.add_below(piece := {"widget": form.box.model_id})
         try:
             with entry.transcript.call_waits(call.id, FOR_YOU):
-                entry.refresh()
+                self._throttle.now()
                 answer = await form.answer()
             if isinstance(answer, dict) and not isinstance(call, Question):
                 entry.transcript.show_edited(call.id, answer)
             return answer
         finally:
-            if form.box in entry.below:
-                entry.below.remove(form.box)
-            entry.refresh()
+            entry.remove_below(piece)
+            self._throttle.now()
             form.close()
 
     # -- in sync with the agent ---------------------------------------------------------------------------------------
@@ -315,11 +360,21 @@ class PanelConversation:
                 self._notify()
             if (entry := self._running[run_id]) is not None:
                 entry.feed(event)
+                self._throttle.request()
+            if isinstance(event, events.ToolStarted):
+                self._throttle.every_second(self._refresh_running_tools)
             if isinstance(event, events.UsageReport):
                 self.meter.count(run_id, event)
                 self._notify()
             if isinstance(event, events.Done | events.Error | events.Interrupted):
                 self._end_entry(self._running.pop(run_id))
+
+    def _refresh_running_tools(self) -> bool:
+        """Show how long tools have been running. Returns whether there are any."""
+        entries = [entry for entry in self._running.values() if entry and entry.transcript.has_running_tools]
+        for entry in entries:
+            entry.refresh()
+        return bool(entries)
 
     def _begin_entry(self, event: events.RunStarted) -> PanelEntry | None:
         """The entry that shows this run."""
@@ -388,7 +443,10 @@ class PanelConversation:
         trimmed = [entry for entry in trimmed if id(entry.message) not in in_others]
         has_past = bool(history.keys() - known)
         recorded = Recorded(self.agent.trace if has_past else None)
-        matched = [known.get(key) or _past_entry(turn, recorded) for key, turn in history.items()]
+        matched = [
+            known.get(key) or PanelEntry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
+            for key, turn in history.items()
+        ]
         rest = [entry for entry in pending if entry not in matched and entry not in trimmed]
         entries = [*trimmed, *matched]
         for index, entry in enumerate(self.entries):
@@ -399,35 +457,22 @@ class PanelConversation:
                 neighbours = [other for other in self.entries[:index] if other in entries]
                 neighbours += [other for other in entries if other.message is entry.replaces]
                 entries.insert(entries.index(neighbours[-1]) + 1 if neighbours else 0, entry)
-        before, self.entries = self.entries, list(dict.fromkeys([*entries, *rest]))
-        for entry in before:
-            if entry not in self.entries:
-                entry.close()
+        self.entries = list(dict.fromkeys([*entries, *rest]))
         self._shown = here.conversation_id, here
         for entry in self.entries:
-            entry.show_versions(context.versions(entry.message), here, partial(self.run_on_loop, self.switch))
+            entry.show_versions(context.versions(entry.message), here)
         return has_past
 
     def _remove(self, entry: PanelEntry) -> None:
         if entry in self.entries:
             self.entries.remove(entry)
-            entry.close()
 
     def close(self) -> None:
-        """Stop following the agent and close the widgets."""
+        """Stop following the agent."""
         self.stop()
         self._cells.close()
         if self._observe in self.agent.observers:
             self.agent.observers.remove(self._observe)
-        for entry in self.entries:
-            entry.close()
-        self.log.close()
-
-
-def _past_entry(turn: list[LLMMessage], recorded: Recorded) -> PanelEntry:
-    entry = PanelEntry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
-    entry.refresh()
-    return entry
 
 
 _conversations: WeakKeyDictionary[Agent, PanelConversation] = WeakKeyDictionary()

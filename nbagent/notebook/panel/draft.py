@@ -1,23 +1,19 @@
 """The question in the panel's box before it is sent: what it mentions, what is attached to it, what it would cost.
 
 Below the box stands one line: each mention and attachment with its tokens, and what the whole request would take. It
-follows the typing when that pauses, from a thread. Nothing is sent for it. `draft.js` completes mentions, and attaches
-what is pasted or dropped.
+follows the typing when that pauses, from a thread. Nothing is sent for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import anywidget
-import ipywidgets as widgets
-
 from nbagent.core.content.documents import is_document
-from nbagent.core.content.images import content_as_text
+from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, NbagentError
@@ -32,6 +28,7 @@ from nbagent.notebook.panel.attachments import (
 )
 from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.notebook.panel.mentions import Mentions, Suggestion, words_in
+from nbagent.notebook.panel.patch import State
 from nbagent.notebook.panel.skill_mentions import activated, suggest
 from nbagent.text import shortened
 
@@ -45,43 +42,44 @@ NAME_CHARS, SHOWN_CHARS = 40, 1_000
 MIN_COST = 0.0001
 
 
-class DraftScript(anywidget.AnyWidget):
-    """Runs `draft.js`. It sends `{"complete": typed}` after an @ or /, and `{"attach": name}` with the bytes of a file.
+class Draft:
+    """What is known of the question in a panel's box. `on_change()` is called when `state()` has changed.
 
-    It gets `{"typed": …, "suggestions": [[text, about], …]}`.
+    All is called on the background loop.
     """
 
-    _esm = Path(__file__).with_name("draft.js")
-
-
-class Draft:
-    """`box` is the line below the question's box, `script` its script. All else is called on the background loop."""
-
-    def __init__(self, conversation: PanelConversation, shell: Any) -> None:
-        self.script = DraftScript()
-        self._line = widgets.HTML()
-        self.box = widgets.HBox([self._line], layout={"display": "none"}).add_class("nbagent-draft")
+    def __init__(self, conversation: PanelConversation, shell: Any, on_change: Callable[[], None]) -> None:
         self._conversation = conversation
         self._shell = shell
+        self._on_change = on_change
         self._mentions = Mentions(shell)
-        #: By the button that shows the attachment, and removes it.
-        self._attached: dict[Any, Attachment] = {}
+        #: By number.
+        self._attached: dict[int, Attachment] = {}
+        self._numbers = itertools.count()
+        self._line = ""
         self._newest: tuple[str, LLMMessage | None] = ("", None)
         #: What words named when they were looked at, and after how many cells that was.
         self._known: dict[tuple[str, int], Attachment] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        call = conversation.run_on_loop
-        self.script.on_msg(lambda _, message, buffers: call(self._on_message, message, buffers))
 
-    async def _on_message(self, message: dict[str, Any], buffers: Sequence[Any]) -> None:
-        if (typed := message.get("complete")) is not None:
-            found = await asyncio.to_thread(self._suggested, str(typed))
-            self.script.send({"typed": typed, "suggestions": found})
-        elif (name := str(message.get("attach", ""))) and buffers:
-            self.attach(await asyncio.to_thread(from_bytes, name, bytes(buffers[0])))
-        elif name:
+    def state(self) -> State:
+        """The attachments, each with its number, text, name and, if it is an image, a `src`; and the line's HTML."""
+        chips = [
+            {"number": number, "text": _summary(each), "name": render.printable(each.name), **_thumbnail(each)}
+            for number, each in self._attached.items()
+        ]
+        return {"chips": chips, "line": self._line}
+
+    async def suggest(self, typed: str) -> list[Suggestion]:
+        """What can follow a typed `@` or `/`."""
+        return await asyncio.to_thread(self._suggested, typed)
+
+    async def attach_file(self, name: str, data: bytes | None) -> None:
+        """Attach a pasted or dropped file; without data it was too large to come here. Raises `ConfigurationError`."""
+        if data is None:
             raise not_attached(name, "it is too large. Save it beside the notebook, and mention it with @ and its name")
+        self.attach(await asyncio.to_thread(from_bytes, name, data))
 
     def _suggested(self, typed: str) -> list[Suggestion]:
         if typed.startswith("/"):
@@ -97,13 +95,21 @@ class Draft:
 
     def attach(self, *attachments: Attachment) -> None:
         """Add these to the question."""
-        self._attached |= {self._chip(each): each for each in attachments}
-        self._arrange()
+        self._attached |= {next(self._numbers): each for each in attachments}
+        self.follow(*self._newest)
+        self._on_change()
+
+    def detach(self, number: int) -> None:
+        """Take an attachment away again."""
+        self._attached.pop(number, None)
+        self.follow(*self._newest)
+        self._on_change()
 
     def take(self) -> list[Attachment]:
-        """The attachments, which leave the draft."""
+        """The attachments, which leave the draft with its text."""
         taken = list(self._attached.values())
-        self._remove(*self._attached)
+        self._attached.clear()
+        self.follow("")
         return taken
 
     def restore(self, content: Content) -> str:
@@ -120,23 +126,6 @@ class Draft:
         found = [await asyncio.to_thread(self._mentions.resolve, word) for word in words_in(text)]
         skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
         return with_attachments(text, [*skills, *filter(None, found), *attached])
-
-    def _chip(self, attachment: Attachment) -> Any:
-        name = render.printable(attachment.name)
-        chip = widgets.Button(description=f"{_summary(attachment)} ✕", tooltip=f"Remove {name}")
-        chip.on_click(lambda _: self._conversation.run_on_loop(self._remove, chip))
-        return chip.add_class("nbagent-chip")
-
-    def _remove(self, *chips: Any) -> None:
-        self._attached = {chip: each for chip, each in self._attached.items() if chip not in chips}
-        self._arrange()
-        for chip in chips:
-            chip.close()
-
-    def _arrange(self) -> None:
-        self.box.children = (*self._attached, self._line)
-        self._show(self._line.value)
-        self.follow(*self._newest)
 
     # -- the line -----------------------------------------------------------------------------------------------------
 
@@ -173,8 +162,9 @@ class Draft:
             self._show(page)
 
     def _show(self, page: str) -> None:
-        self._line.value = page
-        self.box.layout.display = "" if page or self._attached else "none"
+        if page != self._line:
+            self._line = page
+            self._on_change()
 
     async def _page(self, text: str, replaces: LLMMessage | None) -> str:
         attached = list(self._attached.values())
@@ -201,6 +191,11 @@ class Draft:
         if found is not None:
             self._known[key] = found
         return found
+
+
+def _thumbnail(attachment: Attachment) -> dict[str, str]:
+    image = next(iter(images_in(attachment.content)), None)
+    return {} if image is None else {"src": f"data:{image.media_type};base64,{image.to_base64()}"}
 
 
 def _summary(attachment: Attachment) -> str:

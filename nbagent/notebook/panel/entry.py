@@ -1,7 +1,7 @@
 """One turn in the panel (the user's question and the answer), and the same for turns of the past.
 
-An `PanelEntry` shows a turn as widgets and follows its run. `turn_html` and `turn_text` render a turn of the past for
-readers without a kernel.
+A `PanelEntry` follows the run of a turn and makes the state that panels show. `turn_html` and `turn_text` render a
+turn of the past for readers without a kernel.
 """
 
 from __future__ import annotations
@@ -13,25 +13,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import ipywidgets as widgets
-
 from nbagent.core import events
 from nbagent.core.content.documents import document_note, is_document
 from nbagent.core.content.images import Image, content_as_text, image_note
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
-from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, origin_note
+from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, new_id, origin_note
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult, ToolOutcome
-from nbagent.core.tool_output import WIDGET_TYPE
 from nbagent.errors import NbagentError
 from nbagent.notebook.display.cell_link import cell_link
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.tool_call import widget_mark
 from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.display.view import OVERHEAD_CHARS, Throttle
 from nbagent.notebook.panel.attachments import Attachment, split_attachments
-from nbagent.notebook.panel.branches import VersionPicker
+from nbagent.notebook.panel.patch import State
 from nbagent.trace.table import Row
 
 log = logging.getLogger("nbagent")
@@ -43,12 +39,14 @@ YOU, AGENT = (f'<div class="nbagent-unseen">{name}</div>' for name in ("You:", "
 #: For turns that no trace recorded.
 UNRECORDED = Recorded()
 UNKNOWN: Mapping[str, Any] = {}
+Piece = dict[str, Any]
 
 
 class PanelEntry:
-    """The widgets of one turn: the question, the pieces of the transcript, then `below` (errors, a tool's question).
+    """One turn: the question, the pieces of the transcript, then `below` (errors, a tool's question).
 
-    `message` is the message of the history that begins the turn. All calls come on one event loop.
+    `message` is the message of the history that begins the turn. `changed` is called when there is something new to
+    show. All calls come on one event loop.
     """
 
     def __init__(
@@ -56,80 +54,88 @@ class PanelEntry:
     ) -> None:
         self.message = message
         self.transcript = transcript or Transcript()
-        #: Where the question has several versions.
-        self.versions: VersionPicker | None = None
+        #: The name of the turn in the state of panels.
+        self.key = new_id("turn")
+        #: The branches that its question has versions in, and the place of the current one.
+        self.versions: tuple[Sequence[Branch], int] = ((), 0)
         #: The question of the history whose turn this one takes the place of.
         self.replaces: LLMMessage | None = None
         #: What is known of the run that asks the question, such as its branch and cell.
         self.run = run
         #: The run is under way, failed or was refused: it is shown even if the history does not have its question.
         self.outlasts_history = False
-        self.status = ""
-        self.below: list[Any] = []
-        #: Widgets that tools of the run displayed, by their ids; they stand in the place of their text.
-        self._live: dict[str, Any] = {}
-        self.box = widgets.VBox().add_class("nbagent-entry")
-        self._question = widgets.HTML(question_html(message, run)) if message.role == "user" else None
-        self._pieces: list[Any] = []
-        self._throttle = Throttle(self._paint)
+        self._status = ""
+        #: HTML, and widgets by their ids, below the answer.
+        self._below: list[Piece] = []
+        #: The ids of widgets that tools of the run displayed; they stand in the place of their text.
+        self._live: dict[str, None] = {}
+        self._state: State | None = None
 
     def feed(self, event: Event) -> None:
         """Take an event of the turn's run."""
+        self._state = None
         self.transcript.feed(event)
         if isinstance(event, events.Interrupted):
             self.transcript.mark_interrupted()
         if isinstance(event, events.ToolPrinted | events.ToolResult):
-            self._show_widgets(event.outputs)
+            self._live |= {part["widget"]: None for part in event.outputs if "widget" in part}
         if isinstance(event, events.Error) and event.exception is not None:
             self.show_error(event.exception)
-        elif isinstance(event, events.Interrupted | events.Done):
-            result = event.result if isinstance(event, events.Done) else None
-            self.outlasts_history = result is not None and result.status == "blocked"
-            self._throttle.now()
-        else:
-            self._throttle.request()
-        if isinstance(event, events.ToolStarted):
-            self._throttle.every_second(lambda: self.transcript.has_running_tools)
-
-    def _show_widgets(self, outputs: Sequence[Mapping[str, str]]) -> None:
-        for model_id in (part["widget"] for part in outputs if "widget" in part):
-            if model_id not in self._live:
-                data = {WIDGET_TYPE: {"model_id": model_id, "version_major": 2, "version_minor": 0}}
-                shown = {"output_type": "display_data", "data": data, "metadata": {}}
-                self._live[model_id] = widgets.Output(outputs=(shown,)).add_class("nbagent-live-widget")
-                self.box.add_class("nbagent-with-widgets")
+        elif isinstance(event, events.Done):
+            self.outlasts_history = event.result is not None and event.result.status == "blocked"
+        elif isinstance(event, events.Interrupted):
+            self.outlasts_history = False
 
     def show_error(self, error: BaseException) -> None:
         """Show an error below what is there."""
         name, text = render.escape(type(error).__name__), render.escape(render.shortened_with_note(str(error)))
         classes = f"nbagent nbagent-error {render.NO_TEX}"
         block = f'<div class="{classes}" role="alert"><strong>{name}</strong><div>{text}</div></div>'
-        self.below.append(widgets.HTML(block))
-        self._throttle.now()
+        self.add_below({"html": block})
+
+    def add_below(self, piece: Piece) -> None:
+        """Show this below the answer: `{"html": …}`, or `{"widget": id}`."""
+        self._below.append(piece)
+        self._state = None
+
+    def remove_below(self, piece: Piece) -> None:
+        """Show it no more."""
+        if piece in self._below:
+            self._below.remove(piece)
+        self._state = None
 
     def begin(self, run: Mapping[str, Any]) -> None:
         """Start with an empty answer: `run` (its metadata) begins, or the same question is asked again."""
-        self.transcript, self.status = Transcript(), ""
+        self.transcript, self._status, self._state = Transcript(), "", None
         self.run, self.outlasts_history = run, True
-        self._close_live()
-        _close_all(self.below)
-        if self._question is not None:
-            self._question.value = question_html(self.message, run)
-        self._throttle.now()
+        self._live.clear()
+        self._below.clear()
 
-    def show_versions(self, branches: Sequence[Branch], here: Branch, switch: Callable[[Branch], None]) -> None:
-        """Let the user `switch` between the versions of the question, if there are several."""
-        before = self.versions
-        if len(branches) < 2:
-            self.versions = None
-        elif before is None:
-            self.versions = VersionPicker(switch)
-        if self.versions is not None:
-            self.versions.show(branches, here)
-        if self.versions is not before:
-            self._throttle.now()
-        if before is not None and self.versions is None:
-            before.close()
+    def fail(self, error: BaseException, run: Mapping[str, Any]) -> None:
+        """The question could not be sent."""
+        self._status, self.outlasts_history, self.run = "", True, run
+        self.show_error(error)
+
+    def wait_for(self, status: str) -> None:
+        """Say what the question waits for."""
+        if status != self._status:
+            self._status, self._state = status, None
+
+    def show_versions(self, branches: Sequence[Branch], here: Branch) -> None:
+        """Note the versions of the question, of which `here` is the current one."""
+        versions = (branches, branches.index(here)) if len(branches) > 1 else ((), 0)
+        if versions != self.versions:
+            self.versions, self._state = versions, None
+
+    @property
+    def said_version(self) -> str:
+        """Which version of the question is shown, in words."""
+        branches, place = self.versions
+        return f"Version {place + 1} of {len(branches)}" if branches else ""
+
+    def refresh(self) -> None:
+        """Show what has changed in the transcript."""
+        self._state = None
 
     def spoken_text(self) -> str:
         """The beginning of the answer as a screen reader should say it: what a browser shows, as plain text."""
@@ -138,71 +144,47 @@ class PanelEntry:
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
     def html(self) -> str:
-        """What the widgets show, as HTML that needs no kernel."""
-        shown = (widgets.HTML, widgets.HTMLMath)
-        return "".join(widget.value for widget in self.box.children if isinstance(widget, shown))
+        """What panels show, as HTML that needs no kernel."""
+        state = self.state()
+        pieces = [state["pieces"][name].get("html", "") for name in state["order"]]
+        return "".join([state.get("question", ""), *pieces])
 
     def text(self) -> str:
         """The turn as plain text."""
         return _text_of(self.message, self.transcript)
 
-    def refresh(self) -> None:
-        """Paint at once."""
-        self._throttle.now()
+    def state(self) -> State:
+        """The turn as panels get it, as JSON: the HTML of the question, and pieces by name with their `order`.
 
-    def close(self) -> None:
-        """Close the widgets."""
-        self._close_live()
-        _close_all(self.below)
-        _close_all(self._pieces)
-        _close_all([widget for widget in (self._question, self.versions, self.box) if widget is not None])
+        A piece is `{"html": …}`, with `"tex": True` if it has formulas, or `{"widget": id}`. The same object until
+        something changes.
+        """
+        if self._state is None:
+            pieces = self._pieces()
+            branches, place = self.versions
+            self._state = {
+                "pieces": pieces,
+                "order": list(pieces),
+                "live": not self.transcript.over,
+                **({"question": question_html(self.message, self.run)} if self.message.role == "user" else {}),
+                **({"versions": [place + 1, len(branches)]} if branches else {}),
+            }
+        return self._state
 
-    def _close_live(self) -> None:
-        _close_all(list(self._live.values()))
-        self._live.clear()
-        self.box.remove_class("nbagent-with-widgets")
-
-    def _paint(self) -> int:
-        """Update the pieces that changed. Returns the number of characters sent."""
+    def _pieces(self) -> dict[str, Piece]:
         try:
-            pieces = list(self.transcript.parts())
+            parts = list(self.transcript.parts())
         except Exception:  # a rendering bug must not end the conversation
             log.exception("the transcript can't be shown as HTML")
-            pieces = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
-        if self.status:
-            pieces.append(render.note_html(self.status))
-        sent, replaced = 0, []
-        for index, piece in enumerate(pieces):
-            page = f'{"" if index else AGENT}<div class="nbagent">{piece}</div>'
-            shown = self._pieces[index : index + 1]
-            if shown and shown[0].value == page:
-                continue
-            sent += len(page) + (OVERHEAD_CHARS if sent else 0)  # each piece is a message
-            # HTMLMath typesets formulas; HTML never looks for any
-            kind = widgets.HTMLMath if render.has_formulas(page) else widgets.HTML
-            if shown and isinstance(shown[0], kind):
-                shown[0].value = page
-            else:
-                replaced += shown
-                self._pieces[index : index + 1] = [kind(page).add_class("widget-html")]
-        replaced, self._pieces = replaced + self._pieces[len(pieces) :], self._pieces[: len(pieces)]
-        (self.box.remove_class if self.transcript.over else self.box.add_class)("nbagent-live")
-        versions = [self.versions.box] if self.versions else []
-        body = [each for piece in self._pieces for each in (piece, *self._live_in(piece))]
-        children = (*([self._question] if self._question else []), *versions, *body, *self.below)
-        if self.box.children != children:
-            self.box.children = children
-        _close_all(replaced)
-        return sent
-
-    def _live_in(self, piece: Any) -> list[Any]:
-        """The widgets whose text is in this piece."""
-        return [shown for model_id, shown in self._live.items() if widget_mark(model_id) in piece.value]
-
-
-def _close_all(some: list[Any]) -> None:
-    while some:
-        some.pop().close()
+            parts = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
+        if self._status:
+            parts.append(render.note_html(self._status))
+        pieces: dict[str, Piece] = {}
+        for index, part in enumerate(parts):
+            page = f'{"" if index else AGENT}<div class="nbagent">{part}</div>'
+            pieces[f"p{index}"] = {"html": page, **({"tex": True} if render.has_formulas(page) else {})}
+            pieces |= {f"w{model_id}": {"widget": model_id} for model_id in self._live if widget_mark(model_id) in page}
+        return pieces | {f"b{index}": piece for index, piece in enumerate(self._below)}
 
 
 def question_html(message: LLMMessage, run: Mapping[str, Any] = UNKNOWN) -> str:

@@ -1,7 +1,6 @@
 """The panel's model picker: a button that names the model, and below it a list to search, with abilities.
 
-It consists of ipywidgets. `model_picker.js` adds keys, columns, and a key field whose text is in no widget's state.
-What a vendor calls its models is shown as text, never as HTML.
+What a provider calls its models is shown as text, never as HTML. A typed key is in no state that is saved.
 """
 
 from __future__ import annotations
@@ -10,17 +9,13 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any
-
-import anywidget
-import ipywidgets as widgets
-from traitlets import Unicode
 
 from nbagent.core.render import markdown as render
 from nbagent.errors import AuthenticationError, NbagentError
 from nbagent.notebook.known_models import ModelFacts, is_special, known_models, model_facts, models_without_setup
 from nbagent.notebook.panel.conversation import PanelConversation
+from nbagent.notebook.panel.patch import State
 from nbagent.pricing import context_window
 from nbagent.providers import provider_names, resolve
 from nbagent.providers.catalog import CATALOG, with_keys
@@ -28,192 +23,112 @@ from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
-PICKER_STYLE = render.style_html(Path(__file__).with_name("model_picker.css"))
 #: Rows that are sent at a time, and characters of a name in them.
 MAX_ROWS, MAX_NAME = 50, 80
-HEADS = ("Model", "Vendor", "Context", "Tools", "Images", "Thinks")
-ABOUT = "A dash means: not known."
 UNKNOWN = "–"
-USE = "Use "
-
-
-class KeyField(widgets.Password):
-    """What is typed here is not sent back to all front ends, as the text of other fields is."""
-
-    value = Unicode().tag(sync=True, echo_update=False)
-
-
-class PickerScript(anywidget.AnyWidget):
-    """Runs `model_picker.js`. Where it can't run, the picker works with clicks.
-
-    The script sends `{"choose": row}` for a click on a row, `{"enter": text}` for Enter in the search box, `{"key":
-    text}` for a typed key, and `{"leave": True}` for Escape. `{"focus": selector}` puts the cursor into a field.
-    """
-
-    _esm = Path(__file__).with_name("model_picker.js")
 
 
 class ModelPicker:
-    """`box` stands in the panel's bar: a button that names the model, and the list that it opens.
+    """The model of an agent, and the list to choose another one from while it is open.
 
-    `script` can stand anywhere in the panel.
+    `on_change()` is called when `state()` has changed. All is called on the background loop.
     """
 
-    def __init__(self, conversation: PanelConversation, max_height: str) -> None:
+    def __init__(self, conversation: PanelConversation, on_change: Callable[[], None]) -> None:
         self._conversation = conversation
         self._agent = conversation.agent
+        self._on_change = on_change
         self._used: dict[str, Any] = {}  # the providers used so far, by `vendor:model`
-        self._listed: dict[str, list[str]] = {}  # what vendors said that they offer
+        self._listed: dict[str, list[str]] = {}  # what providers said that they offer
         self._models: list[str] = []  # all that can be searched
-        self._specs: dict[str, str] = {}  # what a row means, since the picker was opened
-        self._shown: tuple[list[str], str | None] | None = None  # the rows in the list, and the one in use
+        self._is_open = False
+        self._searched = self._note = ""
         self._after_key: Callable[[], Awaitable[None]] | None = None  # what waits for a key
-        self._typed_key = self._key_vendor = ""
-        self._task: asyncio.Task[None] | None = None
-        self._is_key_entered = False
-        self.script = PickerScript()
-        self._make(max_height)
+        self._key_vendor = ""
+        self._key_for: str | None = None  # what needs a key, while it is asked for
         self._current()  # chosen here, not later on the loop: what the notebook shows of the agent names its model
 
-    def _make(self, max_height: str) -> None:
-        self._button = widgets.Button().add_class("nbagent-model")
-        layout = {"width": "auto"}
-        self._search = widgets.Text(description="Search models", placeholder="Search, or type vendor:model")
-        self._search.add_class("nbagent-picker-search").layout = layout
-        head = "".join(f"<span>{name}</span>" for name in HEADS)
-        self._head = widgets.HTML(f'<div class="nbagent-picker-head {render.NO_TEX}" title="{ABOUT}">{head}</div>')
-        self._rows = widgets.ToggleButtons(options=[], layout=layout).add_class("nbagent-picker-rows")
-        self._note = widgets.HTML()
-        self._list_button = widgets.Button(tooltip="Ask the vendor which models it offers with this key")
-        self._foot = widgets.HBox([self._note, self._list_button]).add_class("nbagent-picker-foot")
-        self._key_head = widgets.HTML()
-        self._key = KeyField(description="Key", continuous_update=False, layout=layout)
-        self._use_key = widgets.Button(description="Use key", button_style="primary")
-        self._back = widgets.Button(description="Back", tooltip="Choose another model")
-        row = widgets.HBox([self._key, self._use_key, self._back])
-        self._key_form = widgets.VBox([self._key_head, row]).add_class("nbagent-picker-key")
-        self._list = [self._search, self._head, self._rows, self._foot]
-        self._popup = widgets.VBox([*self._list, self._key_form]).add_class("nbagent-picker")
-        self._popup.layout.display, self._popup.layout.max_height = "none", max_height
-        self.box = widgets.HBox([self._button, self._popup]).add_class("nbagent-models")
-
-    def listen(self) -> None:
-        """Begin to act on clicks and keys."""
-        call = self._conversation.run_on_loop
-        self._button.on_click(lambda _: call(self._toggle))
-        self._search.observe(lambda change: call(self._show_rows), "value")
-        self._rows.on_msg(lambda _, message, buffers: call(self._on_row, self._rows.value))
-        self._list_button.on_click(lambda _: call(self._start, self._fetch))
-        self._key.observe(lambda change: self._on_key_typed(change["new"]), "value")
-        self._key.on_msg(lambda _, message, buffers: setattr(self, "_is_key_entered", True))
-        self._use_key.on_click(lambda _: call(self._store_key))
-        self._back.on_click(lambda _: call(self._show_list))
-        self.script.on_msg(lambda _, message, buffers: call(self._on_script_message, message))
-
-    def update(self, is_locked: bool) -> None:
-        """Show the agent's model. It can't be changed while `is_locked`."""
+    def state(self) -> State:
+        """The model's `name` and `title`; while the list is `open`, its rows, or the key that is asked for."""
         spec = self._current()
+        if not self._conversation.is_idle:
+            self.close()
         name = render.printable(spec.partition(":")[2] or spec)
-        self._button.description = shortened(name, MAX_NAME) or "Choose a model"
-        self._button.tooltip = f"Model: {render.printable(spec)}" if spec else "No model can be used yet"
-        self._button.disabled = is_locked
-        if is_locked:
-            self._close()
+        return {
+            "name": shortened(name, MAX_NAME) or "Choose a model",
+            "title": f"Model: {render.printable(spec)}" if spec else "No model can be used yet",
+            **({"open": self._list_state(spec)} if self._is_open else {}),
+        }
 
-    # -- what clicks and keys do, on the background loop --------------------------------------------------------------
+    def _list_state(self, spec_in_use: str) -> State:
+        if self._key_for is not None:
+            variable = CATALOG[self._key_vendor].key_variable()
+            what = f"{plain(self._key_for)} needs a key of {self._key_vendor}, {variable}."
+            return {"key": f"{what} This kernel keeps it in memory only."}
+        found = find_models(self._searched, self._models)
+        rows = [[spec, *self._row(spec)] for spec in found[:MAX_ROWS]]
+        more = len(found) - len(rows)
+        note = self._note or (f"… and {more:,} more: type to narrow" if more else "" if rows else "Nothing found.")
+        return {"rows": rows, "used": spec_in_use, "note": note, "ask": f"Ask {self._vendor_to_ask()} for its list"}
 
-    def _on_script_message(self, message: dict[str, Any]) -> None:
-        if row := message.get("choose"):
-            self._on_row(str(row))
-        elif "enter" in message:
-            self._start(lambda: self._choose_first(str(message["enter"])))
-        elif key := message.get("key"):
-            self._typed_key = str(key)
-            self._store_key()
-        elif message.get("leave"):
-            self._close()
+    # -- what clicks and keys do --------------------------------------------------------------------------------------
 
-    def _toggle(self) -> None:
-        (self._open if self._popup.layout.display == "none" else self._close)()
+    def act(self, do: str, value: Any = None) -> None:
+        """Do what a person did in the list: open, close, search, enter, choose, list, key, or back."""
+        start = self._conversation.run_on_loop
+        match do:
+            case "open":
+                self._is_open, self._key_for, self._searched, self._note = True, None, "", ""
+                start(self._read_models)
+            case "close":
+                self.close()
+            case "search":
+                self._searched, self._note = value, ""
+            case "enter":  # it may have been typed before the list was read
+                start(self._choose_first, value)
+            case "choose" if self._conversation.is_idle:
+                start(self._switch, value)
+            case "list":
+                start(self._fetch)
+            case "key" if value.strip() and self._after_key is not None:
+                CATALOG[self._key_vendor].keep_key(value)
+                self._key_for = None
+                start(self._after_key)
+            case "back":
+                self._key_for = None
+        self._on_change()
 
-    def _open(self) -> None:
-        self._specs.clear()
-        self._shown = None
-        self._search.value = ""
-        self._popup.layout.display = ""
-        self._show_list()
-        self._start(self._read_models)
-
-    def _close(self) -> None:
-        if self._popup.layout.display != "none":
-            self._popup.layout.display = "none"
-            self._typed_key = ""
-
-    def _show_list(self) -> None:
-        self._show_parts(key_form=False)
-        self._show_rows()
-        self.script.send({"focus": ".nbagent-picker-search input"})
-
-    def _show_parts(self, key_form: bool) -> None:
-        self._typed_key, self._is_key_entered = "", False
-        for part in (*self._list, self._key_form):
-            part.layout.display = "" if (part is self._key_form) == key_form else "none"
+    def close(self) -> None:
+        """Show the list no more."""
+        self._is_open, self._key_for = False, None
 
     async def _read_models(self) -> None:
         """In a thread: the list is large."""
         self._current()
         self._models = await asyncio.to_thread(all_models, list(self._used), dict(self._listed))
-        self._show_rows()
+        self._on_change()
 
-    def _show_rows(self, note: str = "") -> None:
-        """Show the models that the search finds, and what else there is to say."""
-        found = self._found(self._search.value)
-        shown = found[:MAX_ROWS]
-        rows = {self._row(spec): spec for spec in shown}
-        self._specs.update(rows)
-        spec_in_use = self._current()
-        current = next((row for row, spec in rows.items() if spec == spec_in_use), None)
-        if (list(rows), current) != self._shown:  # or a click that is on its way would be lost
-            self._shown = (list(rows), current)
-            with self._rows.hold_sync():
-                self._rows.options = list(rows)
-                self._rows.value = current
-        self._rows.layout.display = "" if rows else "none"
-        more = len(found) - len(shown)
-        note = note or (f"… and {more:,} more: type to narrow" if more else "" if rows else "Nothing found.")
-        self._note.value = f'<span class="{render.NO_TEX}" role="status">{render.escape(note)}</span>'
-        self._list_button.description = f"Ask {self._vendor_to_ask()} for its list"
+    def _show_note(self, note: str) -> None:
+        self._note = note
+        self._on_change()
 
-    def _found(self, text: str) -> list[str]:
-        """The models that fit the words, after the one that was typed in full."""
-        return find_models(text, self._models)
-
-    def _row(self, spec: str) -> str:
-        if spec not in self._used and spec not in self._models:
-            return f"{USE}{plain(spec)}"
-        provider = self._used.get(spec)
+    def _row(self, spec: str) -> list[str]:
         vendor, _, name = spec.partition(":")
+        if spec not in self._used and spec not in self._models:
+            return [f"Use {plain(spec)}"]
+        provider = self._used.get(spec)
         facts = model_facts(vendor, name)
         window = context_window(provider) if provider is not None else facts.window
-        return row_text(vendor, name, facts, window)
-
-    def _on_row(self, row: str | None) -> None:
-        if row in self._specs:
-            self._choose(self._specs[row])
+        return row_cells(vendor, name, facts, window)
 
     async def _choose_first(self, text: str) -> None:
-        """Choose the first model that the text finds; it may have been typed before the list was read."""
         if not self._models:
             await self._read_models()
-        if found := self._found(text):
-            self._choose(found[0])
-
-    def _choose(self, spec: str) -> None:
-        if not self._button.disabled:
-            self._start(lambda: self._switch(spec))
+        if (found := find_models(text, self._models)) and self._conversation.is_idle:
+            await self._switch(found[0])
 
     async def _switch(self, spec: str) -> None:
-        """In a thread: making a provider may import its vendor's SDK."""
+        """In a thread: making a provider may import its SDK."""
         notice = ""
         try:
             await asyncio.to_thread(setattr, self._agent, "provider", self._used.get(spec, spec))
@@ -223,20 +138,20 @@ class ModelPicker:
                 return
             log.info("the provider %s can't be made", spec, exc_info=True)
             notice = f"{spec}: {error}"
-        self._close()
+        self.close()
         self._conversation.show_notice(notice)
 
     # -- the list of a vendor -----------------------------------------------------------------------------------------
 
     def _vendor_to_ask(self) -> str:
         """The vendor that the search names, else that of the model in use."""
-        words = self._search.value.replace(":", " ").split()
+        words = self._searched.replace(":", " ").split()
         return next((word for word in words if word in provider_names()), self._current().partition(":")[0])
 
     async def _fetch(self) -> None:
         """Ask a vendor for the models that it offers."""
         vendor = self._vendor_to_ask()
-        self._show_rows(f"Asking {vendor}…")
+        self._show_note(f"Asking {vendor}…")
         try:
             self._listed[vendor] = await self._list_of(vendor)
         except Exception as error:  # a user's provider may raise anything
@@ -244,10 +159,10 @@ class ModelPicker:
                 self._ask_key(vendor, self._fetch)
                 return
             log.info("the models of %s can't be listed", vendor, exc_info=True)
-            self._show_rows(f"{vendor}: {error}")
+            self._show_note(f"{vendor}: {error}")
             return
         await self._read_models()
-        self._show_rows(f"{vendor} lists {len(self._listed[vendor]):,} models.")
+        self._show_note(f"{vendor} lists {len(self._listed[vendor]):,} models.")
 
     async def _list_of(self, vendor: str) -> list[str]:
         current = self._used.get(self._current())
@@ -266,42 +181,8 @@ class ModelPicker:
         return isinstance(error, AuthenticationError) and error.status is None and spec.partition(":")[0] in with_keys()
 
     def _ask_key(self, spec: str, then: Callable[[], Awaitable[None]]) -> None:
-        self._key_vendor, self._after_key = spec.partition(":")[0], then
-        variable = CATALOG[self._key_vendor].key_variable()
-        what = f"<b>{render.escape(plain(spec))}</b> needs a key of {self._key_vendor}"
-        text = f"{what}, <code>{variable}</code>. This kernel keeps it in memory only."
-        self._key_head.value = f'<div class="{render.NO_TEX}">{text}</div>'
-        self._show_parts(key_form=True)
-        self.script.send({"focus": ".nbagent-picker-key input"})
-
-    def _on_key_typed(self, key: str) -> None:
-        """Without the script, on the thread of the click: the widget's state is emptied before anything else happens.
-
-        The text comes when the field is left, and after Enter, which is told first.
-        """
-        if key:
-            self._typed_key, self._key.value = key, ""
-            if self._is_key_entered:
-                self._conversation.run_on_loop(self._store_key)
-
-    def _store_key(self) -> None:
-        key, self._typed_key = self._typed_key, ""
-        if key.strip() and self._after_key is not None:
-            CATALOG[self._key_vendor].keep_key(key)
-            self._show_list()
-            self._start(self._after_key)
-
-    # -- the rest -----------------------------------------------------------------------------------------------------
-
-    def _start(self, action: Callable[[], Awaitable[None]]) -> None:
-        async def act() -> None:
-            try:
-                await action()
-            except Exception as error:  # nobody awaits this task, so the panel and the log report the error
-                log.warning("the model picker failed", exc_info=True)
-                self._conversation.show_notice(f"{type(error).__name__}: {error}")
-
-        self._task = asyncio.get_running_loop().create_task(act())
+        self._key_vendor, self._key_for, self._after_key = spec.partition(":")[0], spec, then
+        self._on_change()
 
     def _current(self) -> str:
         """`vendor:model` of the agent's provider; empty if it can't be made."""
@@ -374,20 +255,20 @@ def _searched(spec: str) -> str:
     return " ".join([spec, *aliases]).lower()
 
 
-def row_text(vendor: str, name: str, facts: ModelFacts, window: int | None = None) -> str:
-    """The cells of a model's row, with tabs between them: see `HEADS`.
+def row_cells(vendor: str, name: str, facts: ModelFacts, window: int | None = None) -> list[str]:
+    """The cells of a model's row: its name, the provider, the context window, and whether it takes tools and images and
+    thinks.
 
-    >>> row_text("claude", "claude-x", ModelFacts(thinking=True), 1_000_000).split("\\t")[2:]
+    >>> row_cells("claude", "claude-x", ModelFacts(thinking=True), 1_000_000)[2:]
     ['1M', '–', '–', '✓']
     """
     needs_key = vendor in CATALOG and not CATALOG[vendor].keyless and not CATALOG[vendor].api_key()
-    cells = [
+    return [
         plain(name or vendor),
         f"{plain(vendor)}, no key" if needs_key else plain(vendor),
         _size(window),
         *(UNKNOWN if each is None else "✓" if each else "no" for each in (facts.tools, facts.images, facts.thinking)),
     ]
-    return "\t".join(cells)
 
 
 def _size(tokens: int | None) -> str:

@@ -1,270 +1,848 @@
-// What ipywidgets can't do for the chat panel: Shift-Enter, names and roles for screen readers, keyboard focus, and keeping
-// opened blocks open. The panel also works without this script. Text is only ever set as text, never as HTML.
+// The chat panel. It shows the state that `panel.py` keeps, and tells what people do. The kernel renders what models and
+// tools say as safe HTML; all other text is only ever set as text.
 
-const ROLES = {
-  ".nbagent-chat": { role: "tabpanel", "aria-label": "Chat", tabindex: "0" },
-  ".nbagent-log": { role: "log", "aria-label": "Conversation", "aria-live": "off" }, // complete answers are announced
-  ".nbagent-trace": { role: "tabpanel", "aria-label": "Trace", tabindex: "0" },
-  ".nbagent-setup": { role: "tabpanel", "aria-label": "Setup" },
-  ".nbagent-actions": { role: "group", "aria-label": "The last question" },
-  ".nbagent-input textarea": { enterkeyhint: "send" },
-};
-const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
-const BOX = ".nbagent-input textarea";
+const TABS = { Chat: "", Trace: "What happened", Setup: "Tools, prompt" };
+const HEADS = ["Model", "Provider", "Context", "Tools", "Images", "Thinks"];
 // Pixels above its end at which the conversation counts as scrolled up.
 const NEAR_END = 40;
+// Milliseconds after a question in which the conversation can't be scrolled, so that its end comes into view again.
+const JUMP_MS = 150;
+// Milliseconds without typing before the kernel hears of the text.
+const PAUSE_MS = 150;
+// Larger files would end the connection to the kernel.
+const MAX_BYTES = 8_000_000;
+const CLIP = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M13.5 7.5 8.3 12.7a3.2 3.2 0 0 1-4.6-4.6l5.6-5.5a2.1 2.1 0 0 1
+  3 3L6.8 11a1 1 0 0 1-1.5-1.4l5-5"/></svg>`;
+// An @ at the beginning of a word, with what is typed of the word; or a / at the beginning of the question.
+const MENTION = /(?:^|[^\w@./+-])(@(?:"[^"\n]*|[^\s"'`,;!?()[\]{}<>|…—]*))$|^\s*(?:\/[a-z0-9-]+\s+)*(\/[a-z0-9-]*)$/;
+const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
+
+// -- state ----------------------------------------------------------------------------------------------------------------
+
+// What a JSON Merge Patch (RFC 7386) makes of a state. Parts that it does not change are the same objects.
+function merged(state, patch) {
+  const next = { ...state };
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete next[name];
+    else if (value?.constructor === Object) next[name] = merged(next[name]?.constructor === Object ? next[name] : {}, value);
+    else next[name] = value;
+  }
+  return next;
+}
+
+// -- elements -------------------------------------------------------------------------------------------------------------
+
+// An element. Properties with a dash in their name, `role`, `for` and `class` are attributes; `on…` are listeners.
+function h(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (/-|^(role|for|class)$/.test(name)) made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+const button = (text, title, act, properties = {}) =>
+  h("button", { type: "button", textContent: text, title, onclick: act, ...properties });
 
 function mark(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element?.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
 }
 
 const visible = (element) => element.isConnected && !element.disabled && element.offsetParent !== null;
 
-function render({ model, el }) {
-  const ended = new AbortController();
-  let panel = null;
-  let last = null; // the last focused element of the panel
-  let recalled = null; // the place of the earlier question that the box shows
-  const chosen = new WeakMap(); // by piece, the blocks that the reader opened or closed, by their places in it
-  const jump = document.createElement("button"); // to the end of the conversation
-  let pressed = null; // a button that leads to another version of a question, with its place
-  const held = new Map(); // by number, the questions that the kernel has not taken yet, as they are shown
+// Puts the children in this order, without moving those that are in place.
+function arrange(parent, children) {
+  children.forEach((child, place) => {
+    if (parent.children[place] !== child) parent.insertBefore(child, parent.children[place] ?? null);
+  });
+  while (parent.children.length > children.length) parent.lastElementChild.remove();
+}
 
-  function dress() {
-    for (const [selector, attributes] of Object.entries(ROLES)) mark(panel.querySelector(selector), attributes);
-    const tabs = [...panel.querySelectorAll(".nbagent-tabs button")];
-    mark(tabs[0]?.parentElement, { role: "tablist", "aria-label": "What the panel shows" });
-    tabs.forEach((tab, index) => {
-      const selected = index === model.get("tab");
-      mark(tab, { role: "tab", "aria-selected": selected, tabindex: selected ? 0 : -1 });
+// -- a turn ---------------------------------------------------------------------------------------------------------------
+
+// One question with its answer. Its pieces are replaced one by one, so that what is complete is not drawn again.
+class Turn {
+  constructor(panel, key) {
+    this.panel = panel;
+    this.key = key;
+    this.shown = {};
+    this.pieces = new Map();
+    this.question = h("div", { class: "nbagent-question" });
+    this.versions = h("div", { class: "nbagent-versions", hidden: true });
+    this.root = h("div", { class: "nbagent-entry" }, this.question, this.versions);
+  }
+
+  show(turn, isIdle) {
+    if (turn !== this.shown) {
+      if (turn.question !== this.shown.question) this.showQuestion(turn.question ?? "");
+      this.root.classList.toggle("nbagent-live", turn.live);
+      this.showPieces(turn);
+    }
+    if (turn !== this.shown || isIdle !== this.isIdle) this.showVersions(turn.versions, isIdle);
+    [this.shown, this.isIdle] = [turn, isIdle];
+  }
+
+  showQuestion(html) {
+    this.question.innerHTML = html;
+    const said = this.question.querySelector(".nbagent-you");
+    if (!said) return;
+    const edit = () => this.panel.tell("edit", this.key);
+    const pencil = button("", "Edit this question", edit, { class: "nbagent-pencil", "aria-label": "Edit this question" });
+    const line = h("div", { class: "nbagent-line" });
+    said.before(line);
+    line.append(said, pencil);
+  }
+
+  showVersions(versions, isIdle) {
+    this.versions.hidden = !versions;
+    if (!versions) return;
+    const [place, count] = versions;
+    if (!this.versions.firstChild) {
+      const go = (text, title, step) =>
+        button(text, title, () => this.panel.goToVersion(this.key, title, step), { "aria-label": title });
+      this.versions.append(
+        go("‹", "Previous version", -1),
+        h("span", { "aria-hidden": "true" }),
+        h("span", { class: "nbagent-unseen" }),
+        go("›", "Next version", 1),
+      );
+    }
+    const [before, number, words, after] = this.versions.children;
+    number.textContent = `${place}/${count}`;
+    words.textContent = `Version ${place} of ${count}`;
+    before.disabled = !isIdle || place === 1;
+    after.disabled = !isIdle || place === count;
+  }
+
+  showPieces({ pieces, order }) {
+    for (const [name, piece] of this.pieces) if (!pieces[name]) piece.remove(), this.pieces.delete(name);
+    for (const name of order) {
+      const Kind = pieces[name].widget ? WidgetPiece : HtmlPiece;
+      if (!(this.pieces.get(name) instanceof Kind)) this.pieces.get(name)?.remove(), this.pieces.delete(name);
+      if (!this.pieces.has(name)) this.pieces.set(name, new Kind(this.panel));
+      this.pieces.get(name).show(pieces[name]);
+    }
+    const widgets = order.filter((name) => name.startsWith("w"));
+    this.root.classList.toggle("nbagent-with-widgets", widgets.length > 0);
+    arrange(this.root, [this.question, this.versions, ...order.map((name) => this.pieces.get(name).root)]);
+  }
+
+  remove() {
+    for (const piece of this.pieces.values()) piece.remove();
+    this.root.remove();
+  }
+}
+
+class HtmlPiece {
+  constructor(panel) {
+    this.panel = panel;
+    this.root = h("div", { class: "nbagent-piece" });
+    this.folds = new Map(); // the blocks that the reader opened or closed, by their places
+    // only clicks, also those of keys, are the reader's: blocks of agents that work come open and are folded at the end
+    this.root.addEventListener("click", ({ target }) => {
+      const block = target.closest("summary")?.parentElement;
+      if (block) this.folds.set([...this.root.querySelectorAll("details")].indexOf(block), !block.open);
     });
-    // a table that is wider than the panel can be scrolled by keyboard
-    for (const table of panel.querySelectorAll(".nbagent-trace table")) mark(table, { tabindex: "0" });
-    addPencils();
-    showJump();
+  }
+
+  show(piece) {
+    if (piece.html === this.shown) return;
+    const scrolled = [...this.root.querySelectorAll("pre")].map((each) => atEnd(each));
+    this.shown = piece.html;
+    this.root.innerHTML = piece.html;
+    const blocks = this.root.querySelectorAll("details");
+    for (const [place, open] of this.folds) if (blocks[place]) blocks[place].open = open;
+    // what a running tool prints is followed to its end
+    this.root.querySelectorAll("pre").forEach((each, place) => scrolled[place] !== false && (each.scrollTop = each.scrollHeight));
+    if (piece.tex) this.panel.host.typeset(this.root);
+  }
+
+  remove() {
+    this.root.remove();
+  }
+}
+
+const atEnd = (element) => element.scrollHeight - element.scrollTop - element.clientHeight < 4;
+
+// A widget of the kernel's: the question before a tool runs, or what a tool displayed.
+class WidgetPiece {
+  constructor(panel) {
+    this.panel = panel;
+    this.root = h("div", { class: "nbagent-widget" });
+    this.isGone = false;
+  }
+
+  async show({ widget }) {
+    if (widget === this.shown) return;
+    this.shown = widget;
+    this.view?.dispose();
+    const view = await this.panel.host.embed(widget, this.root);
+    if (this.isGone) view?.dispose();
+    else this.view = view;
+  }
+
+  remove() {
+    this.isGone = true;
+    this.view?.dispose();
+    this.root.remove();
+  }
+}
+
+// -- the list of models -----------------------------------------------------------------------------------------------------
+
+class Models {
+  constructor(panel) {
+    this.panel = panel;
+    const tell = (what, value) => panel.tell("models", { do: what, value: value ?? null });
+    this.tell = tell;
+    this.opener = button("", "", () => tell(this.root.hidden ? "open" : "close"), { class: "nbagent-model", "aria-expanded": "false" });
+    this.search = h("input", { type: "text", placeholder: "Search, or type provider:model", "aria-label": "Search models" });
+    this.search.addEventListener("input", () => tell("search", this.search.value));
+    const heads = HEADS.map((name) => h("span", { textContent: name }));
+    this.heads = h("div", { class: "nbagent-picker-head", title: "A dash means: not known." }, ...heads);
+    this.rows = h("div", { class: "nbagent-picker-rows" });
+    this.note = h("span", { role: "status" });
+    this.list = button("", "Ask the provider which models it offers with this key", () => tell("list"));
+    this.foot = h("div", { class: "nbagent-picker-foot" }, this.note, this.list);
+    this.key = h("input", { type: "password", autocomplete: "off", "aria-label": "Key" });
+    this.about = h("div", {});
+    const use = button("Use key", "", () => this.sendKey(), { class: "nbagent-first" });
+    const back = button("Back", "Choose another model", () => tell("back"));
+    this.form = h("div", { class: "nbagent-picker-key" }, this.about, h("div", {}, this.key, use, back));
+    const parts = [this.search, this.heads, this.rows, this.foot, this.form];
+    this.root = h("div", { class: "nbagent-picker", role: "dialog", "aria-label": "Choose a model", hidden: true }, ...parts);
+    this.root.addEventListener("keydown", (event) => this.onKey(event));
+    this.opener.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  show({ name, title, open }, isIdle) {
+    if (this.opener.textContent !== name) this.opener.textContent = name;
+    mark(this.opener, { title, "aria-label": `Model: ${name}`, "aria-expanded": Boolean(open) });
+    this.opener.disabled = !isIdle;
+    const [wasOpen, hadKey] = [!this.root.hidden, !this.form.hidden];
+    this.root.hidden = !open;
+    if (!open) {
+      this.search.value = this.key.value = "";
+      return;
+    }
+    for (const part of [this.search, this.heads, this.rows, this.foot]) part.hidden = Boolean(open.key);
+    this.form.hidden = !open.key;
+    if (open.key) {
+      this.about.textContent = open.key;
+      if (!wasOpen || !hadKey) this.key.focus({ preventScroll: true });
+      return;
+    }
+    this.key.value = "";
+    if (!wasOpen || hadKey) this.search.focus({ preventScroll: true });
+    this.note.textContent = open.note;
+    this.list.textContent = open.ask;
+    if (JSON.stringify(open.rows) !== this.shown) this.showRows(open.rows);
+    for (const row of this.rows.children) mark(row, { "aria-current": row.dataset.spec === open.used });
+  }
+
+  showRows(rows) {
+    const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.spec : null;
+    this.shown = JSON.stringify(rows);
+    this.rows.replaceChildren(
+      ...rows.map(([spec, ...cells], place) => {
+        const named = cells.map((text, index) => (index < 2 ? text : `${HEADS[index]} ${text}`)).join(", ");
+        const row = h("button", { type: "button", "aria-label": named, tabIndex: place ? -1 : 0 });
+        row.append(...cells.map((textContent) => h("span", { textContent })));
+        row.dataset.spec = spec;
+        row.addEventListener("click", () => this.tell("choose", spec));
+        return row;
+      }),
+    );
+    if (focused !== null) ([...this.rows.children].find((row) => row.dataset.spec === focused) ?? this.search).focus();
+  }
+
+  sendKey() {
+    if (this.key.value.trim()) this.tell("key", this.key.value);
+    this.key.value = "";
+  }
+
+  close() {
+    if (!this.root.hidden) this.tell("close");
+  }
+
+  onKey(event) {
+    if (event.isComposing || this.root.hidden) return;
+    const { target, key } = event;
+    const places = [this.search, ...this.rows.children];
+    if (key === "Escape") this.opener.focus({ preventScroll: true }), this.close();
+    else if (key === "Enter" && target === this.search) this.tell("enter", target.value);
+    else if (key === "Enter" && target === this.key) this.sendKey();
+    else if (["ArrowUp", "ArrowDown"].includes(key) && places.includes(target)) {
+      places[places.indexOf(target) + (key === "ArrowUp" ? -1 : 1)]?.focus();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+// -- what can follow an @ or a / -----------------------------------------------------------------------------------------
+
+class Suggestions {
+  constructor(panel, box, id) {
+    Object.assign(this, { panel, box, awaited: null, refused: null, selected: -1 });
+    this.list = h("div", { class: "nbagent-suggestions", role: "listbox", "aria-label": "What to mention", id, hidden: true });
+    mark(box, { "aria-autocomplete": "list", "aria-haspopup": "listbox", "aria-controls": id });
+    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // the box keeps the focus
+    this.list.addEventListener("click", (event) => this.take(event.target.closest("[role=option]")));
+    box.addEventListener("blur", () => this.close());
+    box.addEventListener("click", () => this.close());
+  }
+
+  // What is typed of a mention before the cursor, or null.
+  typed() {
+    const { box } = this;
+    if (box.selectionStart !== box.selectionEnd) return null;
+    const found = MENTION.exec(box.value.slice(0, box.selectionStart));
+    return found?.[1] ?? found?.[2] ?? null;
+  }
+
+  follow() {
+    const text = this.typed();
+    if (text === null || !text.startsWith(this.refused)) this.refused = null;
+    if (text === null || this.refused !== null) this.close();
+    else if (this.awaited === null) this.ask(text);
+  }
+
+  ask(text) {
+    this.awaited = text;
+    this.panel.tell("complete", text);
+  }
+
+  answer({ typed, suggestions }) {
+    this.awaited = null;
+    const text = this.typed();
+    if (text === null || this.refused !== null || document.activeElement !== this.box) this.close();
+    else if (text !== typed) this.ask(text);
+    else this.show(suggestions, text);
+  }
+
+  show(suggestions, text) {
+    this.list.replaceChildren(
+      ...suggestions.map(([name, about], index) =>
+        h("div", { role: "option", id: `${this.list.id}-${index}` }, h("b", { textContent: name }), h("span", { textContent: about })),
+      ),
+    );
+    this.list.hidden = suggestions.length === 0;
+    // what is complete already needs no Enter
+    this.select(suggestions.some(([name]) => name === text) ? -1 : 0);
+  }
+
+  select(index) {
+    this.selected = index;
+    [...this.list.children].forEach((option, place) => mark(option, { "aria-selected": place === index }));
+    const option = this.list.hidden ? null : this.list.children[index];
+    option?.scrollIntoView({ block: "nearest" });
+    if (option) mark(this.box, { "aria-activedescendant": option.id });
+    else this.box.removeAttribute("aria-activedescendant");
+  }
+
+  close() {
+    this.list.hidden = true;
+    this.select(-1);
+  }
+
+  take(option) {
+    const { box } = this;
+    const name = option.firstChild.textContent;
+    const [start, end] = [box.selectionStart - this.typed().length, box.selectionStart];
+    const goesOn = name.endsWith("/");
+    box.setRangeText(name + (goesOn || /^\s/.test(box.value.slice(end)) ? "" : " "), start, end, "end");
+    this.panel.onTyped();
+    this.close();
+    if (goesOn) this.ask(this.typed());
+  }
+
+  // Whether the key was meant for the list.
+  takesKey(event) {
+    if (this.list.hidden || event.isComposing) return false;
+    const { key } = event;
+    const count = this.list.children.length;
+    if (key === "ArrowDown") this.select((this.selected + 1) % count);
+    else if (key === "ArrowUp") this.select(this.selected > 0 ? this.selected - 1 : count - 1);
+    else if (["Enter", "Tab"].includes(key) && !event.shiftKey && this.selected >= 0) this.take(this.list.children[this.selected]);
+    else if (key === "Escape") (this.refused = this.typed()), this.close();
+    else {
+      if (["ArrowLeft", "ArrowRight", "Home", "End", "Enter", "Tab"].includes(key)) this.close();
+      return false;
+    }
+    event.preventDefault();
+    return true;
+  }
+}
+
+// -- the panel ------------------------------------------------------------------------------------------------------------
+
+let made = 0;
+
+// Shows a conversation in `root`. `host` tells what people do (`tell(name, value, buffers)`), embeds widgets and typesets
+// formulas. Call `show(state)` for each new state, and `receive(message)` for other messages of the kernel.
+class Panel {
+  constructor(root, host) {
+    Object.assign(this, { root, host, tell: host.tell, turns: new Map(), held: new Map(), filled: 0, recalled: null });
+    this.ended = new AbortController();
+    mark(root, { role: "region", "aria-label": "Chat with an agent" });
+    root.classList.add("nbagent-panel");
+    this.makeBar();
+    this.makeChat();
+    this.makeBox();
+    this.notice = h("div", { class: "nbagent-notice" });
+    this.said = h("div", { class: "nbagent-unseen", role: "status" });
+    root.append(this.bar, this.notice, this.chat, this.trace, this.setup, this.area, this.said);
+    this.listen();
+  }
+
+  makeBar() {
+    const choose = (name) => this.tell("tab", name);
+    this.tabs = Object.entries(TABS).map(([name, title]) => button(name, title, () => choose(name), { role: "tab" }));
+    const tabs = h("div", { class: "nbagent-tabs", role: "tablist", "aria-label": "What the panel shows" }, ...this.tabs);
+    this.list = h("select", { "aria-label": "Conversations", onchange: () => this.tell("conversation", this.list.value) });
+    this.begin = button("New chat", "Begin another conversation; this one stays", () => (this.tell("begin"), this.focus()));
+    this.models = new Models(this);
+    this.tools = button("", "Choose the tools to offer", () => choose("Setup"), { class: "nbagent-tools" });
+    this.meter = h("div", { class: "nbagent-meter-place" });
+    const talks = h("div", { class: "nbagent-conversations" }, this.list, this.begin);
+    const parts = [tabs, talks, this.models.opener, this.tools, this.meter, this.models.root];
+    this.bar = h("div", { class: "nbagent-top" }, ...parts);
+  }
+
+  makeChat() {
+    this.log = h("div", { class: "nbagent-log", role: "log", "aria-label": "Conversation", "aria-live": "off" });
+    this.greeting = h("div", { class: "nbagent-greeting", hidden: true });
+    this.retry = button("Retry", "Ask the last question again", () => this.tell("retry"));
+    this.edit = button("Edit", "Change the last question and ask again", () => {
+      if (this.state.edited) this.tell("leave");
+      else this.tell("edit", this.state.order.at(-1)), this.focus();
+    });
+    this.actions = h("div", { class: "nbagent-actions", role: "group", "aria-label": "The last question" }, this.retry, this.edit);
+    const inner = h("div", { class: "nbagent-inner" }, this.greeting, this.log, this.actions);
+    const tab = { role: "tabpanel", tabIndex: 0 };
+    this.chat = h("div", { class: "nbagent-chat", "aria-label": "Chat", ...tab }, inner);
+    this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": "Trace", ...tab });
+    this.setup = h("div", { class: "nbagent-other nbagent-setup", role: "tabpanel", "aria-label": "Setup" });
+    this.prompt = h("textarea", { rows: 3, "aria-label": "System prompt", placeholder: "Who the agent is and what it should know" });
+    this.prompt.addEventListener("change", () => this.tell("prompt", this.prompt.value));
+    this.checks = h("div", {});
+    const head = (textContent) => h("div", { class: "nbagent-head", textContent });
+    this.setup.append(head("Tools"), this.checks, head("System prompt"), this.prompt);
+  }
+
+  makeBox() {
+    this.box = h("textarea", { rows: 1, placeholder: "Ask, or Shift-Enter for a new line", "aria-label": "Your question" });
+    mark(this.box, { enterkeyhint: "send" });
+    const input = h("div", { class: "nbagent-input" }, this.box);
+    this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": "Files to attach" });
+    this.files.addEventListener("change", () => (this.attach([...this.files.files]), (this.files.value = "")));
+    this.clip = button("", "Attach files", () => this.files.click(), { class: "nbagent-attach", "aria-label": "Attach files" });
+    this.clip.innerHTML = CLIP;
+    this.sends = button("Send", "Ask the agent", () => this.sendOrStop(), { class: "nbagent-first" });
+    this.row = h("div", { class: "nbagent-row" }, this.clip, this.files, input, this.sends);
+    this.chips = h("span", { class: "nbagent-chips" });
+    this.line = h("span", { class: "nbagent-line-about" });
+    this.draft = h("div", { class: "nbagent-draft", hidden: true }, this.chips, this.line);
+    this.status = h("div", { class: "nbagent-status" });
+    this.latest = button("↓ Jump to latest", "", () => this.jump(), { class: "nbagent-latest", hidden: true });
+    this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);
+    const parts = [this.row, this.draft, this.status, this.latest, this.suggestions.list];
+    this.area = h("div", { class: "nbagent-input-area" }, ...parts);
+  }
+
+  listen() {
+    const options = { signal: this.ended.signal };
+    this.root.addEventListener("keydown", (event) => this.onKey(event), options);
+    this.box.addEventListener("input", () => (this.onTyped(), this.suggestions.follow()), options);
+    this.box.addEventListener("paste", (event) => this.onPaste(event), options);
+    this.chat.addEventListener("scroll", () => this.showJump(), options);
+    for (const kind of ["dragover", "dragleave", "drop"]) this.root.addEventListener(kind, (event) => this.onDrag(event), options);
+    this.root.addEventListener("focusin", (event) => (this.last = event.target), options);
+    this.root.addEventListener("focusout", (event) => event.relatedTarget && (this.last = null), options);
+    document.addEventListener("pointerdown", ({ target }) => {
+      if (!this.models.root.contains(target) && !this.models.opener.contains(target)) this.models.close();
+    }, options);
+    this.changes = new MutationObserver(() => this.keepFocus());
+    this.changes.observe(this.root, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled", "hidden"] });
+  }
+
+  end() {
+    this.ended.abort();
+    this.changes.disconnect();
+    clearTimeout(this.pause);
+    for (const turn of this.turns.values()) turn.remove();
+  }
+
+  // -- what is shown --
+
+  show(state) {
+    const before = this.state ?? {};
+    this.state = state;
+    this.log.classList.toggle("nbagent-busy", !state.idle);
+    this.root.classList.toggle("nbagent-kept", Boolean(state.is_kept));
+    this.showTurns(state);
+    this.showBar(state, before);
+    this.showTab(state, before);
+    this.showBox(state, before);
+    this.notice.hidden = !state.notice;
+    if (state.notice !== before.notice) this.notice.replaceChildren(...(state.notice ? [noticeOf(state.notice)] : []));
+    const said = state.status || state.said || "";
+    if (this.said.textContent !== said) this.said.textContent = said;
+    this.showJump();
+    this.keepFocus();
     // the host's shortcuts, such as D D, which deletes a cell, must not act on typing in the panel
-    for (const element of panel.querySelectorAll(FOCUSABLE)) mark(element, { "data-lm-suppress-shortcuts": "true" });
+    for (const each of this.root.querySelectorAll(FOCUSABLE)) mark(each, { "data-lm-suppress-shortcuts": "true" });
   }
 
-  // A pencil beside each question. It is no widget: several panels show the same ones, and each has a box of its own.
-  function addPencils() {
-    for (const said of panel.querySelectorAll(".nbagent-entry .nbagent-you")) {
-      if (said.parentElement.matches(".nbagent-line")) continue;
-      const [line, pencil] = [document.createElement("div"), document.createElement("button")];
-      line.className = "nbagent-line";
-      pencil.type = "button";
-      pencil.className = "nbagent-pencil";
-      mark(pencil, { "aria-label": "Edit this question", title: "Edit this question" });
-      pencil.addEventListener("click", () => model.send({ edit: entries().indexOf(pencil.closest(".nbagent-entry")) }));
-      said.before(line);
-      line.append(said, pencil);
+  showTurns({ turns = {}, order = [], idle, editable = [], edited, greeting }) {
+    for (const [key, turn] of this.turns) if (!turns[key]) turn.remove(), this.turns.delete(key);
+    for (const key of order) {
+      if (!this.turns.has(key)) this.turns.set(key, new Turn(this, key));
+      this.turns.get(key).show(turns[key], idle);
     }
+    arrange(this.log, order.map((key) => this.turns.get(key).root));
+    this.log.after(...this.held.values());
+    this.actions.hidden = !order.length || editable.at(-1) !== order.at(-1);
+    this.edit.textContent = edited ? "Cancel edit" : "Edit";
+    this.showGreeting(this.held.size ? null : greeting);
   }
 
-  const entries = () => [...panel.querySelectorAll(".nbagent-log > .nbagent-entry")];
+  showGreeting(greeting) {
+    this.greeting.hidden = !greeting;
+    if (!greeting || JSON.stringify(greeting) === this.greeted) return;
+    this.greeted = JSON.stringify(greeting);
+    const tools = greeting.tools.map(([name, about]) => h("li", {}, h("code", { textContent: name }), about ? ` ${about}` : ""));
+    if (greeting.more_tools) tools.push(h("li", { textContent: `and ${greeting.more_tools} more` }));
+    const prompts = greeting.prompts.map((text) => button(text, "Ask this", () => this.ask(text)));
+    this.greeting.replaceChildren(
+      h("strong", { textContent: "What would you like to know?" }),
+      h("p", { textContent: "Cells with %%agent and this panel share one conversation. Mention variables, cells and files with @." }),
+      ...(tools.length ? [h("p", { textContent: "This agent can use:" }), h("ul", {}, ...tools)] : []),
+      h("div", { class: "nbagent-prompts" }, ...prompts),
+    );
+  }
 
-  // Moves the panel beside the notebook: into a tab of JupyterLab, or a column of Notebook 7. Elsewhere it stays here.
-  async function dock() {
-    const [manager, shell] = [model.widget_manager, document.getElementById("main")];
-    if (!shell || !manager?.create_view || !manager.context?.addSibling) return;
-    const inner = (await manager.create_view(await manager.get_model(model.get("dock")))).luminoWidget;
-    if (ended.signal.aborted) return inner.dispose();
-    const Panel = Object.getPrototypeOf(inner.constructor); // Lumino's, of which the host's own widgets are made
-    const [frame, note, back] = [new Panel(), document.createElement("div"), document.createElement("button")];
-    const end = () => frame.dispose();
-    frame.addWidget(inner);
-    frame.addClass("nbagent-dock");
-    Object.assign(frame.title, { label: "Agent", caption: "Chat with an agent", closable: true });
-    frame.onCloseRequest = end;
-    frame.disposed.connect(() => {
-      note.remove();
-      panel.classList.remove("nbagent-away");
-      window.dispatchEvent(new Event("resize")); // the notebook takes the room back
+  showBar(state, before) {
+    if (state.conversations !== before.conversations) {
+      this.list.replaceChildren(...(state.conversations ?? []).map(([value, textContent]) => h("option", { value, textContent })));
+    }
+    this.list.value = state.conversation;
+    this.list.hidden = (state.conversations ?? []).length < 2;
+    this.list.disabled = !state.idle;
+    this.begin.disabled = !state.can_begin;
+    this.models.show(state.model ?? { name: "" }, state.idle);
+    if (this.tools.textContent !== state.tools) this.tools.textContent = state.tools;
+    if (state.meter !== before.meter) this.meter.innerHTML = state.meter;
+  }
+
+  showTab(state, before) {
+    this.tabs.forEach((tab) => {
+      const selected = tab.textContent === state.tab;
+      mark(tab, { "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
-    note.className = "nbagent-away-note";
-    back.type = "button";
-    back.textContent = "Show it here";
-    back.addEventListener("click", end);
-    ended.signal.addEventListener("abort", end);
-    note.append("The panel is docked beside the notebook. ", back);
-    panel.append(note);
-    panel.classList.add("nbagent-away");
-    if (shell.matches(".jp-LabShell")) {
-      manager.context.addSibling(frame, { mode: "split-right", activate: false });
-    } else {
-      Panel.attach(frame, document.body);
-      window.dispatchEvent(new Event("resize"));
+    for (const [name, part] of [["Chat", this.chat], ["Trace", this.trace], ["Setup", this.setup]]) part.hidden = state.tab !== name;
+    if (state.trace !== undefined && state.trace !== before.trace) {
+      this.trace.innerHTML = state.trace;
+      for (const table of this.trace.querySelectorAll("table")) table.tabIndex = 0; // so that the keyboard scrolls it
+    }
+    if (state.setup) this.showSetup(state.setup, before.setup ?? {}, state.idle);
+  }
+
+  showSetup(setup, before, isIdle) {
+    this.prompt.disabled = !isIdle;
+    if (setup.prompt !== before.prompt) this.prompt.value = setup.prompt;
+    if (setup.tools === before.tools && setup.note === before.note) return;
+    const names = setup.tools.map(({ name }) => name).join("\n");
+    if (names !== this.toolNames || setup.note) {
+      this.toolNames = names;
+      this.checks.replaceChildren(...(setup.note ? [h("div", { class: "nbagent-status", textContent: setup.note })] : setup.tools.map((tool) => this.check(tool))));
+    }
+    for (const { name, on } of setup.tools) {
+      const box = [...this.checks.querySelectorAll("input")].find((each) => each.dataset.name === name);
+      if (box) box.checked = on;
     }
   }
 
-  function addJump() {
-    const chat = panel.querySelector(".nbagent-chat");
-    jump.type = "button";
-    jump.className = "nbagent-latest";
-    jump.textContent = "↓ Jump to latest";
-    jump.addEventListener("click", () => {
-      chat.scrollTop = 0; // the chat is laid out from its end
-      panel.querySelector(BOX)?.focus({ preventScroll: true });
-    });
-    chat.addEventListener("scroll", showJump, { signal: ended.signal });
-    panel.querySelector(".nbagent-input-area").append(jump);
+  check({ name, about, asks }) {
+    const box = h("input", { type: "checkbox" });
+    box.dataset.name = name;
+    box.addEventListener("change", () => this.tell("offer", [name, box.checked]));
+    const notes = [about, asks ? "asks before it runs" : ""].filter(Boolean).join(" · ");
+    return h("label", { class: "nbagent-tool" }, box, h("code", { textContent: name }), h("span", { textContent: notes }));
   }
 
-  function showJump() {
-    jump.hidden = !(panel.querySelector(".nbagent-chat")?.scrollTop <= -NEAR_END);
-  }
-
-  // A block that the reader opened stays open when its piece is replaced, such as a tool call that gets its result.
-  function keepOpen() {
-    for (const piece of panel.querySelectorAll(".widget-html")) {
-      const blocks = chosen.has(piece) ? piece.querySelectorAll("details") : [];
-      for (const [place, open] of chosen.get(piece) ?? []) {
-        if (blocks[place] && blocks[place].open !== open) blocks[place].open = open;
-      }
+  showBox(state, before) {
+    if (state.box.filled !== this.filled) {
+      this.filled = state.box.filled;
+      clearTimeout(this.pause);
+      this.box.value = state.box.text;
+      if (state.edited || state.box.text) this.focus();
     }
+    const { chips, line } = state.draft;
+    if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
+    if (line !== before.draft?.line) this.line.innerHTML = line;
+    this.draft.hidden = !chips.length && !line;
+    if (this.status.textContent !== state.status) this.status.textContent = state.status;
+    this.showSends();
   }
 
-  // Only clicks, also those of keys, are the reader's: blocks of agents that work come open and are folded at the end.
-  function onFold({ target }) {
-    const block = target.closest("summary")?.parentElement;
-    const piece = block?.closest(".widget-html");
-    if (!piece) return;
-    if (!chosen.has(piece)) chosen.set(piece, new Map());
-    chosen.get(piece).set([...piece.querySelectorAll("details")].indexOf(block), !block.open);
+  chip({ number, text, name, src }) {
+    const image = src ? [h("img", { src, alt: "" })] : [];
+    const removes = button("✕", `Remove ${name}`, () => this.tell("detach", number), { "aria-label": `Remove ${name}` });
+    return h("span", { class: "nbagent-chip" }, ...image, h("span", { textContent: text }), removes);
+  }
+
+  // One button: it stops what is under way, unless there is something to send.
+  showSends() {
+    this.stops = Boolean(this.state?.pending) && !this.box.value.trim() && !this.state.draft.chips.length;
+    const [text, title] = this.stops ? ["Stop", "Stop the answer; its text stays"] : ["Send", "Ask the agent"];
+    if (this.sends.textContent !== text) Object.assign(this.sends, { textContent: text, title });
+    this.sends.classList.toggle("nbagent-first", !this.stops);
+  }
+
+  showJump() {
+    this.latest.hidden = !(this.chat.scrollTop <= -NEAR_END);
+  }
+
+  jump() {
+    this.chat.scrollTop = 0; // the chat is laid out from its end
+    this.focus();
   }
 
   // If a pressed button disappears, the focus moves on: to the arguments to edit, or to the question's box.
-  function keepFocus() {
+  keepFocus() {
+    const { last } = this;
     if (!last || visible(last)) return;
     const elsewhere = ![document.body, last, null].includes(document.activeElement);
     const areas = last.closest(".nbagent-ask")?.querySelectorAll("textarea") ?? [];
-    last = null;
-    if (!elsewhere) ([...areas].find(visible) ?? panel.querySelector(BOX))?.focus({ preventScroll: true });
+    const isVersion = last.closest(".nbagent-versions") && this.turns.get(this.state.order[this.pressed.place]);
+    const others = isVersion ? [...isVersion.versions.querySelectorAll("button")].filter(visible) : [];
+    const version = others.find((each) => each.title === this.pressed.title) ?? others[0];
+    this.last = null;
+    if (!elsewhere) (version ?? [...areas].find(visible) ?? this.box).focus({ preventScroll: true });
   }
 
-  // After a switch to another version the focus is on the same button of that version, or on the other one at the end.
-  function keepPicking() {
-    if (!pressed || pressed.button.isConnected) return;
-    const again = [...(entries()[pressed.place]?.querySelectorAll(".nbagent-versions button") ?? [])].filter(visible);
-    const found = again.find((each) => each.matches(pressed.name)) ?? again[0];
-    if (!found) return;
-    pressed = null;
-    found.focus({ preventScroll: true });
+  focus() {
+    this.box.focus({ preventScroll: true });
   }
 
-  function onKey(event) {
-    if (event.target.getAttribute("aria-activedescendant")) return; // `draft.js` suggests something
-    const tab = event.target.closest("[role=tab]");
-    if (tab && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
-      const next = event.key === "ArrowLeft" ? tab.previousElementSibling : tab.nextElementSibling;
-      if (next?.matches("[role=tab]")) next.focus(), next.click();
+  receive(message) {
+    if (message.suggestions) this.suggestions.answer(message);
+    if (message.taken) {
+      this.held.get(message.taken)?.remove();
+      this.held.delete(message.taken);
+      if (this.state) this.showGreeting(this.held.size ? null : this.state.greeting);
     }
-    if (event.target.matches(BOX) && event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      send(event.target);
-    }
-    if (event.target.matches(BOX) && event.key === "Escape" && !event.isComposing) model.send({ leave: true });
-    if (event.target.matches(BOX) && ["ArrowUp", "ArrowDown"].includes(event.key)) recall(event);
   }
 
-  function send(box) {
-    if (!box.value.trim() && !panel.querySelector(".nbagent-draft button")) return;
+  // -- what people do --
+
+  goToVersion(key, title, step) {
+    this.pressed = { place: this.state.order.indexOf(key), title };
+    this.tell("version", [key, step]);
+  }
+
+  onTyped() {
+    clearTimeout(this.pause);
+    this.pause = setTimeout(() => this.tell("typed", this.box.value), PAUSE_MS);
+    this.showSends();
+  }
+
+  fill(text) {
+    this.box.value = text;
+    this.onTyped();
+  }
+
+  sendOrStop() {
+    if (this.stops) this.tell("stop");
+    else this.send();
+  }
+
+  send() {
+    if (this.box.value.trim() || this.state.draft.chips.length) this.ask(this.box.value);
+  }
+
+  ask(text) {
+    clearTimeout(this.pause);
     const number = Math.random(); // other views of the panel number theirs, too
-    hold(number, box.value.trim());
-    model.send({ ask: box.value, number });
-    fill(box, "");
+    const note = h("div", { class: "nbagent-quiet", textContent: "Waiting for the kernel…" });
+    const said = h("div", { class: "nbagent nbagent-said" }, h("div", { class: "nbagent-you", textContent: text.trim() }), note);
+    this.held.set(number, said);
+    ([...this.held.values()].at(-2) ?? this.log).after(said);
+    this.greeting.hidden = true;
+    this.tell("ask", { text, number });
+    this.box.value = "";
+    this.showSends();
+    this.chat.classList.add("nbagent-jump");
+    setTimeout(() => this.chat.classList.remove("nbagent-jump"), JUMP_MS);
   }
 
-  // The Send button sends through this script, too, so that the question is shown and the box is empty at once.
-  function onClick(event) {
-    const button = event.target.closest(".nbagent-versions button");
-    const name = button?.matches(".nbagent-before") ? ".nbagent-before" : ".nbagent-after";
-    pressed = button && { button, name, place: entries().indexOf(button.closest(".nbagent-entry")) };
-    if (!event.target.closest(".nbagent-row .mod-primary")) return;
-    event.stopPropagation();
-    send(panel.querySelector(BOX));
-  }
-
-  function hold(number, text) {
-    const [entry, said, note] = ["div", "div", "div"].map((name) => document.createElement(name));
-    entry.className = "nbagent nbagent-said";
-    said.className = "nbagent-you";
-    note.className = "nbagent-quiet";
-    said.textContent = text;
-    note.textContent = "Waiting for the kernel…";
-    entry.append(said, note);
-    ([...held.values()].at(-1) ?? panel.querySelector(".nbagent-log")).after(entry);
-    held.set(number, entry);
-  }
-
-  function fill(box, text) {
-    box.value = text;
-    box.dispatchEvent(new Event("input", { bubbles: true })); // informs the box's own widget
+  onKey(event) {
+    const { target, key } = event;
+    if (target === this.box && this.suggestions.takesKey(event)) return event.stopPropagation();
+    const tab = this.tabs.indexOf(target);
+    if (tab >= 0 && ["ArrowLeft", "ArrowRight"].includes(key)) {
+      const next = this.tabs[tab + (key === "ArrowLeft" ? -1 : 1)];
+      next?.focus(), next?.click();
+    }
+    event.stopPropagation(); // the notebook would take Shift-Enter for its own
+    if (target !== this.box || event.isComposing) return;
+    if (key === "Enter" && !event.shiftKey) event.preventDefault(), this.send();
+    if (key === "Escape") this.tell("leave");
+    if (["ArrowUp", "ArrowDown"].includes(key)) this.recall(event);
   }
 
   // Up in the empty box shows the question before, Down the one after; a text that was typed or changed stays.
-  function recall(event) {
-    const box = event.target;
-    const asked = [...panel.querySelectorAll(".nbagent-you")].map((each) => each.textContent);
-    if (!box.value) recalled = asked.length;
-    else if (recalled === null || box.value !== asked[recalled]) return;
+  recall(event) {
+    const { box } = this;
+    const asked = [...this.log.querySelectorAll(".nbagent-you")].map((each) => each.textContent);
+    if (!box.value) this.recalled = asked.length;
+    else if (this.recalled === null || box.value !== asked[this.recalled]) return;
     const isUp = event.key === "ArrowUp";
     const passed = isUp ? box.value.slice(0, box.selectionStart) : box.value.slice(box.selectionEnd);
-    if (passed.includes("\n") || (isUp && recalled === 0) || (!isUp && recalled === asked.length)) return;
+    if (passed.includes("\n") || (isUp && this.recalled === 0) || (!isUp && this.recalled === asked.length)) return;
     event.preventDefault();
-    recalled += isUp ? -1 : 1;
-    fill(box, asked[recalled] ?? "");
+    this.recalled += isUp ? -1 : 1;
+    this.fill(asked[this.recalled] ?? "");
   }
 
-  function enter() {
-    const found = el.closest(".nbagent-panel");
-    if (!found || found === panel) return;
-    if (!panel) listen();
-    panel = found;
-    const options = { signal: ended.signal, capture: true };
-    mark(panel, { role: "region", "aria-label": "Chat with an agent" });
-    panel.addEventListener("keydown", onKey, options);
-    panel.addEventListener("click", onClick, options);
-    panel.addEventListener("click", onFold, options);
-    panel.addEventListener("focusin", (event) => (last = event.target), options);
-    panel.addEventListener("focusout", (event) => event.relatedTarget && (last = null), options);
-    changes.observe(panel, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled"] });
-    addJump();
-    dress();
-    model.send({ ready: true });
-    if (model.get("dock") && panel.closest(".jp-Notebook")) dock();
+  async attach(files) {
+    for (const file of files) {
+      const name = file.name || "file";
+      this.tell("attach", name, file.size > MAX_BYTES ? [] : [await file.arrayBuffer()]);
+    }
+    this.focus();
   }
 
-  const changes = new MutationObserver(() => (dress(), keepOpen(), keepFocus(), keepPicking()));
-  const arrival = new ResizeObserver(enter); // called once `el` is in the page
-  const say = () => (el.textContent = model.get("announcement"));
-  const show = () => panel && dress();
-  function told(message) {
-    if (message.focus) panel?.querySelector(BOX)?.focus({ preventScroll: true });
-    held.get(message.taken)?.remove();
-    held.delete(message.taken);
+  // What comes as text, too, such as a part of a table, is pasted as text.
+  onPaste(event) {
+    const { files, types } = event.clipboardData;
+    if (!files.length || types.includes("text/plain")) return;
+    event.preventDefault();
+    this.attach([...files]);
   }
+
+  onDrag(event) {
+    if (event.type === "dragleave") {
+      if (!this.root.contains(event.relatedTarget)) this.root.classList.remove("nbagent-dropping");
+      return;
+    }
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.root.classList.toggle("nbagent-dropping", event.type === "dragover");
+    if (event.type === "drop") this.attach([...event.dataTransfer.files]);
+  }
+}
+
+function noticeOf(text) {
+  return h("div", { class: "nbagent nbagent-error tex2jax_ignore mathjax_ignore", role: "alert", textContent: text });
+}
+
+// -- in a notebook --------------------------------------------------------------------------------------------------------
+
+// One model follows the kernel, however many views show it, and also while none does.
+function initialize({ model }) {
+  const told = ({ state, patch }) => {
+    if (state) model.set("state", state);
+    if (patch) model.set("state", merged(model.get("state"), patch));
+  };
+  model.on("msg:custom", told);
+  model.send({ do: "hello", with: null });
+  return () => model.off("msg:custom", told);
+}
+
+function render({ model, el }) {
+  const place = h("div", {});
+  place.innerHTML = model.get("look");
+  el.append(place);
+  const host = {
+    tell: (name, value, buffers) => model.send({ do: name, with: value ?? null }, undefined, buffers),
+    embed: (id, into) => embed(model.widget_manager, id, into),
+    typeset: (element) => typeset(model.widget_manager, element),
+  };
+  let panel = null;
+  let frame = null;
+  const show = () => model.get("state")?.order && panel.show(model.get("state"));
+  const told = (message) => panel.receive(message);
+  const ended = () => el.classList.add("jupyter-widgets-disconnected"); // the kernel has ended
 
   // Not before the view is in the page: anywidget forgets the listeners of a view that it renders again just then.
-  function listen() {
-    model.on("change:announcement", say);
-    model.on("change:tab", show);
+  const arrival = new ResizeObserver(async () => {
+    if (panel || !el.isConnected) return;
+    panel = new Panel(el, host);
+    for (const each of [panel.chat, panel.trace, panel.setup]) each.style.height = model.get("height");
+    panel.models.root.style.maxHeight = model.get("height");
+    model.on("change:state", show);
     model.on("msg:custom", told);
-  }
-
-  mark(el, { role: "status" });
-  el.classList.add("nbagent-unseen");
+    model.on("comm_live_update", ended);
+    show();
+    if (model.get("dock") && el.closest(".jp-Notebook")) frame = await dock(model, panel);
+  });
   arrival.observe(el);
   return () => {
-    ended.abort();
-    jump.remove();
-    for (const entry of held.values()) entry.remove();
     arrival.disconnect();
-    changes.disconnect();
-    model.off("change:announcement", say);
-    model.off("change:tab", show);
+    panel?.end();
+    frame?.dispose();
+    model.off("change:state", show);
     model.off("msg:custom", told);
+    model.off("comm_live_update", ended);
   };
 }
 
-export default { render };
+// A view of another widget, in an element that is in the page.
+async function embed(manager, id, into) {
+  const { luminoWidget } = await manager.create_view(await manager.get_model(id));
+  if (into.isConnected) luminoWidget.constructor.attach(luminoWidget, into);
+  return luminoWidget;
+}
+
+// Formulas, with the host's typesetter.
+function typeset(manager, element) {
+  const typesetter = manager?._rendermime?.latexTypesetter;
+  if (typesetter) typesetter.typeset(element);
+  else window.MathJax?.typesetPromise?.([element]) ?? window.MathJax?.Hub?.Queue(["Typeset", window.MathJax.Hub, element]);
+}
+
+// Shows the panel beside the notebook: in a tab of JupyterLab, or a column of Notebook 7. Elsewhere it stays in its cell.
+async function dock(model, panel) {
+  const [manager, shell] = [model.widget_manager, document.getElementById("main")];
+  if (!shell || !manager?.create_view || !manager.context?.addSibling) return null;
+  const inner = (await manager.create_view(await manager.get_model(model.get("dock")))).luminoWidget;
+  if (panel.ended.signal.aborted) return inner.dispose();
+  const frame = new (Object.getPrototypeOf(inner.constructor))(); // Lumino's, which the host can lay out
+  const arrival = new ResizeObserver(() => {
+    if (!inner.isAttached && frame.node.isConnected) inner.constructor.attach(inner, frame.node);
+  });
+  arrival.observe(frame.node);
+  const back = button("Show it here", "", () => frame.dispose());
+  const note = h("div", { class: "nbagent-away-note" }, "The panel is docked beside the notebook. ", back);
+  frame.addClass("nbagent-dock");
+  Object.assign(frame.title, { label: "Agent", caption: "Chat with an agent", closable: true });
+  frame.onCloseRequest = () => frame.dispose();
+  frame.disposed.connect(() => {
+    arrival.disconnect();
+    inner.dispose();
+    note.remove();
+    panel.root.classList.remove("nbagent-away");
+    window.dispatchEvent(new Event("resize")); // the notebook takes the room back
+  });
+  panel.root.append(note);
+  panel.root.classList.add("nbagent-away");
+  if (shell.matches(".jp-LabShell")) {
+    manager.context.addSibling(frame, { mode: "split-right", activate: false });
+  } else {
+    frame.constructor.attach(frame, document.body);
+    window.dispatchEvent(new Event("resize"));
+  }
+  return frame;
+}
+
+export { Panel, merged };
+export default { initialize, render };

@@ -1,23 +1,23 @@
 """`ChatPanel`: an agent's conversation as a widget, beside the cells and in sync with them.
 
-The panel is made of ipywidgets, so it works wherever they do; `panel.js` adds what they can't do. Clicks only hand over
-to the background loop (see `conversation`), and the panel shows what goes wrong.
+The kernel has the state and renders what models and tools say; `panel.js` shows it, and sends what people do. Their
+messages only hand over to the background loop (see `conversation`), and the panel shows what goes wrong.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+import logging
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anywidget
-import ipywidgets as widgets
 from IPython import get_ipython
 from IPython.display import display
-from traitlets import Int, Unicode
+from traitlets import Dict, Unicode
 
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
@@ -28,47 +28,23 @@ from nbagent.core.results import AgentResult
 from nbagent.notebook.display.approval import APPROVAL_STYLE
 from nbagent.notebook.keeper import is_kept, offer_for
 from nbagent.notebook.panel.attachments import with_attachments
-from nbagent.notebook.panel.branches import ConversationPicker
 from nbagent.notebook.panel.conversation import conversation_of, release_conversation
 from nbagent.notebook.panel.draft import Draft
 from nbagent.notebook.panel.entry import PanelEntry
-from nbagent.notebook.panel.model_picker import PICKER_STYLE, ModelPicker
+from nbagent.notebook.panel.greeting import greeting
+from nbagent.notebook.panel.model_picker import ModelPicker
+from nbagent.notebook.panel.patch import State, merge_patch
 from nbagent.notebook.panel.saved import SavedOutput
-from nbagent.notebook.panel.tabs import SetupTab, TraceTab
+from nbagent.notebook.panel.tabs import offer, setup_state, tool_count, trace_html
+
+log = logging.getLogger("nbagent")
 
 PANEL_STYLE = APPROVAL_STYLE + render.style_html(Path(__file__).with_name("panel.css"))
-TABS = CHAT, TRACE, SETUP = ("Chat", "Trace", "Setup")
-#: A text that grew by more characters than this, and ends with Enter, was pasted: it is not sent.
-MAX_TYPED_CHARS = 20
-HINT = "Ask, or Shift-Enter for a new line"
-HINT_WITHOUT_SCRIPT = "Ask. Enter sends; \\ and Enter breaks the line"
+CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
 EDITING = "Editing your last question: Send asks it again as another version, Escape leaves it as it was."
 EDITING_EARLIER = (
     "Editing an earlier question: Send continues from there; the rest stays as another branch. Escape leaves it."
 )
-#: For so many seconds after a question the conversation can't be scrolled, so that its end comes into view again.
-JUMP_S = 0.15
-
-
-class PanelScript(anywidget.AnyWidget):
-    """Runs `panel.js`: keys, names for screen readers, keyboard focus. Where it can't run, the panel works, too.
-
-    `announcement` is what a screen reader says next, `tab` the index of the open tab, `dock` the id of the panel if the
-    script is to show it beside the notebook. The script sends one `{"ready": True}`, `{"ask": text, "number": number}`
-    for each Enter or click on Send, `{"leave": True}` for each Escape, and `{"edit": index}` for a click on the pencil
-    of a turn: no widget could tell in which of several panels it was clicked. It shows a question as waiting until it
-    gets `{"taken": number}`, also if it is refused and given back: a kernel that is busy with a cell shows nothing.
-    """
-
-    _esm = Path(__file__).with_name("panel.js")
-
-    announcement = Unicode().tag(sync=True)
-    tab = Int().tag(sync=True)
-    dock = Unicode().tag(sync=True)
-
-    def focus(self) -> None:
-        """Put the cursor into the question's box."""
-        self.send({"focus": True})
 
 
 class Asked:
@@ -91,118 +67,100 @@ class Asked:
         """Nothing: the panel shows the question and its answer."""
 
 
-class ChatPanel(widgets.VBox):
+class ChatPanel(anywidget.AnyWidget):
     """Talk to an agent in a panel: the same conversation as its `%%agent` cells, and the same trace.
 
-    Enter sends, Shift-Enter breaks the line (in front ends that don't run the scripts of widgets: a backslash before
-    Enter). Questions from cells appear here, too; several panels on one agent stay in sync. `Stop` ends what a panel
-    asked; the text so far stays. Tools marked `approve=True` ask here if their run was started here. `height` is the
-    conversation's, in CSS. `dock=True` shows the panel beside the notebook, at full height, where that is possible: in
-    JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook holds the conversation as of its last turn.
+    Enter sends, Shift-Enter breaks the line. Questions from cells appear here, too; several panels on one agent stay in
+    sync. `Stop` ends what a panel asked; the text so far stays. Tools marked `approve=True` ask here if their run was
+    started here. `height` is the conversation's, in CSS. `dock=True` shows the panel beside the notebook, at full
+    height, where that is possible: in JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook holds
+    the conversation as of its last turn.
 
     >>> ChatPanel(agent)                                                    # doctest: +SKIP
     """
 
+    _esm = Path(__file__).with_name("panel.js")
+    #: What the panel shows, as of the last patch that was sent.
+    state = Dict().tag(sync=True, to_json=lambda _, panel: panel._shown)
+    #: The style sheets, as HTML.
+    look = Unicode().tag(sync=True)
+    height = Unicode().tag(sync=True)
+    #: The widget's own id, if it is to be shown beside the notebook.
+    dock = Unicode().tag(sync=True)
+
     def __init__(self, agent: Agent, *, height: str = "420px", dock: bool = False) -> None:
         check_type("ChatPanel(agent)", agent, Agent, fix="Pass an Agent: ChatPanel(agent).")
         self.agent = agent
-        self._conversation = conversation_of(agent)
+        self._conversation = conversation = conversation_of(agent)
         self._edited: PanelEntry | None = None  # the turn whose question is asked again, in another version
-        self._typed = ""
-        self._make(height)
-        self._saved = SavedOutput(self._conversation, PANEL_STYLE)
-        style = widgets.HTML(PANEL_STYLE + PICKER_STYLE + self._saved.hiding_style)
-        super().__init__([style, self._bar, self._notice, self._chat, self._other, self._foot, self._hidden])
-        self.add_class("nbagent-panel")
-        self._script.dock = self.model_id if dock else ""
-        self._listen()
+        #: The text of the question's box, and how often the kernel has put a text there.
+        self._text, self._filled = "", 0
+        self._tab, self._trace, self._is_reading_trace = CHAT, "", False
+        self._asking = asyncio.Lock()
+        self._draft = Draft(conversation, get_ipython(), self._show)
+        self._models = ModelPicker(conversation, self._show)
+        self._own: State = {}
+        self._shown: State = {}
+        self._saved = SavedOutput(conversation, PANEL_STYLE)
+        super().__init__(height=height, look=PANEL_STYLE + self._saved.hiding_style)
+        self.dock = self.model_id if dock else ""
+        self.on_msg(lambda _, message, buffers: conversation.run_on_loop(self._receive, message, buffers))
+        conversation.panels.append(self)
+        conversation.run_on_loop(self._show)
 
-    # -- parts --------------------------------------------------------------------------------------------------------
+    # -- what people do, on the background loop -----------------------------------------------------------------------
 
-    def _make(self, height: str) -> None:
-        conversation, layout = self._conversation, {"height": height}
-        tabs = widgets.ToggleButtons(options=TABS, tooltips=["", "What happened", "Tools, prompt"])
-        self._tabs = tabs.add_class("nbagent-tabs")
-        self._models = ModelPicker(conversation, max_height=height)
-        self._setup = SetupTab(conversation)
-        self._meter = widgets.HTML(conversation.meter.html())
-        self._tools = widgets.Button(tooltip="Choose the tools to offer").add_class("nbagent-tools")
-        call = conversation.run_on_loop
-        self._conversations = ConversationPicker(
-            lambda branch: call(conversation.switch, branch), lambda: call(self._begin)
-        )
-        parts = [self._tabs, self._conversations.box, self._models.box, self._tools, self._meter]
-        self._bar = widgets.HBox(parts).add_class("nbagent-top")
-        self._notice = widgets.HTML()
-        self._retry_button = widgets.Button(description="Retry", tooltip="Ask the last question again")
-        self._edit_button = widgets.Button(description="Edit", tooltip="Change the last question and ask again")
-        self._actions = widgets.HBox([self._retry_button, self._edit_button]).add_class("nbagent-actions")
-        inner = widgets.VBox([conversation.log, self._actions]).add_class("nbagent-inner")
-        self._chat = widgets.VBox([inner], layout=layout).add_class("nbagent-chat")
-        self._trace = TraceTab(conversation)
-        self._other = widgets.VBox([self._trace.box, self._setup.box], layout=layout).add_class("nbagent-other")
-        self._box = widgets.Textarea(description="Your question", placeholder=HINT_WITHOUT_SCRIPT, rows=1)
-        self._box.add_class("nbagent-input")
-        self._send_button = widgets.Button(description="Send", button_style="primary", tooltip="Ask the agent")
-        self._stop_button = widgets.Button(description="Stop", tooltip="Stop the answer; its text stays", disabled=True)
-        self._status = widgets.HTML()
-        row = widgets.HBox([self._box, self._send_button, self._stop_button]).add_class("nbagent-row")
-        self._draft, self._asking = Draft(conversation, get_ipython()), asyncio.Lock()
-        self._foot = widgets.VBox([row, self._draft.box, self._status]).add_class("nbagent-input-area")
-        self._script = PanelScript()
-        scripts = [self._script, self._draft.script, self._models.script]
-        self._hidden = widgets.Box(scripts).add_class("nbagent-unseen")
+    def _receive(self, message: dict[str, Any], buffers: Sequence[Any]) -> Any:
+        """Do what the script tells: `{"do": name, "with": value}`."""
+        conversation, draft, value = self._conversation, self._draft, message["with"]
+        actions: dict[str, Callable[[], Any]] = {
+            "hello": lambda: self.send({"state": self._shown}),  # a page shows the panel, and may have missed patches
+            "ask": lambda: self._ask_typed(**value),
+            "stop": conversation.stop,
+            "retry": lambda: conversation.retry(self._give_back) and None,
+            "edit": lambda: self._edit(conversation.find(value)),
+            "leave": lambda: self._edit(None),
+            "version": lambda: conversation.show_version(*value),
+            "conversation": lambda: conversation.go_to(value),
+            "begin": self._begin,
+            "typed": lambda: self._note_typed(value),
+            "complete": lambda: self._complete(value),
+            "attach": lambda: draft.attach_file(value, bytes(buffers[0]) if buffers else None),
+            "detach": lambda: draft.detach(value),
+            "tab": lambda: self._show_tab(value),
+            "offer": lambda: self._offer(*value),
+            "prompt": lambda: self._set_prompt(value),
+            "models": lambda: self._models.act(**value),
+        }
+        return actions[message["do"]]()
 
-    def _listen(self) -> None:
-        call, conversation = self._conversation.run_on_loop, self._conversation
-        self._send_button.on_click(lambda _: call(self._send_text, self._box.value))
-        self._stop_button.on_click(lambda _: call(conversation.stop))
-        self._retry_button.on_click(lambda _: call(self._retry))
-        self._edit_button.on_click(lambda _: call(self._edit, None))
-        self._box.observe(lambda change: call(self._on_typed, change["new"]), "value")
-        self._tabs.observe(lambda change: call(self._show_tab), "value")
-        self._tools.on_click(lambda _: call(setattr, self._tabs, "value", SETUP))
-        self._script.on_msg(lambda _, message, buffers: call(self._on_script_message, message))
-        self._models.listen()
-        self._setup.listen()
-        conversation.listeners.append(self._update)
-        call(self._show_tab)
-        call(self._update)
+    def _begin(self) -> None:
+        self._conversation.begin()
+        self._tab = CHAT
+        self._show()
 
-    # -- what clicks do, on the background loop -----------------------------------------------------------------------
-
-    async def _on_script_message(self, message: dict[str, Any]) -> None:
-        """The script works, or Enter was pressed; the script has emptied the box then."""
-        if message.get("ready"):
-            self._box.placeholder = HINT
-        elif "ask" in message:
-            self._typed = ""  # the box is empty by now, though its widget may hear of it only after the answer
-            try:
-                await self._ask(str(message["ask"]))
-            finally:
-                self._script.send({"taken": message.get("number")})
-        elif message.get("leave") and self._edited is not None:
-            self._edit(None)
-        elif isinstance(index := message.get("edit"), int) and 0 <= index < len(self._conversation.entries):
-            self._edit(self._conversation.entries[index])
-
-    async def _on_typed(self, text: str) -> None:
-        """Without the script, a typed Enter at the end sends the text, unless a backslash stands before it."""
-        grown = len(text) - len(self._typed)
-        self._typed = text
+    def _note_typed(self, text: str) -> None:
+        self._text = text
         self._follow()
-        is_enter = text.endswith("\n") and text.strip() and 0 < grown <= MAX_TYPED_CHARS
-        if self._box.placeholder == HINT or not is_enter:
-            return
-        if text.endswith("\\\n"):
-            self._set_text(text[:-2] + "\n")
-        else:
-            await self._send_text(text)
 
-    async def _send_text(self, text: str) -> None:
-        if text.strip() or self._draft.has_attachments:
-            self._set_text("")
+    def _offer(self, name: str, on: bool) -> None:
+        offer(self.agent, name, on)
+        self._conversation.refresh()
+
+    def _set_prompt(self, text: str) -> None:
+        self.agent.system_prompt = text or None
+        self._conversation.show_notice("")
+
+    async def _complete(self, typed: str) -> None:
+        self.send({"typed": typed, "suggestions": await self._draft.suggest(typed)})
+
+    async def _ask_typed(self, text: str, number: float) -> None:
+        """Ask what was typed. The page shows it as waiting until it hears that it was taken or given back."""
+        self._text = ""
+        try:
             await self._ask(text)
+        finally:
+            self.send({"taken": number})
 
     async def _ask(self, text: str) -> None:
         replaced, self._edited = self._edited, None
@@ -216,85 +174,85 @@ class ChatPanel(widgets.VBox):
                 self._give_back(with_attachments(text.strip(), attached))
                 raise
             self._conversation.ask(content, self._give_back, replaced)
-        self._chat.add_class("nbagent-jump")
-        asyncio.get_running_loop().call_later(JUMP_S, self._chat.remove_class, "nbagent-jump")
-
-    def _retry(self) -> None:
-        self._conversation.retry(self._give_back)
 
     def _edit(self, entry: PanelEntry | None) -> None:
-        """Put the question of a turn into the box. None is the last one, or leaves everything as it was."""
+        """Put the question of a turn into the box; None leaves everything as it was."""
         conversation = self._conversation
-        if entry is None:
-            entry = conversation.last_turn if self._edited is None else None
-        elif not conversation.can_edit(entry):
+        if entry is None and self._edited is None:
+            return
+        if entry is not None and not conversation.can_edit(entry):
             if conversation.is_idle:
                 conversation.show_notice("The model does not read this question any more: the history was trimmed.")
             return
         self._edited = entry
         self._draft.take()
-        self._set_text("" if entry is None else self._draft.restore(entry.message.content))
-        if entry is not None:
-            self._script.focus()
-        self._update()
-
-    def _begin(self) -> None:
-        """Begin a new conversation."""
-        self._conversation.begin()
-        self._tabs.value = CHAT
-        self._script.focus()
+        self._fill("" if entry is None else self._draft.restore(entry.message.content))
 
     def _give_back(self, content: Content) -> None:
         """Put a question that was not sent into the box, below what is there."""
-        self._set_text("\n\n".join(filter(str.strip, [self._typed, self._draft.restore(content)])))
+        self._fill("\n\n".join(filter(str.strip, [self._text, self._draft.restore(content)])))
 
-    def _set_text(self, text: str) -> None:
-        self._typed = self._box.value = text
+    def _fill(self, text: str) -> None:
+        self._text = text
+        self._filled += 1
         self._follow()
+        self._show()
 
     def _follow(self) -> None:
-        self._draft.follow(self._typed, None if self._edited is None else self._edited.message)
+        self._draft.follow(self._text, None if self._edited is None else self._edited.message)
 
-    def _show_tab(self) -> None:
-        tab = self._tabs.value
-        self._script.tab = TABS.index(tab)
-        shown = {self._chat: tab == CHAT, self._other: tab != CHAT}
-        for part, is_shown in {**shown, self._trace.box: tab == TRACE, self._setup.box: tab == SETUP}.items():
-            part.layout.display = "" if is_shown else "none"
-        if tab == TRACE:
-            self._trace.refresh()
+    async def _show_tab(self, tab: str) -> None:
+        self._tab = tab
+        self._show()
+        if tab == TRACE and not self._is_reading_trace:
+            self._is_reading_trace = True
+            try:
+                self._trace = await asyncio.to_thread(trace_html, self.agent.trace)  # this may load pandas
+            finally:
+                self._is_reading_trace = False
+            self._show()
 
-    def _update(self) -> None:
-        """Bring buttons, meter and messages up to date."""
+    # -- what the page shows ------------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Bring what this panel shows besides the turns up to date."""
         conversation = self._conversation
         if self._edited is not None and not conversation.can_edit(self._edited):
             self._edited = None
-        self._actions.layout.display = "none" if conversation.last_turn is None else ""
-        self._edit_button.description = "Edit" if self._edited is None else "Cancel edit"
-        self._stop_button.disabled = not conversation.has_pending
-        self._meter.value = conversation.meter.html()
         status = conversation.status
         if self._edited is not None:
             status = EDITING if self._edited is conversation.last_turn else EDITING_EARLIER
         if not conversation.entries:
             status = status or offer_for(self.agent)
-        self._status.value = f'<div class="nbagent-status">{render.escape(status)}</div>' if status else ""
-        self._script.announcement = status or conversation.spoken_answer
-        notice = render.escape(conversation.notice)
-        page = f'<div class="nbagent nbagent-error {render.NO_TEX}" role="alert">{notice}</div>'
-        self._notice.value = page if notice else ""
-        self._follow()
-        context = self.agent.context
-        self._conversations.update(context.conversations, context.here, conversation.is_idle)
-        self._models.update(not conversation.is_idle)
-        self._setup.update(not conversation.is_idle)
-        self._tools.description = self._setup.tool_count
-        if self._tabs.value == TRACE and not conversation.is_busy:
-            self._trace.refresh()
-        (self.add_class if is_kept(self.agent) else self.remove_class)("nbagent-kept")
+        self._own = {
+            "tab": self._tab,
+            "status": status,
+            "box": {"text": self._text, "filled": self._filled},
+            "draft": self._draft.state(),
+            "model": self._models.state(),
+            "tools": tool_count(self.agent),
+            "is_kept": is_kept(self.agent),
+            **({"edited": self._edited.key} if self._edited is not None else {}),
+            **({"greeting": greeting(self.agent, get_ipython())} if not conversation.entries else {}),
+            **({"trace": self._trace} if self._tab == TRACE else {}),
+            **({"setup": setup_state(self.agent)} if self._tab == SETUP else {}),
+        }
         self._saved.update()
 
-    # -- public -------------------------------------------------------------------------------------------------------
+    def publish(self) -> int:
+        """Send what has changed. Returns how many characters that were."""
+        state = {**self._conversation.state(), **self._own}
+        patch = merge_patch(self._shown, state)
+        self._shown = state  # before it is sent: a page that asks for the state may get a part twice, but misses none
+        if patch:
+            self.send({"patch": patch})
+        return _size(patch)
+
+    def _show(self) -> None:
+        self.update()
+        self.publish()
+
+    # -- from cells ---------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> Asked:
         """Ask as if it had been typed. Returns at once; `await` what it returns for the answer.
@@ -317,9 +275,9 @@ class ChatPanel(widgets.VBox):
     def close(self) -> None:
         """Remove the panel; the agent and its conversation stay."""
         conversation = self._conversation
-        if self._update in conversation.listeners:
-            conversation.listeners.remove(self._update)
-            if not conversation.listeners:
+        if self in conversation.panels:
+            conversation.panels.remove(self)
+            if not conversation.panels:
                 release_conversation(conversation)
         super().close()
 
@@ -331,8 +289,18 @@ class ChatPanel(widgets.VBox):
         if getattr(get_ipython(), "kernel", None) is None:
             display({"text/plain": f"{self!r}\n\n{self._saved.text()}"}, raw=True)
             return
-        display({**self._repr_mimebundle_(), "text/html": "", "text/plain": repr(self)}, raw=True)
+        bundle, _ = self._repr_mimebundle_() or ({}, {})
+        display({**bundle, "text/html": "", "text/plain": repr(self)}, raw=True)
         self._saved.display()
+
+
+def _size(patch: Any) -> int:
+    """The characters of texts in a patch."""
+    if isinstance(patch, str):
+        return len(patch)
+    if isinstance(patch, dict):
+        return sum(map(_size, patch.values()))
+    return sum(map(_size, patch)) if isinstance(patch, list) else 0
 
 
 def _hand_over(answer: Future[AgentResult], asked: asyncio.Task[AgentResult]) -> None:

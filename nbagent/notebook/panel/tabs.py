@@ -1,52 +1,22 @@
-"""The panel's other tabs: Trace (what happened) and Setup (tools, system prompt).
-
-Both are refreshed and changed on the background loop. Every value from the trace is escaped.
-"""
+"""The panel's other tabs: Trace (what happened) and Setup (tools, system prompt). Values from the trace are escaped."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import threading
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-import ipywidgets as widgets
-
+from nbagent.agent.agent import Agent
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.functions.vendor_tools import vendor_tool
-from nbagent.notebook.panel.conversation import PanelConversation
+from nbagent.notebook.panel.patch import State
 from nbagent.trace.views import timeline
 
-log = logging.getLogger("nbagent")
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
 NOTHING = '<p class="nbagent-quiet">Nothing yet.</p>'
 NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
 TOOLS_OF_TEAM = "Its members bring their own tools."
-
-
-class TraceTab:
-    """`box` shows the timeline and the tables of the agent's trace as of the last `refresh()`."""
-
-    def __init__(self, conversation: PanelConversation) -> None:
-        self._conversation = conversation
-        self._html = widgets.HTML()
-        self.box = widgets.VBox([self._html]).add_class("nbagent-trace")
-        self._task: asyncio.Task[None] | None = None
-
-    def refresh(self) -> None:
-        """Read the trace, in a thread: this may load pandas."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._refresh())
-
-    async def _refresh(self) -> None:
-        try:
-            self._html.value = await asyncio.to_thread(trace_html, self._conversation.agent.trace)
-        except Exception as error:  # nobody awaits this task, so the panel and the log report the error
-            log.warning("the trace can't be shown", exc_info=True)
-            self._conversation.show_notice(f"The trace can't be shown: {type(error).__name__}: {error}")
 
 
 def trace_html(trace: Any) -> str:
@@ -90,88 +60,43 @@ def _lane_html(spans: list[timeline.Span], end: float) -> str:
     return f"<span>{render.escape(timeline.name_of(spans[0]))}</span><div>{bars}</div><small>{took}</small>"
 
 
-class SetupTab:
-    """`box` holds the choices of tools and system prompt."""
+def setup_state(agent: Agent) -> State:
+    """The system prompt, and the tools: name, first line of the description, whether it is offered, whether it asks."""
+    on = set(agent.offered_tools())
+    tools = [{"name": name, "on": name in on, **_about(agent, name)} for name in _names(agent)]
+    note = TOOLS_OF_TEAM if _is_team(agent) else NO_TOOLS
+    return {"prompt": agent.system_prompt or "", "tools": tools, **({} if tools else {"note": note})}
 
-    def __init__(self, conversation: PanelConversation) -> None:
-        self._conversation = conversation
-        self._agent = conversation.agent
-        self._is_team = hasattr(self._agent, "members")  # a `Team`, which this layer does not know
-        self._tool_names: tuple[str, ...] = ()
-        #: The thread that is updating the widgets: changes that it causes are not the user's.
-        self._updating: int | None = None
-        layout = widgets.Layout(width="auto")
-        self._prompt = widgets.Textarea(description="System prompt", continuous_update=False, rows=3, layout=layout)
-        self._prompt.placeholder = "Who the agent is and what it should know"
-        self._tools = widgets.VBox()
-        sections = {"Tools": self._tools, "System prompt": self._prompt}
-        heads = {name: widgets.HTML(f'<div class="nbagent-head">{name}</div>') for name in sections}
-        self.box = widgets.VBox([each for name, part in sections.items() for each in (heads[name], part)])
-        self.box.add_class("nbagent-setup")
 
-    @property
-    def tool_count(self) -> str:
-        """`"3 tools"`, or `"2 of 3 tools"` if some are switched off."""
-        names = self._agent.offered_tools()
-        known, offered = len({*self._agent.function_registry.names(), *names}), len(names)
-        return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
+def tool_count(agent: Agent) -> str:
+    """`"3 tools"`, or `"2 of 3 tools"` if some are switched off."""
+    names = agent.offered_tools()
+    known, offered = len({*agent.function_registry.names(), *names}), len(names)
+    return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
 
-    def listen(self) -> None:
-        """Begin to apply the user's changes."""
-        self._prompt.observe(lambda change: self._apply(self._set_prompt, change["new"]), "value")
 
-    def _apply(self, action: Any, value: Any) -> None:
-        if self._updating != threading.get_ident():  # a user's click may come during an update, on another thread
-            self._conversation.run_on_loop(action, value)
+def offer(agent: Agent, name: str, on: bool) -> None:
+    """Offer a tool, or offer it no more."""
+    if on and name not in agent.function_registry and (tool := vendor_tool(name)):
+        agent.function_registry.add(tool)
+    (agent.tools_off.discard if on else agent.tools_off.add)(name)
 
-    def update(self, is_locked: bool) -> None:
-        """Show the agent's settings. The prompt can't be changed while `is_locked`."""
-        self._updating = threading.get_ident()
-        try:
-            self._update_tools()
-            prompt = self._agent.system_prompt or ""
-            if self._prompt.value != prompt:
-                self._prompt.value = prompt
-        finally:
-            self._updating = None
-        self._prompt.disabled = is_locked
 
-    def _update_tools(self) -> None:
-        names, on = self._names(), set(self._agent.offered_tools())
-        if names != self._tool_names or not self._tools.children:
-            self._tool_names = names
-            text = TOOLS_OF_TEAM if self._is_team else NO_TOOLS
-            note = widgets.HTML(f'<div class="nbagent-status">{text}</div>')
-            old, self._tools.children = self._tools.children, tuple(map(self._checkbox, names)) or (note,)
-            for widget in old:
-                widget.close()
-        for name, box in zip(names, self._tools.children, strict=False):
-            if box.value != (name in on):
-                box.value = name in on
+def _is_team(agent: Agent) -> bool:
+    return hasattr(agent, "members")  # a `Team`, which this layer does not know
 
-    def _names(self) -> tuple[str, ...]:
-        """The agent's tools, then those that the vendor of its model runs itself."""
-        own = self._agent.function_registry.names()
-        try:
-            others = [] if self._is_team else self._agent.provider.vendor_tools()
-        except (NbagentError, ImportError):  # the agent has no model yet
-            others = []
-        return (*own, *(name for name in others if name not in own and vendor_tool(name)))
 
-    def _checkbox(self, name: str) -> Any:
-        tool = self._agent.function_registry.get_function(name) or vendor_tool(name)
-        about = tool.description.strip().partition("\n")[0] if tool else ""
-        is_on = name in self._agent.offered_tools()
-        box = widgets.Checkbox(is_on, description=name, indent=False, tooltip=about)
-        box.observe(lambda change: self._apply(lambda on: self._offer(name, on), change["new"]), "value")
-        return box
+def _names(agent: Agent) -> tuple[str, ...]:
+    """The agent's tools, then those that the provider of its model runs itself."""
+    own = agent.function_registry.names()
+    try:
+        others = [] if _is_team(agent) else agent.provider.vendor_tools()
+    except (NbagentError, ImportError):  # the agent has no model yet
+        others = []
+    return (*own, *(name for name in others if name not in own and vendor_tool(name)))
 
-    def _offer(self, name: str, on: bool) -> None:
-        if on and name not in self._agent.function_registry and (tool := vendor_tool(name)):
-            self._agent.function_registry.add(tool)
-        (self._agent.tools_off.discard if on else self._agent.tools_off.add)(name)
-        self._conversation.show_notice(self._conversation.notice)
 
-    def _set_prompt(self, text: str) -> None:
-        self._agent.system_prompt = text or None
-        self._conversation.show_notice("")
+def _about(agent: Agent, name: str) -> dict[str, Any]:
+    tool = agent.function_registry.get_function(name) or vendor_tool(name)
+    line = tool.description.strip().partition("\n")[0] if tool else ""
+    return {"about": render.printable(line), "asks": bool(tool and tool.approve)}

@@ -30,8 +30,7 @@ class Door(cell.Door):
         """What the panel shows of the answer of this number, once it is complete."""
 
         def is_over():
-            stop = self.panel.states()[self.panel.find(description="Stop")]
-            return stop["disabled"] and self.panel.html().count('class="nbagent-foot') == number
+            return not self.panel.can("Stop") and self.panel.html().count('class="nbagent-foot') == number
 
         self.panel.until(is_over)
         return seen_in(self.panel.html().split("Agent:</div>")[number])

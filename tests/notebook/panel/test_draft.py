@@ -28,43 +28,29 @@ def kernel(shared):
     return shared
 
 
-def below(panel):
-    """The line below the box."""
-    box = next((state for _, state in panel.tree() if "nbagent-draft" in state.get("_dom_classes", ())), {})
-    states = [panel.states()[child.removeprefix("IPY_MODEL_")] for child in box.get("children", ())]
-    return [state.get("description") or state.get("value") for state in states]
-
-
 def until_below(panel, *texts):
-    panel.until(lambda: all(text in "".join(below(panel)) for text in texts))
-
-
-def tells(panel, content, *buffers):
-    """Send what `draft.js` sends."""
-    page = next(comm for comm, state in panel.tree() if "suggestions" in state.get("_esm", ""))
-    panel.kernel.tell(page, buffers, method="custom", content=content)
-    return page
+    panel.until(lambda: all(text in panel.draft for text in texts))
 
 
 def attach(panel, name="plot.png"):
-    tells(panel, {"attach": name}, base64.b64decode(PNG["data"]))
-    panel.until(lambda: panel.find(tooltip=f"Remove {name}"))
+    panel.tell("attach", name, base64.b64decode(PNG["data"]))
+    panel.until(lambda: panel.attached == [name])
 
 
 def test_the_line_says_what_would_be_sent_and_what_it_costs(kernel):
     panel = Panel(kernel)
     panel.type("Is @penguins like @cell:1 or @nobody, ann@example.org?")
     until_below(panel, "@penguins · DataFrame 2×2 · about", "@cell:1 · In [1] · about", " tokens · about $0.00")
-    assert "nobody" not in "".join(below(panel))
+    assert "nobody" not in panel.draft
     panel.type("")
-    panel.until(lambda: not below(panel))
+    panel.until(lambda: not panel.draft)
     assert kernel.value("len(agent.trace.calls), seen") == (0, [])
     for vendor, model, said in (("claude", "nobody-knows", " tokens · price unknown"), ("local", "qwen", " tokens<")):
         kernel.ok(f"agent = priced({vendor!r}, {model!r})")
         panel = Panel(kernel)
         panel.type("Is it?")
         until_below(panel, said)
-        assert "$" not in "".join(below(panel))
+        assert "$" not in panel.draft
 
 
 def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
@@ -90,8 +76,7 @@ def test_a_file_that_is_not_there_gives_the_question_back(kernel):
     attach(panel)
     panel.ask("Is @missing.csv?")
     panel.until_text("@missing.csv can't be attached: there is no such file in")
-    assert panel.find(description="Your question", value="Is @missing.csv?")
-    assert panel.find(tooltip="Remove plot.png")
+    assert (panel.box, panel.attached) == ("Is @missing.csv?", ["plot.png"])
     panel.ask("Is it?")
     panel.until_text("answer 1")
     assert "missing" not in panel.text

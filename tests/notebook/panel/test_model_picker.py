@@ -1,6 +1,7 @@
 """The panel's model picker: its rows and its search, and in a real kernel the clicks, keys and lists of vendors."""
 
 import json
+import re
 
 import pytest
 from support.kernels import Kernel
@@ -9,7 +10,7 @@ from support.panels import Panel, script
 
 from nbagent.notebook.known_models import ModelFacts, model_facts
 from nbagent.notebook.magics.completion import models as completed
-from nbagent.notebook.panel.model_picker import MAX_ROWS, all_models, find_models, row_text
+from nbagent.notebook.panel.model_picker import MAX_ROWS, all_models, find_models, row_cells
 from nbagent.providers.catalog import CATALOG, with_keys
 
 KEY = "sk-ant-typed-here-0123456789"
@@ -29,9 +30,9 @@ def no_keys(monkeypatch):
 
 
 def test_what_is_not_known_is_a_dash():
-    assert row_text("custom", "m", ModelFacts()).split("\t")[2:] == ["–", "–", "–", "–"]
-    cells = row_text("claude", "claude-sonnet-5", model_facts("claude", "claude-sonnet-5"), 1_000_000)
-    assert cells.split("\t")[2:] == ["1M", "✓", "✓", "✓"]
+    assert row_cells("custom", "m", ModelFacts())[2:] == ["–", "–", "–", "–"]
+    cells = row_cells("claude", "claude-sonnet-5", model_facts("claude", "claude-sonnet-5"), 1_000_000)
+    assert cells[2:] == ["1M", "✓", "✓", "✓"]
 
 
 @pytest.mark.parametrize(
@@ -120,29 +121,20 @@ def opened(kernel):
     return panel
 
 
-def state(panel, name):
-    """The state of the displayed widget with this CSS class."""
-    return panel.states()[panel.with_class(f"nbagent-{name}")]
-
-
-def tell_script(panel, **message):
-    """Send what the picker's script sends."""
-    script = next(comm for comm, state in panel.tree() if "nbagent-picker" in str(state.get("_esm")))
-    panel.kernel.tell(script, method="custom", content=message)
-
-
 def test_a_click_on_a_row_switches_and_back(kernel):
     script(kernel, "'x'")
     kernel.ok("provider = agent.provider")
     panel = opened(kernel)
     assert panel.models[0] == "m"
-    assert state(panel, "picker-rows")["index"] == 0, "the model in use is marked"
-    panel.set({"value": "open_source:qwen"}, description="Search models")
+    assert panel.state["model"]["open"]["used"] == panel.state["model"]["open"]["rows"][0][0], (
+        "the one in use is marked"
+    )
+    panel.models_do("search", "open_source:qwen")
     panel.until(lambda: panel.models == ["Use open_source:qwen"])
     panel.click_model(0)
-    panel.until(lambda: state(panel, "model")["description"] == "qwen")
+    panel.until(lambda: panel.state["model"]["name"] == "qwen")
     assert kernel.value("agent.provider.model_name") == "qwen"
-    assert panel.find(description="Search models") is None, "the picker has closed"
+    assert "open" not in panel.state["model"], "the picker has closed"
     panel.open_models()
     panel.until(lambda: panel.models[:2] == ["m", "qwen"])
     panel.click_model(0)
@@ -154,8 +146,8 @@ def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):
     kernel.ok(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
     panel = opened(kernel)
     panel.ask("go")
-    panel.until(lambda: state(panel, "model")["disabled"] and panel.find(description="Search models") is None)
-    tell_script(panel, enter="open_source:qwen")
+    panel.until(lambda: not panel.state["idle"] and "open" not in panel.state["model"])
+    panel.models_do("enter", "open_source:qwen")
     kernel.ok("'the kernel has got the message'")
     gate.touch()
     panel.until_text("begun ended")
@@ -167,10 +159,11 @@ def test_a_typed_key_is_used_and_is_nowhere_to_be_read(kernel, vendor):
     kernel.ok(f"import os; os.environ['ANTHROPIC_BASE_URL'] = {vendor.url!r}")
     script(kernel, "'x'")
     panel = opened(kernel)
-    tell_script(panel, enter="claude:claude-sonnet-5")
-    panel.until_text("claude:claude-sonnet-5 needs a key of claude", "ANTHROPIC_API_KEY")
-    tell_script(panel, key=KEY)
-    panel.until(lambda: state(panel, "model")["description"] == "claude-sonnet-5")
+    panel.models_do("enter", "claude:claude-sonnet-5")
+    needs = "claude:claude-sonnet-5 needs a key of claude, ANTHROPIC_API_KEY"
+    panel.until(lambda: needs in panel.state["model"]["open"].get("key", ""))
+    panel.models_do("key", KEY)
+    panel.until(lambda: panel.state["model"]["name"] == "claude-sonnet-5")
     panel.ask("Where?")
     panel.until_text("Here.")
     assert KEY in str(vendor.requests[-1].headers)
@@ -186,9 +179,10 @@ def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
     kernel.ok(f"agent = Agent(nbagent.create_provider('open_source', base_url={vendor.url!r}, model='mine'))")
     panel = opened(kernel)
     assert vendor.requests == [], "only a click asks a vendor"
-    panel.click("Ask open_source for its list")
-    panel.until_text("open_source: ", "not today")
-    panel.click("Ask open_source for its list")
-    panel.until_text("open_source lists 9 models.")
-    panel.set({"value": "open_source"}, description="Search models")
+    assert panel.state["model"]["open"]["ask"] == "Ask open_source for its list"
+    panel.models_do("list")
+    panel.until(lambda: re.search("open_source: .*not today", panel.state["model"]["open"]["note"]))
+    panel.models_do("list")
+    panel.until(lambda: panel.state["model"]["open"]["note"] == "open_source lists 9 models.")
+    panel.models_do("search", "open_source")
     panel.until(lambda: "mine-3" in panel.models)

@@ -76,10 +76,10 @@ def test_switching_a_tool_in_a_cell_or_panel_shows_in_both(kernel):
     script(kernel, "'x'")
     panel = Panel(kernel)
     panel.tab("Setup")
-    panel.until(lambda: panel.find(description="wipe", value=True))
+    panel.until(lambda: panel.tools.get("wipe") is True)
     kernel.run("%agent tools drop wipe")
-    panel.until(lambda: panel.find(description="wipe", value=False))
-    panel.set({"value": True}, description="wipe")
+    panel.until(lambda: panel.tools.get("wipe") is False)
+    panel.tell("offer", ["wipe", True])
     panel.until(lambda: kernel.run("agent.offered_tools()").result == "['wipe']")
 
 
@@ -103,12 +103,13 @@ def test_retry_keeps_the_draft_and_tells_of_a_failure(kernel):
     script(kernel, "'a'", "RuntimeError('no')", "'c'")
     panel = Panel(kernel)
     panel.ask("one")
-    panel.usable(description="Edit")
     panel.type("a draft")
     panel.click("Retry")
     panel.until_text("RuntimeErrorno")
     assert history(kernel) == "[('user', 'one'), ('assistant', 'a')]"
-    assert panel.find(description="Your question", value="a draft")
+    panel.edit(-1)
+    panel.until(lambda: panel.box == "one")
+    panel.tell("leave")
     panel.click("Retry")
     panel.until(lambda: "c" in panel.text and "RuntimeError" not in panel.text and panel.text.count("one") == 1)
 
@@ -122,5 +123,5 @@ def test_stop_gives_questions_back_that_were_not_sent(kernel):
     panel.ask("third")
     panel.until(lambda: panel.text.count("Waiting for the question before it.") == 2)
     panel.click("Stop")
-    panel.until(lambda: panel.find(description="Your question", value="second\n\nthird"))
+    panel.until(lambda: panel.box == "second\n\nthird")
     assert history(kernel) == "[('user', 'first'), ('assistant', 'begun ')]"

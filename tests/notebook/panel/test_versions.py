@@ -19,18 +19,17 @@ def opened(kernel, *questions, answer=ANSWER):
     for index, question in enumerate(questions):
         kernel.ok(f"%%agent\n{question}", cell_id=f"cell{index}")
     panel = Panel(kernel)
-    panel.usable(description="Edit")
+    panel.until(lambda: panel.can("Retry"))
     return panel
 
 
 def edit(panel, place, question):
     """Click the pencil of the turn at this place, and ask another question instead."""
-    page = panel.find(_model_name="AnyModel")
-    panel.kernel.tell(page, method="custom", content={"edit": place})
+    panel.edit(place)
     panel.until_text("Escape leaves it")
     panel.ask(question)
     panel.until_text(question)
-    panel.usable(description="Edit")
+    panel.until(lambda: panel.can("Retry"))
 
 
 def asked(kernel):
@@ -65,7 +64,7 @@ def test_a_version_that_fails_leaves_the_conversation_as_it_was(kernel):
     edit(panel, 0, "fail")
     panel.until_text("after one", "it broke", "after one+two")
     assert history(kernel).count("'user'") == 2
-    assert panel.find(description="Next version") is None
+    assert not panel.can("Next version")
     edit(panel, 1, "uno")  # the question that failed
     panel.until(lambda: "2/2" in panel.text and "it broke" not in panel.text and "two" not in panel.text)
     panel.click("Previous version")
@@ -80,16 +79,15 @@ def test_nothing_can_be_switched_during_a_run(kernel, tmp_path):
     kernel.ok(f"agent.provider = Gated('begun ', 'ended', {str(gate)!r})")
     panel.ask("two")
     panel.until_text("begun")
-    kernel.tell(panel.find(_model_name="AnyModel"), method="custom", content={"edit": 0})
-    states = panel.states()
-    for name in ("Previous version", "New chat"):
-        assert states[panel.find(description=name)]["disabled"]
+    panel.tell("edit", panel.state["order"][0])
+    assert not panel.can("Previous version")
+    assert not panel.can("New chat")
     assert kernel.run("%agent new").error == "AgentBusyError"
     assert kernel.run("%%agent --new\nthree").error == "AgentBusyError"
     gate.touch()
     panel.until_text("begun ended")
-    panel.usable(description="Previous version")
-    assert panel.find(description="Your question", value="")
+    panel.until(lambda: panel.can("Previous version"))
+    assert panel.box == ""
 
 
 def test_conversations_are_listed_and_continued(kernel):
@@ -100,8 +98,8 @@ def test_conversations_are_listed_and_continued(kernel):
     kernel.ok("%%agent --new\nfour")
     panel.until(lambda: "after four" in panel.text and "three" not in panel.text)
     listed = ["four · 1 question", "three · 1 question", "one · 2 questions"]
-    panel.until(lambda: panel.states()[panel.find(description="Conversations")]["_options_labels"] == listed)
-    panel.set({"index": 2}, description="Conversations")
+    panel.until(lambda: [title for _, title in panel.state["conversations"]] == listed)
+    panel.tell("conversation", panel.state["conversations"][2][0])
     panel.until_text("after one+two")
     panel.ask("and more")
     panel.until_text("after one+two+and more")

@@ -1,5 +1,6 @@
 """`create_provider`, `register_provider`, `resolve`, and what providers keep to themselves."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -104,7 +105,9 @@ def test_addresses(monkeypatch):
     with pytest.raises(ConfigurationError, match="Pass only one of them"):
         create_provider("qwen", region="us", base_url="http://h")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://gateway/v1")
-    assert create_provider("openai").base_url == "http://gateway/v1"
+    elsewhere = pickle.dumps(create_provider("openai"))
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    assert pickle.loads(elsewhere).base_url == "http://gateway/v1"
 
 
 @pytest.mark.parametrize(

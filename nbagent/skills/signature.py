@@ -24,6 +24,9 @@ _BUILTINS = {each.__name__: each for each in (bool, dict, float, frozenset, int,
 #: What a strange import, annotation or default raises here.
 _STRANGE = (TypeError, ValueError, LookupError, AttributeError, ImportError, SyntaxError)
 
+#: How many names a type may stand for: a few that double each other would be gigabytes.
+MAX_SIZE = 2_000
+
 Schema = dict[str, Any]
 
 
@@ -72,6 +75,8 @@ class _Names:
         self.nodes: dict[str, ast.AST] = {}
         #: Types, and modules that have some.
         self._known: dict[str, Any] = dict(_BUILTINS)
+        #: How many names have been read, each with all that it stands for; and how many one stands for.
+        self._size, self._sizes = 0, dict[str, int]()
         for node in module.body:
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -137,9 +142,14 @@ class _Names:
         return Any
 
     def _named(self, name: str) -> Any:
-        if name not in self._known:
-            node, self._known[name] = self.nodes[name], Any  # a type may hold itself
-            self._known[name] = self._model(node) if isinstance(node, ast.ClassDef) else self._type(node)
+        if name in self._known:
+            self._size += self._sizes.get(name, 1)
+            return self._known[name]
+        node, before = self.nodes[name], self._size
+        self._known[name] = Any  # a type may hold itself
+        kind = self._model(node) if isinstance(node, ast.ClassDef) else self._type(node)
+        if (size := self._size - before) <= MAX_SIZE:
+            self._known[name], self._sizes[name] = kind, size
         return self._known[name]
 
     def _model(self, node: ast.ClassDef) -> Any:

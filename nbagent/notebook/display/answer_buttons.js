@@ -90,7 +90,8 @@ function initialize({ model }) {
     if (!footer.querySelector(`.${BUTTONS}`)) {
       const text = () => known.get(run).text;
       const all = [thumb(run, 1, "Good answer"), thumb(run, 0, "Bad answer")];
-      footer.append(group("This answer", ...(text() ? [copyButton("Copy the answer as Markdown", text)] : []), ...all));
+      const copies = text() ? [copyButton("Copy the answer as Markdown", text)] : [];
+      footer.insertBefore(group("This answer", ...copies, ...all), footer.querySelector(".nbagent-actions"));
     }
     for (const each of footer.querySelectorAll("[data-good]")) {
       const pressed = String(known.get(run).good === Number(each.dataset.good));

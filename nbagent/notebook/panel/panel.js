@@ -423,8 +423,8 @@ class Panel {
       if (this.state.edited) this.tell("leave");
       else this.tell("edit", this.state.order.at(-1)), this.focus();
     });
-    this.actions = h("div", { class: "nbagent-actions", role: "group", "aria-label": "The last question" }, this.retry, this.edit);
-    const inner = h("div", { class: "nbagent-inner" }, this.greeting, this.log, this.actions);
+    this.actions = h("span", { class: "nbagent-actions", role: "group", "aria-label": "The last question" }, this.retry, this.edit);
+    const inner = h("div", { class: "nbagent-inner" }, this.greeting, this.log);
     const tab = { role: "tabpanel", tabIndex: 0 };
     this.chat = h("div", { class: "nbagent-chat", "aria-label": "Chat", ...tab }, inner);
     this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": "Trace", ...tab });
@@ -508,9 +508,16 @@ class Panel {
     }
     arrange(this.log, order.map((key) => this.turns.get(key).root));
     this.log.after(...this.held.values());
-    this.actions.hidden = !order.length || editable.at(-1) !== order.at(-1);
+    this.showActions(editable.at(-1) === order.at(-1) ? this.turns.get(order.at(-1)) : null);
     this.edit.textContent = edited ? "Cancel edit" : "Edit";
     this.showGreeting(this.held.size ? null : greeting);
+  }
+
+  // What can be done with the last question stands in the row below its answer.
+  showActions(turn) {
+    const foot = turn?.root.querySelector(".nbagent-foot:last-child") ?? turn?.root;
+    if (!foot) this.actions.remove();
+    else if (this.actions.parentElement !== foot) foot.append(this.actions);
   }
 
   showGreeting(greeting) {

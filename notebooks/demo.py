@@ -31,17 +31,23 @@ import json
 print(json.dumps(_.astype(str).T.reset_index().T.values.tolist() if hasattr(_, "columns") else str(_)))
 """
 
-#: Runs after the last cell. An answer without output tokens is a quote; a call without them is nbagent's.
+#: Runs in the kernel after the last cell. An answer without output tokens is a quote; the first request also loads the
+#: model.
 FACTS = """
 import json
 tools = agent.trace.tool_calls[["name", "args", "result_text", "duration_s"]].round({"duration_s": 3})
 calls = agent.trace.calls
 answers = calls[calls["finish_reason"] == "stop"]
+asked = calls[calls["output_tokens"] > 0]
+loaded = asked.iloc[1:]
 print(json.dumps({
     "table": [list(tools.columns), *tools.astype(str).values.tolist()],
-    "requests": int((calls["output_tokens"] > 0).sum()),
+    "requests": len(asked),
     "answers": len(answers),
     "quotes": int((answers["output_tokens"] == 0).sum()),
+    "read": float(loaded["input_tokens"].mean()),
+    "seconds": float(loaded["duration_s"].mean()),
+    "speed": float(loaded["output_tokens"].sum() / loaded["duration_s"].sum()),
 }))
 """
 
@@ -138,11 +144,16 @@ class Story:
             self.say(folded(plain(text_of(cell))))
 
     def finish(self) -> None:
-        """Print all tool calls, and how often the model was asked."""
+        """Print all tool calls, and how many requests and seconds the model needed."""
         facts = self.ask(FACTS)
         self.title = "All tool calls of this notebook: agent.trace.tool_calls"
         self.say(as_table(facts["table"]))
         lines = [f"The model was asked {facts['requests']} times."]
+        if facts["requests"] > 1:
+            lines.append(
+                f"Once loaded, it took {facts['seconds']:.2f} s for a prompt of {facts['read']:,.0f} tokens "
+                f"on average, and wrote {facts['speed']:,.0f} tokens per second."
+            )
         if facts["quotes"]:
             lines.append(
                 f"{facts['quotes']} of the {facts['answers']} answers quote the tool's result word for word: "

@@ -357,9 +357,8 @@ class Filling:
                 if len(rest) > 1 and sort[0] in ("number", "share"):
                     count = max(count, len(row) // len(rest))
         columns = {name: column for name, column in columns.items() if len(column) == count}
-        pieces = {name: self.chosen[name] for name in self.schemas if name in self.chosen}
         rows = [{name: column[i] for name, column in columns.items()} for i in range(count if columns else 1)]
-        return [{name: self.value(piece, name) for name, piece in (pieces | row).items()} for row in rows]
+        return [{name: self.value(piece, name) for name, piece in (self.chosen | row).items()} for row in rows]
 
     def _sort(self, piece: Piece) -> tuple[str, bool]:
         """What pieces that mean the same kind of thing have in common: their kind, and whether they are names."""

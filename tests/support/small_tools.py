@@ -4,6 +4,7 @@ import json
 
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.providers.base import LLMProvider
+from nbagent.providers.prompting.provider import Completion
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 
@@ -38,14 +39,25 @@ CALL = FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "c
 MEANS = json.dumps({"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0})
 
 
-class FakeLocal(LLMProvider):
-    """An inner provider like the embedded model's, with a fixed answer, that remembers its conversations."""
+class FakeCompleter(LLMProvider):
+    """An inner provider with a fixed completion that remembers its requests, for replies that no real model gives."""
 
     model_name = "recorder"
     n_ctx = 1000
 
-    def __init__(self):
-        self.chats = []
+    def __init__(self, text="", cut_off=False):
+        self.completion = Completion(text, Usage(7, 3), cut_off)
+        self.prompts, self.chats = [], []
+
+    def supports_function_calling(self):
+        return False
+
+    def waiting(self):
+        return None
+
+    async def complete(self, prompt, *, schema=None, max_tokens=256, stop=()):
+        self.prompts.append(prompt)
+        return self.completion
 
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         assert not functions

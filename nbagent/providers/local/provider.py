@@ -6,9 +6,10 @@ process and ended with it. The first request downloads and loads the model, in a
 
 from __future__ import annotations
 
+import json
 import os
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,20 @@ from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.threads import DaemonThreads, run_in_thread
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, IncompleteStreamError
+from nbagent.providers.formats.errors import error_in_answer
+from nbagent.providers.formats.openai_chat import usage_of
+from nbagent.providers.http.response import read_events
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.server import LlamaServer, end_unused, shared_server
+from nbagent.providers.prompting.provider import Completion
 from nbagent.providers.vendors.open_source import OpenSourceProvider
 
 LOADING = "loading the model"
 PULLING = "downloading the model"
 #: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
-#: A sampler of llama.cpp's, without which so small a model says the same again and again.
-NO_LOOPS = {"dry_multiplier": 0.8}
 #: Bytes at the beginning of a GGUF file that are searched for its chat template. A large vocabulary takes 10 MB.
 METADATA_BYTES = 2**25
 #: Loading blocks for seconds, and must not keep the process from ending.
@@ -80,7 +83,6 @@ class LocalProvider(OpenSourceProvider):
         options.setdefault("function_calling", path is not None and b"tools" in _chat_template(path))
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
-            options["extra_body"] = {**NO_LOOPS, **(options.get("extra_body") or {})}
         super().__init__(model=name, timeout=timeout, **options)
         # the server keeps a thread for each connection; a local one costs little to open
         self.access.headers["Connection"] = "close"
@@ -112,6 +114,21 @@ class LocalProvider(OpenSourceProvider):
             async for item in items:
                 yield item
 
+    async def complete(
+        self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
+    ) -> Completion:
+        """Complete a bare prompt at temperature 0; with `schema`, as JSON that fits it.
+
+        The request streams, because only then does the server notice that a cancelled task has gone.
+        """
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stop": list(stop), "stream": True}
+        if schema is not None:
+            body["json_schema"] = schema
+        encoded = json.dumps(body).encode()
+        async with aclosing(self.read("/completions", _completion, encoded)) as items:
+            (completion,) = [item async for item in items]
+        return completion
+
     async def model_list(self) -> list[str]:
         """This model alone; it need not be loaded."""
         return [self.model_name]
@@ -123,6 +140,21 @@ class LocalProvider(OpenSourceProvider):
         if server is not None:
             server.users.discard(self)
             end_unused()
+
+
+async def _completion(response: Any) -> AsyncGenerator[Completion]:
+    """The streamed text, in one piece."""
+    text = ""
+    async with aclosing(read_events(response)) as events:
+        async for event in events:
+            if "error" in event:
+                raise error_in_answer(event)
+            for choice in event.get("choices", ()):
+                text += choice["text"]
+                if reason := choice["finish_reason"]:
+                    yield Completion(text, usage_of(event["usage"]), cut_off=reason == "length")
+                    return
+    raise IncompleteStreamError("the stream ended without its finish reason")
 
 
 def _chat_template(path: Path) -> bytes:

@@ -1,8 +1,9 @@
 """`PromptedProvider`: tool calls by prompting, for models that have no tool calling of their own.
 
-The prompt describes the tools and asks for a JSON object, under a schema where the server can decode so. The embedded
-model is not asked: `grounding` chooses the tool, and finds its arguments in the question. No call is made if the
-arguments do not fit the tool's schema. The embedded model's answers then quote the results.
+If the inner provider can decode under a JSON schema (`complete`, as the embedded model's does), `grounding` chooses the
+tool and the values that the request holds for its arguments; where it holds several, the model chooses. With any other
+provider, the prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not
+fit the tool's schema. The answer is then made from the results.
 """
 
 from __future__ import annotations
@@ -10,25 +11,29 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 from nbagent.checks import check_choice
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.content.images import has_image
-from nbagent.core.events import Event, Text
+from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import Functions, ModelRequest
-from nbagent.providers.base import LLMProvider, WrapperProvider
+from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.options.vendor_tools import check_available
-from nbagent.providers.prompting.grounding import THRESHOLD, best_tool
+from nbagent.providers.prompting.grounding import THRESHOLD, Choices, best_tool
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
 from nbagent.providers.prompting.reading import is_readable
-from nbagent.providers.prompting.result_sentences import result_sentence
+from nbagent.providers.prompting.result_sentences import repeats_itself, result_sentence
+from nbagent.providers.prompting.schemas import Tool, signature
 
+#: The most tokens for the arguments of one call.
+MAX_ARGUMENT_TOKENS = 256
 #: The most tokens of an answer, unless `max_tokens` is given: a small model tends to ramble.
 MAX_ANSWER_TOKENS = 300
 #: The same for an answer from memory where tools are on offer: it is probably wrong.
@@ -39,91 +44,205 @@ SYSTEM_MESSAGE = "You are a helpful assistant."
 UNREADABLE = "This small model reads only English. Ask in English, or use a larger model."
 #: A rough but safe estimate for English text.
 CHARS_PER_TOKEN = 3
+#: The usage of an answer holds just what the embedded model read and wrote: nothing where rules made it.
+_EXACT = {"usage_estimated": False}
+
+EXAMPLES = '''def book_table(restaurant: str, people: int = 2):
+    """Book a table at a restaurant"""
+# Request: book a table at Luigi's for 4
+# Arguments: {"restaurant": "Luigi's", "people": 4}
+
+def total(values: list[float]):
+    """Add numbers up"""
+# Request: total of 2, 9 and 4.5
+# Arguments: {"values": [2, 9, 4.5]}
+
+def find_notes(text: str, limit: int = 10):
+    """Find the notes that contain a text"""
+# Request: find notes that mention 'alpha beta'
+# Arguments: {"text": "alpha beta"}
+
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a model wrote after a bare prompt. `cut_off` says that the token limit stopped it."""
+
+    text: str
+    usage: Usage
+    cut_off: bool
+
+
+@runtime_checkable
+class Completer(Protocol):
+    """A provider that can decode under a JSON schema."""
+
+    #: The size of the model's context window in tokens.
+    n_ctx: int
+
+    async def complete(
+        self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
+    ) -> Completion:
+        """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
+
+    def waiting(self) -> str | None:
+        """What a request would wait for now ("loading the model"), or None."""
 
 
 class PromptedProvider(WrapperProvider):
     """Makes an `inner` provider without tool calling call tools, by prompting."""
 
-    def __init__(self, inner: LLMProvider) -> None:
-        super().__init__(inner)
-        #: The size of the embedded model's context window in tokens; other providers don't say theirs.
-        self.n_ctx: int | None = getattr(inner, "n_ctx", None)
-
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The inner provider gets the request for a plain answer, without tools."""
         check_available(request.tools, self.vendor)
-        options, tools = dict(request.options), request.tools or ()
-        choice, named = options.pop("tool_choice", None), {tool["name"]: tool for tool in tools}
-        if choice is not None:
-            check_choice("tool_choice", choice, (*dict.fromkeys(("auto", "none", "required", *named)),))
-        messages, reminder = request.messages, request.reminder
-        if self.n_ctx:  # its prompts are text
+        options = dict(request.options)
+        choice, tools = options.pop("tool_choice", None), request.tools
+        named = [tool for tool in tools or () if tool["name"] == choice]
+        if choice is not None and not named:
+            check_choice("tool_choice", choice, ("auto", "none", "required", *(tool["name"] for tool in tools or ())))
+        tools = None if choice == "none" else named or tools
+        messages = request.messages
+        if isinstance(self.inner, Completer):  # its prompts are text
             messages = without_images(sendable_documents(messages, False), self.vendor, self.model_name)
-            reminder = ""  # such a small model would answer it in place of the question
-            limit = MAX_UNAIDED_TOKENS if choice != "none" and answers_unaided(request) else MAX_ANSWER_TOKENS
+            is_unaided = choice != "none" and answers_unaided(request)
+            limit = MAX_UNAIDED_TOKENS if is_unaided else MAX_ANSWER_TOKENS
             given = options.get("max_tokens") or getattr(self.inner, "options", {}).get("max_tokens")
-            options["max_tokens"] = given or limit
-            shown = recent(messages, self.n_ctx - options["max_tokens"])
+            options = {**options, "max_tokens": given or limit}
+            plain_messages = without_tool_turns(messages)
+            if not any(message.role == "system" for message in plain_messages):
+                plain_messages = [LLMMessage("system", SYSTEM_MESSAGE), *plain_messages]
+            plain_messages = fit(plain(plain_messages), self.inner.n_ctx - options["max_tokens"])
+            reminder = ""  # such a small model would answer it in place of the question
         else:
-            shown = messages
-        resolved = ModelRequest(plain(shown), None, options, timing=request.timing, reminder=reminder)
-        inner = self.inner.resolve(resolved)
+            plain_messages, reminder = plain(messages), request.reminder
+        inner = self.inner.resolve(
+            ModelRequest(plain_messages, None, options, timing=request.timing, reminder=reminder)
+        )
         return replace(
             request,
             messages=messages,
             reminder=reminder,
-            tools=None if choice == "none" else [named[choice]] if choice in named else request.tools,
+            tools=tools,
             effective_options={**inner.effective_options, "tool_choice": choice},
             resolved=inner,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """A tool call, an answer from tool results, or a plain answer, depending on the last message."""
-        last = request.messages[-1] if request.messages else LLMMessage("user", "")
-        calls, usage = list[FunctionCall](), Usage()
-        if self.n_ctx and last.role == "tool":
-            for item in self._quoted(request.messages):
-                yield item
-            return
-        if request.tools and last.role == "user":
-            is_forced = request.effective_options.get("tool_choice") not in (None, "auto")
-            if self.n_ctx is None:
-                reply = await ask_for_call(self.inner, request.resolved, request.tools, is_forced=is_forced)
-                calls, usage = _calls(request.tools, [first_json_object(reply.content)]), reply.usage
-            elif len(last.text) > self.n_ctx * CHARS_PER_TOKEN:
-                pass  # it could not be shown
-            elif best := best_tool(last.text, request.tools, float("-inf") if is_forced else THRESHOLD):
-                tool, found = best
-                calls = _calls([dict(tool)], [{"name": tool["name"], "arguments": arguments} for arguments in found])
-        facts: dict[str, Any] = {"usage": usage, "model": self.model_name}
-        if calls:
-            facts |= {"usage_estimated": False} if self.n_ctx else {}  # nothing, where no model was asked
-            yield LLMResponse("", calls, "tool_calls", facts)
-            return
-        is_unaided = self.n_ctx is not None and answers_unaided(request)
-        if self.n_ctx and not is_readable(last.text):  # the model is not asked
-            yield Text(UNREADABLE)
-            facts |= {"usage_estimated": False} | ({"no_tool": False} if is_unaided else {})
-            yield LLMResponse(UNREADABLE, None, "stop", facts)
-            return
-        async with aclose_if_possible(self.inner.stream(request.resolved)) as items:
-            async for item in items:
-                if isinstance(item, LLMResponse):
-                    facts = {"no_tool": True} if is_unaided else {}
-                    facts |= (item.metadata or {}) | ({"usage": usage + item.usage} if usage != Usage() else {})
-                    yield replace(item, metadata=facts)
+        last = request.messages[-1].role if request.messages else ""
+        if last == "tool" and isinstance(self.inner, Completer):
+            steps = self._answer_from_results(request.messages)
+        elif request.tools and last == "user":
+            steps = self._call_or_answer(request, request.tools)
+        else:
+            steps = self._plain_answer(request.resolved)
+        is_unaided = isinstance(self.inner, Completer) and answers_unaided(request)
+        async with aclosing(steps):
+            async for item in steps:
+                if is_unaided and isinstance(item, LLMResponse) and not item.function_calls:
+                    yield replace(item, metadata={"no_tool": True, **(item.metadata or {})})
                 else:
                     yield item
 
-    def _quoted(self, messages: list[LLMMessage]) -> Iterator[Event | LLMResponse]:
+    async def _call_or_answer(self, request: ModelRequest, tools: Functions) -> AsyncGenerator[Event | LLMResponse]:
+        calls, usage = list[FunctionCall](), Usage()
+        is_forced = request.effective_options.get("tool_choice") not in (None, "auto")
+        if isinstance(self.inner, Completer):
+            text = request.messages[-1].text
+            tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be shown
+            if best := best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD):
+                if reason := self.inner.waiting():
+                    yield Http(reason)
+                calls, usage = await self._grounded_calls(self.inner, text, *best)
+        else:
+            reply = await ask_for_call(self.inner, request.resolved, tools, is_forced=is_forced)
+            wanted, usage = first_json_object(reply.content) or {}, reply.usage
+            named = [tool for tool in tools if tool["name"] == wanted.get("name")]
+            call = checked_call(named[0], wanted.get("arguments") or {}) if named else None
+            calls = [call] if call else []
+        if calls:
+            facts = {"usage": usage, "model": self.model_name}
+            yield LLMResponse("", calls, "tool_calls", facts | (_EXACT if isinstance(self.inner, Completer) else {}))
+            return
+        async with aclosing(self._plain_answer(request.resolved)) as items:
+            async for item in items:
+                if isinstance(item, LLMResponse):
+                    yield replace(item, metadata={**(item.metadata or {}), "usage": usage + item.usage})
+                else:
+                    yield item
+
+    async def _grounded_calls(
+        self, inner: Completer, request: str, tool: Tool, wanted: Sequence[Choices]
+    ) -> tuple[list[FunctionCall], Usage]:
+        """The calls that the request asks for; there are none if the arguments of one do not fit the tool."""
+        calls, usage = list[FunctionCall | None](), Usage()
+        for choices in wanted:
+            arguments, used = await self._chosen(inner, request, tool, choices)
+            calls.append(checked_call(tool, arguments))
+            usage += used
+        return [call for call in calls if call] if all(calls) else [], usage
+
+    async def _chosen(
+        self, inner: Completer, request: str, tool: Tool, choices: Choices
+    ) -> tuple[dict[str, Any], Usage]:
+        """One value for each parameter, as the model writes it: one of its choices, else the likeliest."""
+        likeliest = {name: values[0] for name, values in choices.items()}
+        head = f"{EXAMPLES}{signature(tool, list(choices))}# Request: "
+        is_long = len(head) + len(request) > (inner.n_ctx - MAX_ARGUMENT_TOKENS) * CHARS_PER_TOKEN
+        if is_long or not choices:
+            return likeliest, Usage()
+        schema = {
+            "type": "object",
+            "properties": {name: {"enum": values} for name, values in choices.items()},
+            "required": list(choices),
+            "additionalProperties": False,
+        }
+        prompt = f"{head}{' '.join(request.split())}\n# Arguments: "
+        done = await inner.complete(prompt, schema=schema, max_tokens=MAX_ARGUMENT_TOKENS)
+        arguments = None if done.cut_off else first_json_object(done.text)
+        if not isinstance(arguments, dict):
+            return likeliest, done.usage
+        used: list[Any] = []
+        for name, values in choices.items():  # no two parameters mean the same piece of the request
+            if len(values) > 1 and arguments[name] in used:
+                arguments[name] = next((value for value in values if value not in used), arguments[name])
+            used.append(arguments[name])
+        return arguments, done.usage
+
+    async def _answer_from_results(self, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
         """Sentences that quote the tool results at the end of the conversation: a small model would garble them."""
         results = list(itertools.takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
         calls = {call.id: call for message in messages for call in message.tool_calls or ()}
         answer = "\n\n".join(result_sentence(calls.get(each.tool_call_id), each) for each in results)
         for piece in re.findall(r"\S+\s*|\s+", answer):
             yield Text(piece)
-        facts = {"usage": Usage(), "model": self.model_name, "quoted": True, "usage_estimated": False}
-        yield LLMResponse(answer, None, "stop", facts)
+        yield LLMResponse(answer, None, "stop", {"usage": Usage(), "model": self.model_name, "quoted": True} | _EXACT)
+
+    async def _plain_answer(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
+        """The inner model's answer. A small model's is ended when it repeats itself again and again."""
+        may_repeat = isinstance(self.inner, Completer)
+        if may_repeat and not is_readable(request.messages[-1].text):
+            yield Text(UNREADABLE)
+            facts = {"usage": Usage(), "model": self.model_name, "no_tool": False}  # the model is not asked
+            yield LLMResponse(UNREADABLE, None, "stop", facts | _EXACT)
+            return
+        pieces: list[str] = []
+        async with aclose_if_possible(self.inner.stream(request)) as items:
+            async for item in items:
+                yield item
+                if isinstance(item, Retry):
+                    pieces.clear()
+                elif may_repeat and isinstance(item, Text):
+                    pieces.append(item.content)
+                    if repeats_itself("".join(pieces)):
+                        break
+            else:
+                return
+        yield Text(" …")
+        # the server does not count the tokens of an unfinished answer: a piece is one, the prompt's are estimated
+        usage = Usage(sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN, len(pieces))
+        yield LLMResponse("".join([*pieces, " …"]), None, "stop", {"usage": usage, "model": self.model_name})
 
 
 def answers_unaided(request: ModelRequest) -> bool:
@@ -132,21 +251,15 @@ def answers_unaided(request: ModelRequest) -> bool:
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
 
-def _calls(tools: Functions, wanted: Sequence[Any]) -> list[FunctionCall]:
-    """The calls that are wanted, as `{"name", "arguments"}`; none if one of them does not fit its tool's schema."""
+def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
+    """A call of the tool, or None if the arguments do not fit its schema."""
     from nbagent.core.json_schema import jsonschema
 
-    found = []
-    for each in wanted:
-        name, arguments = (each.get("name"), each.get("arguments") or {}) if isinstance(each, dict) else (None, {})
-        tool = next((tool for tool in tools if tool["name"] == name), None)
-        if tool is None or not isinstance(arguments, dict):
-            return []
-        schema = {"type": "object", **(tool.get("parameters") or {})}
-        if not jsonschema.validators.validator_for(schema)(schema).is_valid(arguments):
-            return []
-        found.append(FunctionCall(tool["name"], arguments, f"call_{uuid.uuid4().hex[:12]}"))
-    return found
+    schema = {"type": "object", **(tool.get("parameters") or {})}
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    if not isinstance(arguments, dict) or not validator.is_valid(arguments):
+        return None
+    return FunctionCall(tool["name"], arguments, f"call_{uuid.uuid4().hex[:12]}")
 
 
 # -- the conversation as the model gets it ----------------------------------------------------------------------------
@@ -176,25 +289,30 @@ def _with_images(text: str, message: LLMMessage) -> Content:
     return [{"type": "text", "text": text}, *(part for part in message.content if part.get("type") == "image")]
 
 
-def recent(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
-    """The system message, and as many of the last turns as fit, each of them whole; the last one always stays.
-
-    Earlier turns that used tools are left out: a small model would copy the form of their answers.
+def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """The conversation without earlier turns that used tools: a small model would copy the form of their answers.
 
     >>> call = FunctionCall("count", {}, "call_1")
     >>> said = [LLMMessage("user", "Count!"), LLMMessage("assistant", tool_calls=[call]), LLMMessage("tool", "3")]
-    >>> [message.text for message in recent([*said, LLMMessage("user", "Thanks!")], 100)]
-    ['You are a helpful assistant.', 'Thanks!']
+    >>> [message.text for message in without_tool_turns([*said, LLMMessage("user", "Thanks!")])]
+    ['Thanks!']
     """
-    system = [message for message in messages if message.role == "system"] or [LLMMessage("system", SYSTEM_MESSAGE)]
+    starts = [i for i, message in enumerate(messages) if message.opens_turn]
+    kept = list(messages[: starts[0]] if starts else messages)
+    for start, end in itertools.pairwise([*starts, len(messages)]):
+        turn = messages[start:end]
+        if start == starts[-1] or not any(message.tool_calls or message.role == "tool" for message in turn):
+            kept += turn
+    return kept
+
+
+def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
+    """The system message and as many of the last turns as fit, each of them whole; the last turn always stays."""
+    system = [message for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
     starts = [i for i, message in enumerate(others) if message.opens_turn] or [0]
-    *earlier, last = [others[start:end] for start, end in itertools.pairwise([*starts, len(others)])]
-    kept, room = [*system, *last], n_tokens * CHARS_PER_TOKEN
-    for turn in reversed(earlier):
-        if any(message.tool_calls or message.role == "tool" for message in turn):
-            continue
-        if sum(len(message.text) + 8 * CHARS_PER_TOKEN for message in [*kept, *turn]) > room:
-            break
-        kept[len(system) : len(system)] = turn
-    return kept
+    room = n_tokens * CHARS_PER_TOKEN - sum(len(message.text) for message in system)
+    for start in starts:
+        if sum(len(message.text) + 8 * CHARS_PER_TOKEN for message in others[start:]) <= room:
+            return [*system, *others[start:]]
+    return [*system, *others[starts[-1] :]]

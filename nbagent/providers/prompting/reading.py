@@ -6,20 +6,33 @@ The rules are for English. Chinese, Japanese and Korean have no spaces: there, p
 from __future__ import annotations
 
 import itertools
-import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
-#: Word lists and fitted weights: `benchmarks/fit_embedded.py` writes the weights.
-DATA: dict[str, Any] = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
-#: Words that say nothing about what is asked for, and the stems of those that fit almost any tool.
-STOP_WORDS, COMMON = frozenset(DATA["stop words"].split()), frozenset(DATA["common stems"].split())
+#: Words that say nothing about what is asked for.
+STOP_WORDS = frozenset(
+    str.split(
+        "a about after against all am among an and any are around as associated at be before being between both by "
+        "called can could did do does during each every for from get give given had happening has have how i "
+        "identified if in into is it its labelled last less let like located many me more much my named near nearest "
+        "need next of on one only or our out over per please s should since so some tell than that the their them "
+        "then there these they this those through titled to under until up upcoming us used using want was we were "
+        "what when where which while who why will with within would you your"
+    )
+)
 #: Words that link a piece to what follows: what stands behind one says nothing about the piece before it.
 LINKS = frozenset(str.split("about and at by for from in of on or to with"))
+#: The stems of words that fit almost any tool.
+COMMON = frozenset(
+    str.split(
+        "calculat check comput creat data detail determin differ fetch find function generat get giv information know "
+        "list look mak number perform provid retriev return search set show specif tell us valu"
+    )
+)
 #: Everyday words for the same thing, each mapped to the first of its group.
 _SYNONYMS = {
     word: group.split()[0]
@@ -30,31 +43,49 @@ _SYNONYMS = {
     )
     for word in group.split()
 }
-#: The most words in a piece that does not go to the end of its clause.
+#: Units of time by their stems: so many of the smallest one of their kind, seconds or months.
+UNITS = {
+    "second": ("second", 1),
+    "minut": ("second", 60),
+    "hour": ("second", 3_600),
+    "day": ("second", 86_400),
+    "week": ("second", 604_800),
+    "month": ("month", 1),
+    "year": ("month", 12),
+    "decad": ("month", 120),
+}
+#: The most tokens in a piece of words.
 MAX_WORDS = 6
 _ENDINGS = ("ingly", "ations", "ation", "ings", "ing", "edly", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
-_NUMBER_WORDS = str.split("zero one two three four five six seven eight nine ten eleven twelve")
+_NUMBER_WORDS = {
+    word: n for n, word in enumerate(str.split("zero one two three four five six seven eight nine ten eleven twelve"))
+}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
-#: Quotation marks as they are read, one for one.
-_MARKS = str.maketrans("“”„«»‘’", '"""""\'\'')
-#: All kinds take time in proportion to the text: each begins only where a word does, or ends where it could begin.
+_MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
+
 _TOKEN = re.compile(
-    r"""
-    (?P<quoted> "[^"]+" | (?<!\w)'(?:[^']|(?<=\w)'(?=\w))+'(?!\w) | `[^`]+` )
-    | (?P<date> \b\d{1,2}[-/]\d{1,2}[-/]\d{4}\b | \b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b
-        | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s?\d{1,2}(?:st|nd|rd|th)?,?\s?\d{4}\b
-        | \b\d{1,2}(?:st|nd|rd|th)?(?:\ of)?\ (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[,\ ]+\d{4}\b )
-    | (?P<code> https?://[^\s'"]+ | (?<![\w.+-])[\w.+-]+@[\w-]+\.\w+(?:\.\w+)* | ~?(?:/[\w.-]+){2,} | \b\d{1,2}:\d{2}\b
-        | (?<![\w/-])(?:[\w-]+/)*[\w-]+\.(?:com|org|net|io|gov|edu|csv|json|txt|xlsx|pdf|py|png|jpg)\b
-        | (?:\b[a-z](?:\([a-z]\))?\s?=\s?)?-?\b\d*[a-z](?:(?:\^|\*\*)\d+|(?=\s?[-+]\s?\d))
-          (?:\s?[-+*/]\s?\d*[a-z]?(?:(?:\^|\*\*)\d+)?)* )
-    | (?P<number> (?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,40})(?:\.\d{1,40})?(?![\d.]*\d)
-        (?!-\d|/\w|:\d|[a-z]+\d)
-        (?:\s?%|\s?(?:percent|thousand|million|billion)\b)? )
-    | (?P<word> (?:[a-z]\.){2,} | \w+(?:['./-]\w+)* )
-    | (?P<mark> [^\w\s] )
-    """,
-    re.VERBOSE | re.IGNORECASE,
+    r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
+)
+# All of these take time in proportion to the text: each begins only where a word does, or ends where it could begin.
+
+#: Longer digits are not a number that a tool could take.
+_NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,40})(?:\.\d{1,40})?(?![\d.]*\d)(?!-\d|/\w|:\d)")
+#: No quotation holds its own opening mark: from each of many that are never closed, all of the rest would be searched.
+_QUOTED = re.compile(
+    r"\"([^\"]+)\"|(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|[“„]([^”“„]+)[”“]|‘([^‘’]+)’|`([^`]+)`"
+    r"|«\s?([^«»]*[^«»\s])\s?»"
+)
+_DATE = re.compile(
+    r"\b\d{1,2}[-/]\d{1,2}[-/]\d{4}\b|\b(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})\b"
+    r"|\b(?P<month>[A-Za-z]{3})[a-z]*\.?\s?(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s?(?P<year>\d{4})\b"
+    r"|\b(?P<first_day>\d{1,2})(?:st|nd|rd|th)?(?: of)? (?P<then_month>[A-Za-z]{3})[a-z]*[, ]+(?P<then_year>\d{4})\b"
+)
+#: Addresses, files, times of day and formulas.
+_CODE = re.compile(
+    r"https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.]+|~?(?:/[\w.-]+){2,}"
+    r"|\b\d{1,2}:\d{2}\b|(?<![\w/-])(?:[\w-]+/)*[\w-]+\.(?:com|org|net|io|gov|edu|csv|json|txt|xlsx|pdf|py|png|jpg)\b"
+    r"|(?:\b[a-z](?:\([a-z]\))?\s?=\s?)?-?\b\d*[a-z](?:(?:\^|\*\*)\d+|(?=\s?[-+]\s?\d))"
+    r"(?:\s?[-+*/]\s?\d*[a-z]?(?:(?:\^|\*\*)\d+)?)*"
 )
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
@@ -85,6 +116,11 @@ def words(text: str) -> tuple[str, ...]:
     return (*pairs, *(stem(word) for word in found if word.lower() not in STOP_WORDS))
 
 
+def has_no_spaces(text: str) -> bool:
+    """Whether a text is in a script that does not separate its words."""
+    return _CJK.search(text) is not None
+
+
 def is_readable(text: str) -> bool:
     """Whether at least half of the letters are Latin: of others the embedded model makes nothing.
 
@@ -95,12 +131,16 @@ def is_readable(text: str) -> bool:
     return sum(char < "\u0250" for char in letters) * 2 >= len(letters)
 
 
+def without_quotations(request: str) -> str:
+    """The request without what it quotes, which is a value and does not say what to do."""
+    return _QUOTED.sub(" , ", _unwrapped(request))
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A value that the request holds, from its token `start` to before `end`.
 
-    `kind`: "number", "share" (5 %), "numeral" (five), "quoted", "date", "code", "words", or "clause" for words to the
-    end of their clause.
+    `kind`: "number", "share" (5 %), "quoted", "date", "code" or "words".
     """
 
     value: Any
@@ -111,31 +151,47 @@ class Piece:
     def __hash__(self) -> int:
         return hash((self.start, self.end, self.kind))
 
+    @property
+    def places(self) -> range:
+        """Its tokens."""
+        return range(self.start, self.end)
+
     def meets(self, other: Piece) -> bool:
         """Whether the two have a token in common."""
         return self.start < other.end and other.start < self.end
+
+    def overlaps(self, places: Collection[int]) -> bool:
+        """Whether one of these tokens belongs to it."""
+        return any(place in places for place in self.places)
 
 
 class Reading:
     """A request, read."""
 
     def __init__(self, request: str) -> None:
-        whole = re.fullmatch(r"""\s*(["'])((?:(?!\1).|(?<=\w)'(?=\w))*)\1\s*""", request, re.DOTALL)
-        self.text = whole[2] if whole else request  # without quotation marks around all of it
-        self._tokens = list(_TOKEN.finditer(self.text.translate(_MARKS)))
-        self.kinds = [str(token.lastgroup) for token in self._tokens]
-        self.lower = [token[0].lower().strip("\"'`").removesuffix("'s") for token in self._tokens]
-        self.stems = [stem(word) for word in self.lower]
+        self.text = _unwrapped(request)
+        self._tokens = list(_TOKEN.finditer(self.text))
+        self._starts, self._ends = [t.start() for t in self._tokens], [t.end() for t in self._tokens]
+        self.stems = [stem(token[0]) for token in self._tokens]
+        self.lower = [token[0].lower() for token in self._tokens]
+        self.quoted = [self._piece(m, next(filter(None, m.groups())), "quoted") for m in _QUOTED.finditer(self.text)]
+        self.dates = [piece for match in _DATE.finditer(self.text) if (piece := self._date(match))]
+        self.codes = [self._piece(match, match[0].rstrip("."), "code") for match in _CODE.finditer(self.text)]
+        #: The tokens of quotations, dates and codes, which are not words.
+        self.taken = {i for piece in (*self.quoted, *self.dates, *self.codes) for i in range(piece.start, piece.end)}
+        self.numbers = self._numbers()
+        self.words = self._words()
+
+    def __len__(self) -> int:
+        return len(self._tokens)
 
     def word(self, i: int) -> str:
         """A token, or "" outside of the request."""
         return self._tokens[i][0] if 0 <= i < len(self._tokens) else ""
 
-    @cached_property
-    def said(self) -> set[str]:
-        """The stems of what the request says, without what it quotes, which is a value and does not say what to do."""
-        unquoted = [token[0] for token in self._tokens if token.lastgroup != "quoted"]
-        return set(words(" ".join(unquoted))) - COMMON
+    def between(self, piece: Piece, later: Piece) -> list[str]:
+        """The tokens between two pieces."""
+        return self.lower[piece.end : later.start]
 
     def span(self, start: int, end: int, kind: str = "words") -> Piece:
         """The text of these tokens."""
@@ -157,85 +213,106 @@ class Reading:
             behind += vocabulary.get(self.stems[piece.end + step - 1], 0) / (1 + step)
         return before, behind
 
-    def is_word(self, i: int) -> bool:
-        """Whether a token is a word that says something."""
-        return 0 <= i < len(self.kinds) and self.kinds[i] in ("word", "number") and self.lower[i] not in STOP_WORDS
+    def unit(self, i: int) -> str:
+        """The stem of this token if it is a unit of time, else ""."""
+        own = self.stems[i] if i < len(self) else ""
+        return own if own in UNITS else ""
 
-    def is_name(self, i: int) -> bool:
-        """Whether a token has a capital letter that is not its sentence's."""
-        before = self.word(i - 1)
-        begins = i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
-        return self.word(i)[:1].isupper() and self.is_word(i) and not begins
-
-    def is_whole(self, piece: Piece) -> bool:
-        """Whether a piece of words is a whole name, or a whole row of words that are no names."""
-        inside = {self.is_name(i) for i in range(piece.start, piece.end) if self.is_word(i)}
-        around = {self.is_name(i) for i in (piece.start - 1, piece.end) if self.is_word(i)}
-        return len(inside) == 1 and not inside & around and "," not in piece.value
-
-    @cached_property
-    def numbers(self) -> list[Piece]:
-        """The numbers, in figures and in words; "next week" holds a 1."""
-        found = []
-        for i, (word, kind) in enumerate(zip(self.lower, self.kinds, strict=True)):
-            if kind == "number":
-                digits = re.sub(r"[^\d.-]", "", word)
-                value: int | float = float(digits) if "." in digits else int(digits)
-                if scale := _SCALES.get(word.lstrip("-$,.0123456789 ")):
-                    value = round(value * scale)
-                found.append(Piece(value, i, i + 1, "share" if word.endswith(("%", "percent")) else "number"))
-            elif word in _NUMBER_WORDS:
-                found.append(Piece(_NUMBER_WORDS.index(word), i, i + 1, "numeral"))
-            elif word in ("next", "past", "last"):
-                found.append(Piece(1, i, i + 1, "numeral"))
-        return found
-
-    @cached_property
-    def ranks(self) -> dict[int, int]:
-        """Which of the numbers in figures begins at a token: the first is 0."""
-        return {piece.start: i for i, piece in enumerate(each for each in self.numbers if each.kind != "numeral")}
-
-    @cached_property
-    def texts(self) -> list[Piece]:
-        """What a text can be. Names go on over "of" and a comma ("Bank of Spain", "Boston, MA")."""
-        found = []
-        for start, kind in enumerate(self.kinds):
-            if kind in ("date", "code", "number"):
-                found.append(self.span(start, start + 1, kind))
-            elif kind == "quoted":
-                piece = self.span(start, start + 1, kind)
-                found.append(Piece(piece.value[1:-1].strip(), start, start + 1, kind))
-            end = start
-            while self.is_word(end) and end - start < MAX_WORDS:
-                end += 1
-                found.append(self.span(start, end))
-                links = self.word(end) in ("of", "the", "de", "del", "van", "von", ",")
-                if links and self.is_name(end + 1) and self.word(end - 1)[0].isupper():
-                    end += 1
-        return found
-
-    def clauses(self, spoken: Collection[str]) -> list[Piece]:
-        """From behind the words `spoken` to the end of each clause: what a free text can be."""
+    def clauses(self, spoken: Collection[str], taken: Collection[int]) -> list[Piece]:
+        """From behind the words `spoken` to the end of each clause, or to a taken token: what a free text can be."""
         found, start = [], 0
-        ends = ("quoted", "date", "code")
-        for stop in [
-            *(i for i, kind in enumerate(self.kinds) if kind in ends or self.word(i) in ",.;:?!"),
-            len(self.kinds),
-        ]:
+        for stop in [*(i for i in range(len(self)) if self.word(i) in ",.;:?!" or i in taken), len(self)]:
             first = next((i for i in range(start, stop) if self.is_word(i) and self.stems[i] not in spoken), stop)
             if stop - first > 1:
                 found.append(self.span(first, stop, "clause"))
             start = stop + 1
         return found
 
-    def joined(self, pieces: Iterable[Piece], links: Collection[str]) -> list[list[Piece]]:
+    def joined(self, pieces: Sequence[Piece], links: Collection[str]) -> list[list[Piece]]:
         """The pieces, in the order of the request, in groups that nothing but these links separates."""
         groups: list[list[Piece]] = []
         for piece in sorted(pieces, key=lambda each: each.start):
             if groups and piece.start < groups[-1][-1].end:
                 continue
-            if groups and all(word in links for word in self.lower[groups[-1][-1].end : piece.start]):
+            between = self.between(groups[-1][-1], piece) if groups else []
+            if groups and all(word in links for word in between):
                 groups[-1].append(piece)
             else:
                 groups.append([piece])
         return groups
+
+    def begins(self, i: int) -> bool:
+        """Whether a sentence begins with this token."""
+        before = self.word(i - 1)
+        return i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
+
+    def is_name(self, i: int) -> bool:
+        """Whether a token has a capital letter that is not its sentence's."""
+        return self.word(i)[:1].isupper() and self.is_word(i) and not self.begins(i)
+
+    def is_word(self, i: int) -> bool:
+        """Whether a token says something."""
+        word = self.word(i)
+        return word[:1].isalnum() and i not in self.taken and _bare(word) not in STOP_WORDS
+
+    def _words(self) -> list[Piece]:
+        """All runs of words, up to `MAX_WORDS`; names go on over "of" and a comma ("Bank of Spain", "Boston, MA")."""
+        found = []
+        for start in range(len(self)):
+            end = start
+            while self.is_word(end) and end - start < MAX_WORDS:
+                end += 1
+                found.append(self.span(start, end))
+                if (
+                    self.word(end) in ("of", "the", "de", "del", "van", "von", ",")
+                    and self.is_name(end + 1)
+                    and self.word(end - 1)[0].isupper()
+                ):
+                    end += 1
+        return found
+
+    def _piece(self, match: re.Match[str], value: Any, kind: str) -> Piece:
+        """The tokens that a match touches, as a piece."""
+        return Piece(value, bisect_right(self._ends, match.start()), bisect_left(self._starts, match.end()), kind)
+
+    def _date(self, match: re.Match[str]) -> Piece | None:
+        """A date as ISO 8601; as it is written if day and month can't be told apart."""
+        year, month, day = (
+            match[a] or match[b] or match[c]
+            for a, b, c in (("y", "year", "then_year"), ("m", "month", "then_month"), ("d", "day", "first_day"))
+        )
+        if year is None:
+            return self._piece(match, match[0], "date")
+        if month.lower() in _MONTHS:
+            month = str(_MONTHS.index(month.lower()) + 1)
+        return self._piece(match, f"{year}-{month:0>2}-{day:0>2}", "date") if month.isdigit() else None
+
+    def _numbers(self) -> list[Piece]:
+        found = [
+            Piece(_NUMBER_WORDS[word], i, i + 1, "word")
+            for i, word in enumerate(self.lower)
+            if word in _NUMBER_WORDS and i not in self.taken
+        ]
+        spans = [i for i, word in enumerate(self.lower) if word in ("next", "past", "last") and self.unit(i + 1)]
+        found += [Piece(1, i, i + 1, "word") for i in spans]
+        for match in _NUMBER.finditer(self.text):
+            digits = match[0].replace(",", "").replace("$", "")
+            value: int | float = float(digits) if "." in digits else int(digits)
+            rest = self.text[match.end() : match.end() + 20]
+            if scale := re.match(r"\s*(thousand|million|billion)\b", rest):
+                value = round(value * _SCALES[scale[1]])
+            is_share = re.match(r"\s?(?:%|percent\b)", rest) is not None
+            piece = self._piece(match, value, "share" if is_share else "number")
+            if piece.start not in self.taken:
+                found.append(piece)
+        return sorted(found, key=lambda piece: piece.start)
+
+
+def _unwrapped(request: str) -> str:
+    """A request without quotation marks around all of it."""
+    whole = re.fullmatch(r"\s*(['\"])((?:(?!\1).|(?<=\w)'(?=\w))*)\1\s*", request, re.DOTALL)
+    return whole[2] if whole else request
+
+
+def _bare(word: str) -> str:
+    return word.lower().removesuffix("'s").removesuffix("’s")

@@ -7,6 +7,7 @@ DataFrame.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from nbagent.core.messages import FunctionCall, LLMMessage
@@ -15,6 +16,9 @@ from nbagent.text import shortened
 #: A result is quoted up to this many items and characters.
 MAX_ITEMS = 12
 MAX_CHARS = 600
+#: An answer is stuck when it says the same words this often in a row; so many words are looked at together.
+MAX_REPEATS = 5
+MAX_REPEATED_WORDS = 20
 
 
 def result_sentence(call: FunctionCall | None, message: LLMMessage) -> str:
@@ -41,6 +45,19 @@ def result_sentence(call: FunctionCall | None, message: LLMMessage) -> str:
     if text.endswith((".", "!", "?")):
         return f"{name} says: {quoted}"
     return f"{name} gives {quoted}."
+
+
+def repeats_itself(answer: str) -> bool:
+    """Whether an answer has begun to repeat itself without end. Numbers do not count, since lists go on counting.
+
+    >>> repeats_itself("1. Fish 2. Bird 3. Fish"), repeats_itself("1. Fish 2. Fish 3. Fish 4. Fish 5. Fish")
+    (False, True)
+    """
+    said = re.findall(r"[^\W\d_]+", answer)
+    return any(
+        said[-length * MAX_REPEATS :] == said[-length:] * MAX_REPEATS
+        for length in range(1, min(MAX_REPEATED_WORDS, len(said) // MAX_REPEATS) + 1)
+    )
 
 
 def _call_text(call: FunctionCall) -> str:

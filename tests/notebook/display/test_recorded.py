@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from support.small_tools import FakeLocal
+from support.small_tools import FakeCompleter
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.history import split_turns
@@ -54,7 +54,7 @@ NO_TOOL += "(use the tool&#x27;s words, or a larger model)"
 
 @pytest.mark.parametrize(("question", "origin"), [("Add 2.", "quoted from the tool"), ("Which is heaviest?", NO_TOOL)])
 async def test_the_footer_tells_where_a_small_model_s_answer_comes_from(question, origin):
-    agent, live = Agent(FakeLocal(), tools=[add]), Transcript(timings=False)
+    agent, live = Agent(FakeCompleter('{"a": 2}'), tools=[add]), Transcript(timings=False)
     agent.observers.append(live.feed)
     result = await agent.chat(question)
     views = live, transcript_of(agent.conversation_history, Recorded(agent.trace)), agent.trace.transcript()

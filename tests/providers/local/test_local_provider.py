@@ -1,6 +1,7 @@
 """The real embedded model: loading, streaming, decoding under a schema, stopping, sharing, ending."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -76,9 +77,18 @@ async def test_two_providers_share_one_process(embedded, embedded_server):
     assert embedded_server.alive
 
 
+async def test_decoding_under_a_schema(embedded):
+    schema = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
+    done = await embedded.complete("Italy's capital as JSON: ", schema=schema)
+    assert json.loads(done.text)["city"] in ("Oslo", "Rome")
+    assert not done.cut_off
+    assert done.usage.input_tokens > 3
+    assert (await embedded.complete("Count: 1, 2, 3,", max_tokens=5)).cut_off
+
+
 async def test_cancelling_stops_the_generation(embedded):
     await embedded.prepare()
-    task = asyncio.create_task(embedded.chat([LLMMessage("user", "Tell me a long story.")], max_tokens=3500))
+    task = asyncio.create_task(embedded.complete("Once upon a time", max_tokens=3500))
 
     async def generating():
         return await tokens_so_far(embedded) is not None

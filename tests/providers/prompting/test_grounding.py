@@ -3,8 +3,9 @@
 import pytest
 from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
 
-from nbagent.providers.prompting.grounding import Filling, best_tool, parameter_schemas
+from nbagent.providers.prompting.grounding import Filling, best_tool
 from nbagent.providers.prompting.reading import Reading
+from nbagent.providers.prompting.schemas import parameter_schemas
 
 NUMBER, TEXT, UNIT = {"type": "number"}, {"type": "string"}, {"type": "string", "enum": ["cm", "in", "ft"]}
 CONVERT = tool("convert_length", "Convert a length.", value=NUMBER, unit=UNIT, to_unit=UNIT)
@@ -21,7 +22,8 @@ NOTE = tool("add_note", "Add a note.", ["text"], text=TEXT, due_date=TEXT, pinne
 
 
 def ground(request, asked):
-    return Filling(Reading(request), asked).calls
+    """The likeliest values of each call."""
+    return [{name: values[0] for name, values in call.items()} for call in Filling(Reading(request), asked).calls]
 
 
 def best(request, tools):
@@ -46,6 +48,7 @@ def test_a_tool_needs_values_for_its_required_arguments():
         ("How is the weather in New York, NY?", WEATHER, {"city": "New York, NY"}),
         ("find shoes of size 43 by Acme", SHOES, {"size": 43, "brand": "Acme"}),
         ("leave on 5 may 2027", LEAVE, {"when": {"day": "05/05/2027"}}),
+        ("find twelve shoes of size 43", SHOES, {"size": 43, "limit": 12}),
         ("volume of a box of height 2, depth 3 and width 4", BOX, {"width": 4, "height": 2, "depth": 3}),
         ("box volume of 2 by 3 by 4", BOX, {"width": 2, "height": 3, "depth": 4}),
         ("interest on $2,000 for 3 years at a rate of 5%", INTEREST, {"amount": 2000, "rate": 0.05, "years": 3}),

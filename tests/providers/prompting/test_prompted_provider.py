@@ -3,7 +3,7 @@
 import pytest
 from support.loopback import Answer, said, sse
 from support.requests import streamed
-from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, FakeLocal, after, tool, user
+from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, FakeCompleter, after, tool, user
 
 from nbagent import Agent
 from nbagent.core.events import Text
@@ -11,7 +11,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage, Usage
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 from nbagent.providers.local.provider import LocalProvider
-from nbagent.providers.prompting.provider import UNREADABLE, PromptedProvider, plain, recent
+from nbagent.providers.prompting.provider import UNREADABLE, PromptedProvider, fit, plain
 
 # ---------------------------------------------------------------- with the real model
 
@@ -60,21 +60,30 @@ async def test_calls_and_answers_that_rules_make_take_no_tokens(embedded):
 # ---------------------------------------------------------------- never an invalid call
 
 
+@pytest.mark.parametrize(("text", "city"), [('{"city": "Oslo"}', "Oslo"), ('{"city": "O', "Rome"), ("none", "Rome")])
+async def test_the_model_chooses_where_the_request_leaves_several_values(text, city):
+    inner = FakeCompleter(text, cut_off=text.endswith("O"))
+    response = await PromptedProvider(inner).chat([user("Is the weather better in Rome or in Oslo?")], TOOLS)
+    assert len(inner.prompts) == 1
+    assert [call.arguments for call in response.function_calls] == [{"city": city}]
+    assert response.usage == Usage(7, 3)
+
+
 async def test_a_language_that_the_small_model_cannot_read_is_said():
-    response = await PromptedProvider(inner := FakeLocal()).chat([user("法国的首都是哪里？")], TOOLS)
+    response = await PromptedProvider(inner := FakeCompleter()).chat([user("法国的首都是哪里？")], TOOLS)
     no_tool = response.metadata["no_tool"]
     assert (response.content, response.usage, inner.chats, no_tool) == (UNREADABLE, Usage(), [], False)
 
 
 async def test_arguments_that_do_not_fit_lead_to_no_call():
     short = tool("set_timer", "Set a timer.", minutes={"type": "integer", "maximum": 3})
-    response = await PromptedProvider(FakeLocal()).chat([user("a timer of 5 minutes")], [short])
+    response = await PromptedProvider(FakeCompleter()).chat([user("a timer of 5 minutes")], [short])
     assert (response.function_calls, response.content) == (None, "Plain answer.")
     assert response.metadata["no_tool"] is True
 
 
 async def test_a_forced_call_is_of_the_likeliest_tool():
-    provider = PromptedProvider(FakeLocal())
+    provider = PromptedProvider(FakeCompleter())
     for choice in ("required", "set_timer"):
         response = await provider.chat([user("5, please")], [MEAN_BY, TIMER], tool_choice=choice)
         assert [(call.name, call.arguments) for call in response.function_calls] == [("set_timer", {"minutes": 5})]
@@ -101,11 +110,29 @@ async def test_all_results_of_a_turn_are_answered():
         LLMMessage("tool", MEANS, name="mean_by", tool_call_id="call_1"),
         LLMMessage("tool", "no such city", name="get_weather", tool_call_id="call_2", is_error=True),
     ]
-    response = await PromptedProvider(FakeLocal()).chat(messages, TOOLS)
+    response = await PromptedProvider(FakeCompleter()).chat(messages, TOOLS)
     answer = response.content
     assert "3733.1" in answer
     assert '`get_weather(city="Rome")` failed: no such city' in answer
     assert response.metadata["quoted"]
+
+
+async def test_an_answer_that_repeats_itself_is_ended():
+    closed = False
+
+    class Endless(FakeCompleter):
+        async def stream(self, request):
+            nonlocal closed
+            try:
+                while True:
+                    yield Text("again ")
+            finally:
+                closed = True
+
+    items = [item async for item in streamed(PromptedProvider(Endless()), [user("Hello!")], TOOLS)]
+    assert items[-1].content == "again " * 5 + " …" == "".join(item.content for item in items if isinstance(item, Text))
+    assert items[-1].usage.output_tokens == 5
+    assert closed
 
 
 # ---------------------------------------------------------------- conversations
@@ -124,12 +151,12 @@ def test_tool_calls_are_removed_because_a_model_would_copy_them():
 
 def test_old_turns_are_dropped_whole():
     turns = [message for i in range(9) for message in (user(f"{i} " + "x" * 300), LLMMessage("assistant", "y" * 300))]
-    kept = recent([LLMMessage("system", "s"), *turns, user("last")], 600)
+    kept = fit([LLMMessage("system", "s"), *turns, user("last")], 600)
     assert kept[0].role == "system"
     assert kept[1].role == "user"
     assert kept[-1].text == "last"
     assert 3 < len(kept) < len(turns)
-    assert recent([user("x" * 9000)], 600)[-1].text == "x" * 9000
+    assert fit([user("x" * 9000)], 600)[0].text == "x" * 9000
 
 
 # ---------------------------------------------------------------- a server model without tool calling

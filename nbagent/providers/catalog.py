@@ -9,9 +9,9 @@ name in `NAMES`. A vendor's module is imported when it is first looked up.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import cast
 
@@ -32,7 +32,9 @@ class _Catalog(Mapping[str, Vendor]):
     def __getitem__(self, name: str) -> Vendor:
         if name not in NAMES:
             raise KeyError(name)
-        return _imported(name)
+        path = f"nbagent.providers.vendors.{name}"
+        module = sys.modules.get(path) or importlib.import_module(path)  # each answer's price looks the vendor up
+        return cast(Vendor, module.VENDOR)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES
@@ -42,11 +44,6 @@ class _Catalog(Mapping[str, Vendor]):
 
     def __len__(self) -> int:
         return len(NAMES)
-
-
-@functools.cache  # each answer's price looks the vendor up
-def _imported(name: str) -> Vendor:
-    return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
 
 
 CATALOG: Mapping[str, Vendor] = _Catalog()

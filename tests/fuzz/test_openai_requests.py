@@ -15,12 +15,13 @@ pytestmark = pytest.mark.fuzz
 JSON = {"content-type": "application/json"}
 IMAGE = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 SCHEMA = {"name": "sum", "schema": {"type": "object", "properties": {"value": {"type": "integer"}}}, "strict": True}
+FUNCTION = {"name": "add", "arguments": "{}"}
 COMPLETION = {
     "model": "nbagent",
     "messages": [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "image_url", "image_url": {"url": IMAGE}}]},
-        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "add", "arguments": "{}"}}]},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": FUNCTION}]},
         {"role": "tool", "tool_call_id": "c1", "content": "0"},
         {"role": "assistant", "content": "0", "refusal": None},
         {"role": "user", "content": "1 + 2?", "name": "ann"},

@@ -104,7 +104,7 @@ def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) 
     page: str = type(renderer).fence(renderer, tokens, place, options, env)
     language = tokens[place].info.strip().lower().split(" ")[0]
     is_python = not language or highlight.LANGUAGES.get(language) == "python"
-    return page if is_python else page.replace("<code", f'<code class="{OTHER_LANGUAGE}"', 1)
+    return re.sub("<code[^>]*>", "<code>" if is_python else f'<code class="{OTHER_LANGUAGE}">', page, count=1)
 
 
 def _formula_html(tex: str) -> str:

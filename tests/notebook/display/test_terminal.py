@@ -53,7 +53,9 @@ class Terminal:
 def terminal(tmp_path):
     terminal = Terminal(tmp_path)
     yield terminal
-    terminal.child.close(force=True)
+    terminal.child.kill(signal.SIGKILL)
+    terminal.child.wait()
+    terminal.child.close()
 
 
 def test_a_session(terminal):

@@ -159,8 +159,8 @@ class RecordingFile:
         self.begins_anew = False
         #: The requests in the file with their ids there, by the hash of their last message: others go on with them.
         self._ends: dict[str, tuple[str, Fingerprint]] = {}
-        #: The bytes up to the end of the last line that is known to be in the file.
-        self._size = 0
+        #: What is known to stand last in the file, and where it ends.
+        self._last, self._size = b"", 0
         self._lock = threading.Lock()
 
     def read(self) -> None:
@@ -179,7 +179,7 @@ class RecordingFile:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 break
-            self._size += len(line)
+            self._last, self._size = line, self._size + len(line)
             try:
                 data = json.loads(line)
                 if number == 1 or (isinstance(data, dict) and "format" in data):  # files may have been joined
@@ -209,12 +209,13 @@ class RecordingFile:
                 file.truncate(0)
                 self.begins_anew = False
             end = cut_torn_line(file)
-            ends = {} if end < self._size else dict(self._ends)  # shorter: somebody has begun it anew
+            file.seek(self._size - len(self._last))
+            ends = dict(self._ends) if file.read(len(self._last)) == self._last else {}  # else somebody began it anew
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines.append(_line(exchange, ends))
             written = b"".join(json_text(self._redact(line)).encode() + b"\n" for line in lines)
             append(file, written, end)
-            self._ends, self._size = ends, end + len(written)
+            self._ends, self._last, self._size = ends, written, end + len(written)
 
 
 def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:

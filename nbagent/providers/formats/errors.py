@@ -125,8 +125,8 @@ def retry_delay(body: Any) -> float | None:
     Format: https://cloud.google.com/apis/design/errors (google.rpc.RetryInfo)
     """
     details = error.get("details") if isinstance(error := _error_of(body), dict) else None
-    delays = [each.get("retryDelay") for each in details or () if isinstance(each, dict)]
-    return next((float(delay.rstrip("s")) for delay in delays if delay), None)
+    delays = re.findall(r'"retryDelay": "(\d+(?:\.\d+)?)s"', json.dumps(details))
+    return float(delays[0]) if delays else None
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:

@@ -43,7 +43,7 @@ def status_error(response: Any, content: bytes) -> ProviderError:
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
         asked["should_retry"] = False
-    named = body.get("request_id") if isinstance(body, dict) else None  # Claude's and DashScope's
+    named = str(body.get("request_id") or "") if isinstance(body, dict) else None  # Claude's and DashScope's
     message = message or "no explanation was given"
     return cls(message, status=status, code=error_code(body, status), request_id=named, **asked)
 

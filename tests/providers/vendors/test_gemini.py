@@ -65,6 +65,9 @@ def test_when_to_try_again_stands_in_the_details_unless_a_header_says_it():
     body = json.dumps({"error": quota}).encode()
     assert status_error(httpx2.Response(429), body).retry_after == 48.5
     assert status_error(httpx2.Response(429, headers={"retry-after": "2"}), body).retry_after == 2
+    quota["details"] = [{"retryDelay": {"seconds": 5}}, "soon", 7]
+    odd = status_error(httpx2.Response(429), json.dumps({"error": quota, "request_id": 7}).encode())
+    assert (odd.message, odd.request_id) == ("Quota.", "7")
 
 
 @pytest.mark.parametrize("model", ["models/../x?y", "tunedModels/../../x#y"])

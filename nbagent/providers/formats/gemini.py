@@ -34,6 +34,8 @@ _BODY_FIELDS = {
 }
 #: How Gemini spells options that all vendors share.
 _SPELLING = {"stop": "stopSequences", "top_p": "topP"}
+#: The same for fields of `extra_body` that the server hands on whoever answers.
+_SERVED = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 #: Newer models refuse a call without a signature; calls that another model made get this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
@@ -243,6 +245,8 @@ class GeminiCodec(Codec):
         return head
 
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
+        if served := {own: head.pop(name) for name, own in _SERVED.items() if name in head}:
+            head["generationConfig"] = served | head.get("generationConfig", {})
         return [_encode(group) for group in group_by_role([*_named(messages), *reminder], self.encode_message)]
 
     def _said(self, message: LLMMessage) -> list[dict[str, Any]]:

@@ -81,6 +81,14 @@ async def test_no_models_name_changes_the_path(loopback, connect, model):
     assert re.fullmatch(r"/v1beta/(models|tunedModels)/[^/]+:streamGenerateContent", path)
 
 
+async def test_penalties_that_the_server_hands_on_have_its_own_names(loopback, connect):
+    loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
+    await connect("gemini", model="gemini-3.7-flash").chat([USER], extra_body={"frequency_penalty": 0.5, "labels": {}})
+    body = loopback.requests[0].json
+    assert body["generationConfig"]["frequencyPenalty"] == 0.5
+    assert {"frequency_penalty", "labels"} & body.keys() == {"labels"}
+
+
 async def test_what_its_own_tools_gave_it_to_read_is_billed_as_input(loopback, connect):
     """Google counts it apart from the prompt, and its total is the sum of all four."""
     prompt, read, wrote, thought = 132, 1387, 65, 149

@@ -118,14 +118,20 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """The blocking twin of an async function or method, as in `chat_sync = blocking(chat)`; overloads stay.
 
-    A subclass that overrides the method makes a twin of its own.
+    The twin of a method calls the one that a subclass has, too.
     """
+    name: str = function.__name__
+    code: Any = getattr(function, "__code__", None)
+    is_method = code is not None and code.co_varnames[:1] == ("self",)
 
     @wraps(function)
     def twin(*args: P.args, **kwargs: P.kwargs) -> T:
-        return run_sync(function(*args, **kwargs))
+        given: tuple[Any, ...] = args
+        latest: Callable[..., Coroutine[Any, Any, T]] = function
+        if is_method and given:
+            latest, given = getattr(given[0], name), given[1:]
+        return run_sync(latest(*given, **kwargs))
 
-    name: str = function.__name__
     twin.__name__, twin.__qualname__ = f"{name}_sync", f"{function.__qualname__}_sync"
     twin.__doc__ = f"Blocking twin of `{name}`, for scripts and for cells without `await`."
     return twin

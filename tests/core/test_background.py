@@ -27,6 +27,20 @@ def test_a_blocking_twin_has_the_signature_of_what_it_waits_for():
     assert not iscoroutinefunction(twin)
 
 
+def test_a_blocking_twin_calls_the_method_of_a_subclass():
+    class Base:
+        async def ask(self, text):
+            return text
+
+        ask_sync = blocking(ask)
+
+    class Polite(Base):
+        async def ask(self, text):
+            return await super().ask(f"Please {text}")
+
+    assert Polite().ask_sync("go") == "Please go"
+
+
 def test_the_background_loop_may_not_wait_for_itself():
     async def outer():
         return run_sync(double(1))

@@ -37,6 +37,8 @@ _LAYERS = 5
 
 #: Pydantic's errors of a value of another type than expected.
 _OF_TYPE = re.compile(r"\w+_(?:type|parsing|parsing_size|from_float|required)")
+#: The types of those values that JSON has and that pydantic reads from text, or as text, only if a model lets it.
+_JSON_TYPES = {"int_type": (int,), "float_type": (int, float), "bool_type": (bool,), "string_type": (str,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def _is_repaired(data: dict[str, Any], steps: Sequence[int | str], is_expected: 
             return False
     elif type(value) in (int, float):
         value = str(value)
-    if fits := is_expected(value):
+    if fits := value is not holder[last] and is_expected(value):
         holder[last] = value
     return fits
 
@@ -176,11 +178,18 @@ def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, 
             return schema.arguments_of(schema.adapter.validate_python(data), data), is_repaired
         except ValidationError as error:
             details = error.errors(include_url=False, include_context=False)
-        wrong = [_steps(detail["loc"], data) for detail in details if detail["type"].endswith("_type")]
-        if not sum(_is_repaired(data, steps, lambda value: isinstance(value, (dict, list))) for steps in wrong):
+        if not sum(_is_repaired(data, _steps(each["loc"], data), partial(_is_accepted, each)) for each in details):
             break
         is_repaired = True
     raise _feedback(definition, _model_problems(details, data, (definition.parameters or {}).get("properties", ())))
+
+
+def _is_accepted(detail: Any, value: Any) -> bool:
+    """Whether a value is of the type, or one of the values, that this error of pydantic says is expected."""
+    kind = detail["type"]
+    if kind in ("enum", "literal_error"):
+        return repr(value) in re.findall(r"'[^']*'|[^\s,]+", detail["msg"])
+    return type(value) in _JSON_TYPES.get(kind, (dict, list) if kind.endswith(("_type", "sequence_str")) else ())
 
 
 def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[ArgumentProblem]:
@@ -265,8 +274,11 @@ def _validator(parameters: str) -> Any:
 
 
 def _is_mended(data: dict[str, Any], error: Any, validator: Any) -> bool:
+    """Whether the value, or else one inside it that a branch of a union does not accept, could be repaired."""
     kinds = _kinds(error)
-    return _is_repaired(data, error.absolute_path, lambda value: any(validator.is_type(value, kind) for kind in kinds))
+    if _is_repaired(data, error.absolute_path, lambda value: any(validator.is_type(value, kind) for kind in kinds)):
+        return True
+    return any(_is_mended(data, inner, validator) for inner in error.context or ())
 
 
 def _kinds(error: Any) -> list[str]:

@@ -3,6 +3,7 @@
 import datetime as dt
 import enum
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NotRequired
 
@@ -136,7 +137,10 @@ REPAIRED = [
     (dict[str, list[int]], {"a": "[1]"}, {"a": [1]}),
     (Point | None, '{"x": "1"}', Point(1)),
     (Address, {"city": "Köln", "zips": "[1, 2]"}, Address(city="Köln", zips=[1, 2])),
+    (Address, {"city": 50667}, Address(city="50667")),
     (Range, '{"low": 1, "high": "2"}', {"low": 1, "high": 2}),
+    (Sequence[str], '["a"]', ["a"]),
+    (Literal[1, 2], "2", 2),
 ]
 
 
@@ -206,6 +210,7 @@ GIVEN = [
     ({"type": "string"}, 5, "5", True),
     ({"type": "array", "items": {"type": "integer"}}, '["1"]', [1], True),
     ({"anyOf": [{"type": "object"}, {"type": "null"}]}, '{"a": 1}', {"a": 1}, True),
+    ({"anyOf": [{"type": "null"}, {"items": {"type": "integer"}}]}, ["1"], [1], True),
     ({"$ref": "#/$defs/count"}, "5", 5, True),
     ({}, "5", "5", False),
 ]

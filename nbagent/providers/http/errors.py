@@ -119,7 +119,8 @@ def provider_error(
     if explanation := _tls_explanation(text):
         return ProviderConnectionError(explanation, should_retry=False)
     if kinds & {"ConnectError", "ClientConnectorError"}:
-        return cls(f"no connection to {urlsplit(base_url).hostname} ({text})" if base_url else text)
+        asked = [request for link in chain if (request := vars(link).get("_request") or vars(link).get("request"))]
+        return cls(f"no connection to {asked[-1].url.host} ({text})" if asked else text)
     return cls(text)
 
 

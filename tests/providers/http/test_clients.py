@@ -13,7 +13,7 @@ import pytest
 from support.loopback import Answer, claude_said, gemini_said, said, sse
 
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import ConfigurationError, IncompleteStreamError
+from nbagent.errors import ConfigurationError, IncompleteStreamError, ProviderConnectionError
 from nbagent.providers import create_provider
 
 HI = [LLMMessage("user", "hi")]
@@ -50,6 +50,13 @@ async def test_azure_by_deployment(loopback, streaming):
     assert "authorization" not in request.headers
     assert request.json["messages"] == [{"role": "user", "content": "hi"}]
     assert bool(request.json.get("stream")) == streaming
+
+
+async def test_where_azure_was_looked_for_is_said():
+    endpoint = "http://127.0.0.1:9"
+    async with openai.AsyncAzureOpenAI(azure_endpoint=endpoint, api_version="2026-05-01", api_key="k") as client:
+        with pytest.raises(ProviderConnectionError, match=r"no connection to 127\.0\.0\.1 \("):
+            await create_provider("openai", client=client, model="m1", max_retries=0).chat(HI)
 
 
 async def test_openai_with_a_client_of_ones_own_inside(loopback):

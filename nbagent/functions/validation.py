@@ -238,25 +238,36 @@ def _path(steps: Iterable[int | str]) -> str:
 def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     from referencing.exceptions import Unresolvable
 
-    from nbagent.core.json_schema import jsonschema
-
     data, is_repaired = _copied(arguments), False
+    validator = check_parameters(definition)
     try:
-        validator = _validator(json.dumps(definition.parameters))
         for _ in range(_LAYERS):
             errors = sorted(validator.iter_errors(data), key=lambda error: error.validator != "required")
             if not sum(_is_mended(data, error, validator) for error in errors):
                 break
             is_repaired = True
-    except (jsonschema.SchemaError, Unresolvable) as broken:
-        reason = getattr(broken, "message", broken)
-        raise ConfigurationError(
-            f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
-        ) from None
+    except Unresolvable as broken:
+        raise _not_a_schema(definition, broken) from None
     problems = [problem for error in errors for problem in _problems_of(error)] or _call_problems(definition, data)
     if problems:
         raise _feedback(definition, list({problem.path: problem for problem in problems}.values()))
     return data, is_repaired
+
+
+def check_parameters(definition: FunctionDefinition) -> Any:
+    """The validator of given parameters. Raises `ConfigurationError` if these are not a JSON Schema."""
+    from nbagent.core.json_schema import jsonschema
+
+    try:
+        return _validator(json.dumps(definition.parameters))
+    except (jsonschema.SchemaError, RecursionError) as broken:
+        raise _not_a_schema(definition, getattr(broken, "message", broken)) from None
+
+
+def _not_a_schema(definition: FunctionDefinition, reason: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
+    )
 
 
 @lru_cache(256)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.validation import check_parameters
 from nbagent.mcp.client.names import offered_names
 from nbagent.text import shortened
 
@@ -72,6 +73,7 @@ class ToolList:
                 timeout=self._timeout,
                 source=f"mcp:{self._server}",
             )
+            check_parameters(definition)
             self.registry.add(definition)
         except ConfigurationError as error:  # one bad tool must not cost the others
             logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, self._server, error)

@@ -61,8 +61,9 @@ async def test_who_needs_approval():
 async def test_one_bad_tool_costs_no_other():
     tools, client = ToolList("s", approve=None, timeout=None), Listing()
     client.tools = [tool("bad", schema={"type": "array"}), tool("long", description="x" * 100_000), tool("")]
+    client.tools.append(tool("worse", schema={"type": "object", "properties": {"x": {"enum": 5}}}))
     await tools.update(client, call)
-    assert ("s_long" in tools.registry, "s_bad" in tools.registry) == (True, False)
+    assert ["s_long" in tools.registry, "s_bad" in tools.registry, "s_worse" in tools.registry] == [True, False, False]
     assert len(tools.registry.get_function("s_long").description) <= MAX_TEXT + 40
 
 

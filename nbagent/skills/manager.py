@@ -11,6 +11,7 @@ Schema of its input. `POST /skills/{id}/invoke` with `{"arguments": {…}}` call
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -22,11 +23,11 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.background import run_sync
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.errors import ConfigurationError, InvalidResponseError, ToolError
+from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.json_schema import kinds
 from nbagent.functions.toolset import Toolset
-from nbagent.functions.validation import unknown_tool
+from nbagent.functions.validation import check_parameters, unknown_tool
 from nbagent.skills.host import SkillHost
 from nbagent.skills.manifest import SkillManifest, tool_name
 from nbagent.skills.wire import Skill, SkillResult, Skills
@@ -86,7 +87,9 @@ class ToolManager(Toolset):
             if skill != self._skills.get(name):
                 about = (name, show_control_chars(skill.description or skill.id), skill.parameters, self._tool(name))
                 try:
-                    self.tools.add(FunctionDefinition(*about, approve=self._approve, source=f"skills:{self._url}"))
+                    tool = FunctionDefinition(*about, approve=self._approve, source=f"skills:{self._url}")
+                    check_parameters(tool)
+                    self.tools.add(tool)
                 except ConfigurationError as error:
                     raise ToolError(f"{self._url}/skills: {error}") from None
         self._skills = skills
@@ -147,6 +150,7 @@ class ToolManager(Toolset):
         url = self._url + path
         try:
             async with (
+                asyncio.timeout(self._timeout),
                 httpx2.AsyncClient(headers=headers, timeout=self._timeout) as client,
                 client.stream(method, url, json=body) as response,
             ):
@@ -154,10 +158,10 @@ class ToolManager(Toolset):
             if response.is_success:
                 return TypeAdapter(kind).validate_json(data)
             why = f"status {response.status_code}"
+        except TimeoutError:
+            raise ToolError(f"{method} {url}: the answer did not end within {self._timeout:g} s") from None
         except httpx2.HTTPError as error:
             raise ToolError(f"{self._url} did not answer: {type(error).__name__}: {error}") from None
-        except InvalidResponseError as error:
-            raise ToolError(f"{method} {url}: {error}") from None
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             why = ": ".join(["the answer is invalid", *map(str, first["loc"]), first["msg"]])
@@ -165,12 +169,12 @@ class ToolManager(Toolset):
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """The body. Raises `InvalidResponseError` for one of more than `MAX_BYTES`."""
+    """The body. Raises `ToolError` for one of more than `MAX_BYTES`."""
     data = bytearray()
     async for chunk in response.aiter_bytes():
         data += chunk
         if len(data) > MAX_BYTES:
-            raise InvalidResponseError(f"the answer has more than {MAX_BYTES} bytes")
+            raise ToolError(f"{response.url} answered with more than {MAX_BYTES:,} bytes.")
     return bytes(data)
 
 
@@ -181,4 +185,5 @@ def _described(schema: FunctionSchema) -> str:
         about = " or ".join(kinds(each, parameters)) + ("" if name in parameters.get("required", ()) else ", optional")
         told = each.get("description", "") if isinstance(each, dict) else ""
         lines.append(f"- `{name}` ({about}): {told}".rstrip(": "))
-    return "\n\n".join(filter(None, [f"## {schema['name']}", schema["description"], "\n".join(lines)]))
+    text = "\n\n".join(filter(None, [f"## {schema['name']}", schema["description"], "\n".join(lines)]))
+    return show_control_chars(text)

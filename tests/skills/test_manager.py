@@ -1,5 +1,6 @@
 """`ToolManager`: the skills of a host, and of a server over HTTP, as functions that a model can call."""
 
+import asyncio
 import json
 
 import pytest
@@ -72,6 +73,7 @@ async def test_an_agent_uses_the_skills_of_a_server():
         (Answer(b"<html>"), "Invalid JSON"),
         (as_json({"skills": [{}]}), "skills: 0: id: Field required"),
         (as_json({"skills": [{"id": "average", "parameters": {"type": "string"}}]}), "expected a JSON Schema"),
+        (as_json({"skills": [{"id": "average", "parameters": {"properties": 5}}]}), "not a JSON Schema"),
     ],
 )
 def test_a_server_that_answers_badly(answer, why):
@@ -83,13 +85,29 @@ def test_a_server_that_answers_badly(answer, why):
         assert why in manager.invoke_tool("average", {"numbers": [1]}).error
 
 
+class Endless(Loopback):
+    async def _send(self, answer, reader, writer):
+        writer.write(b"HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"1\r\n \r\n")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+
+def test_a_server_whose_answer_does_not_end():
+    with served(Endless()) as server:
+        server.answers = [Answer()]
+        assert "did not end within 0.3 s" in ToolManager(server.url, timeout=0.3).invoke_tool("average").error
+
+
 def test_what_another_server_says():
     parameters = {"properties": {"day": True, "part": {"$ref": "#/$defs/part"}}, "$defs": {"part": {"type": "integer"}}}
+    parameters["properties"]["\a"] = {}
     with served(Loopback()) as server:
         listed = as_json({"skills": [{"id": "5", "parameters": parameters}]})
         server.answers = [listed, listed, as_json({"success": False, "error": "\x1b[2J"}), as_json({"success": "?"})]
         manager = ToolManager(server.url)
-        assert "- `day` (any, optional)\n- `part` (integer, optional)" in manager.describe()
+        assert "- `day` (any, optional)\n- `part` (integer, optional)\n- `␇`" in manager.describe()
         result = ToolManager(server.url).invoke_tool("5")
         assert [request.path for request in server.requests] == ["/skills", "/skills", "/skills/5/invoke"]
         assert "success: Input should be a valid boolean" in manager.invoke_tool("5").error

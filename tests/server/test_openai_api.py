@@ -228,7 +228,7 @@ class Sum(BaseModel):
 
 
 def test_structured_output(server):
-    provider = ScriptedProvider(['{"value": 3}', "{}", '{"value": 5}'])
+    provider = ScriptedProvider(['{"value": 3}', "{}", '{"value": 5}', "{}"])
     wanted, seen = [], []
     provider.resolve = lambda request: seen.append(request.options) or request
     with served(Agent(provider)) as other, openai.OpenAI(base_url=f"{other.url}/v1", api_key=TOKEN) as client:
@@ -240,13 +240,16 @@ def test_structured_output(server):
         text = {"format": {"type": "json_schema", "name": "sum", "schema": {"type": "nonsense"}}}
         with pytest.raises(openai.BadRequestError, match="JSON Schema is wrong") as caught:
             client.responses.create(model=MODEL, input="?", text=text)
+        more = {"response_format": {"type": "json_object"}, "frequency_penalty": 0, "presence_penalty": 0.5}
+        client.chat.completions.create(model=MODEL, messages=asking("?"), **more)
     assert caught.value.param == "text.format"
     # a vendor that can't be held to a schema is told of it
-    schema, any_json, question = (messages[0] for messages, _ in provider.requests)
+    schema, any_json, question, _ = (messages[0] for messages, _ in provider.requests)
     assert "value" in schema.text
     assert "integer" in schema.text
     assert "JSON" in any_json.text
     # another one gets the schema as its own option
-    assert [(name, schema["properties"]["value"]["type"]) for name, schema in wanted] == [("Sum", "integer")]
+    assert [(name, schema["properties"]["value"]["type"]) for name, schema in wanted[:1]] == [("Sum", "integer")]
     assert seen[2]["extra_body"]["response_format"] == {"type": "json_schema"}
+    assert seen[3]["extra_body"] == {"response_format": {"type": "json_schema"}, "presence_penalty": 0.5}
     assert question.role == "user"

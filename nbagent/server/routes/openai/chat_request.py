@@ -69,7 +69,8 @@ class ChatCompletionRequest(RequestBody):
             raise unsupported("modalities", "an agent answers with text.")
         if self.logprobs:
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
-        penalties = self.model_dump(include={"frequency_penalty", "presence_penalty"}, exclude_none=True)
+        penalties = {"frequency_penalty": self.frequency_penalty, "presence_penalty": self.presence_penalty}
+        penalties = {name: value for name, value in penalties.items() if value}  # 0 is none, and some models know none
         given = {"stop": self.stop, "seed": self.seed, "thinking": self.reasoning_effort, "extra_body": penalties}
         given["max_tokens"] = self.max_completion_tokens or self.max_tokens
         return {**super().options(), **{name: value for name, value in given.items() if value not in (None, {})}}

@@ -26,10 +26,13 @@ def run_request(
     """
     model = model_choice(host, body.model)
     form, told = output_options(wanted, host.provider_for(None, model), param)
+    options = body.options()
+    if form:
+        options["extra_body"] = {**options.get("extra_body", {}), **form}
     return RunRequest(
         message=asked.question,
         instructions="\n\n".join(filter(None, (asked.instructions, told))),
         model=model,
-        options={**body.options(), **({"extra_body": form} if form else {})},
+        options=options,
         **more,
     )

@@ -37,6 +37,7 @@ class Panel:
         self._saved_id = saved["transient"]["display_id"]
         self._state, self._read, self.typed = {}, 0, ""
         self.tell("hello")
+        self.until(lambda: "tab" in self.state)
 
     @property
     def saved(self):

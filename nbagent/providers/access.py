@@ -89,9 +89,15 @@ class Access:
             raise AuthenticationError("the API key holds characters that no key may have", vendor=self._vendor.name)
         return secret
 
+    @property
+    def is_portable(self) -> bool:
+        """Whether another process may make the same provider: it has to look up the key, and has no such client."""
+        is_secret = self._has_login or self._is_given or any(map(is_telling, self.headers))
+        return self._client is None and not is_secret
+
     def check_portable(self) -> None:
         """Raise `ConfigurationError` for what can't go to another process, where the key is looked up."""
-        if self._client is not None or self._has_login or self._is_given or any(map(is_telling, self.headers)):
+        if not self.is_portable:
             raise ConfigurationError(
                 "A client of your own, and a key in api_key, base_url or headers, can't go to another process. Set "
                 f"{self._vendor.key_variable(self.address)} in the environment there, and make the provider without it."

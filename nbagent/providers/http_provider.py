@@ -118,7 +118,9 @@ class HTTPProvider(StreamingProvider):
         #: Your own client, or None.
         self.client = client
         self.access = Access(self._vendor, api_key, base_url, region, headers, client)
-        if not (base_url or region) and (chosen := self._vendor.chosen_address()):  # by the environment here
+        if not self.access.is_portable:
+            self._made_with = (), {}  # so that nobody who looks into the provider sees a key
+        elif not (base_url or region) and (chosen := self._vendor.chosen_address()):  # by the environment here
             self._made_with[1]["base_url"] = chosen
         self.codec = self._make_codec(self._vendor)
         self.base_url = self.access.address.removesuffix(self.codec.path(self._model, streaming))

@@ -85,6 +85,7 @@ def test_resolve_takes_what_a_user_has():
     provider = resolve(AgentConfig(model="m1", api_key=SECRET, base_url="http://localhost:1/v1"))
     assert type(provider) is OpenSourceProvider
     assert (provider.model_name, provider.base_url) == ("m1", "http://localhost:1/v1")
+    assert SECRET not in str(vars(provider))  # which variable inspectors show
     assert resolve(AgentConfig(provider="claude", model="claude-opus-5")).vendor == "claude"
     with pytest.raises(ConfigurationError, match="int"):
         resolve(7)

@@ -148,7 +148,7 @@ async def test_nor_is_the_embedded_model(embedded, monkeypatch):
     for variable in VARIABLES[:3]:
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
-    assert (await embedded.chat(HI, max_tokens=2)).content
+    assert (await embedded.complete("One, two,", max_tokens=2)).text
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -5,12 +5,11 @@ import enum
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 import pydantic
 import pytest
 from pydantic import AfterValidator, Field
-from typing_extensions import TypedDict
 
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError

@@ -15,6 +15,7 @@ import functools
 import inspect
 import logging
 import operator
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from inspect import Parameter
 from typing import Any, ForwardRef
 from weakref import WeakKeyDictionary
 
+import typing_extensions
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, SkipJsonSchema
@@ -277,6 +279,24 @@ def _is_defined_in(annotation: Any, namespace: Mapping[str, Any]) -> bool:
     return is_type and annotation.__module__ == namespace.get("__name__") and annotation.__qualname__.isidentifier()
 
 
+class _OfTyping(typing.TypedDict):
+    """A type of the kind that pydantic takes from Python 3.12 on."""
+
+
+def _as_of_typing_extensions(annotation: Any, namespace: Mapping[str, Any]) -> Any:
+    """A `TypedDict` of `typing` as the same one of `typing_extensions`."""
+    fields: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(annotation, include_extras=True).items():
+        is_marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
+        mark: Any = typing.Required if name in annotation.__required_keys__ else typing.NotRequired
+        inner = _latest(hint, namespace)
+        fields[name] = inner if is_marked else mark[inner]
+    make: Any = typing_extensions.TypedDict  # called, not subclassed: the fields are known only now
+    made = make(annotation.__name__, fields)
+    made.__doc__, made.__module__ = annotation.__doc__, annotation.__module__
+    return made
+
+
 def _latest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
     """The annotation with the types that its names stand for now, and a list for any iterable.
 
@@ -284,10 +304,12 @@ def _latest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
     """
     if _is_defined_in(annotation, namespace):
         now = namespace.get(annotation.__name__)
-        return now if _is_defined_in(now, namespace) else annotation
+        annotation = now if _is_defined_in(now, namespace) else annotation
     inner, origin = typing.get_args(annotation), typing.get_origin(annotation)
     if annotation in (collections.abc.Iterable, collections.abc.Iterator):
         return list
+    if sys.version_info < (3, 12) and type(annotation) is type(_OfTyping):
+        return _as_of_typing_extensions(annotation, namespace)
     if not inner or origin is typing.Literal:
         return annotation
     if _is_annotated(annotation):

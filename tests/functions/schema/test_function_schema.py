@@ -5,12 +5,11 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pydantic
 import pytest
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from nbagent.functions.schema.function_schema import schema_of
 from nbagent.providers.formats.tool_schema import plain_schema

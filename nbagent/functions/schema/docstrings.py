@@ -6,17 +6,23 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 from docstring_parser import Docstring, ParseError, google, numpydoc, rest
+
+#: A role of Sphinx at the beginning of a line, such as :func:`load`.
+_ROLE = re.compile(r"^:(?=\w+:`)", re.MULTILINE)
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The description, and the descriptions of parameters by name. A text in none of the styles is all description."""
     found: list[Docstring] = []
-    for parse in (google.parse, numpydoc.parse, rest.parse):
+    below = f"\n{text}"  # of a text whose first line is a section, the parsers would take the indent of the rest away
+    without_roles = _ROLE.sub(r" \g<0>", below)  # they would be fields, which end the description
+    for parse, given in ((google.parse, below), (numpydoc.parse, below), (rest.parse, without_roles)):
         with suppress(ParseError):
-            found.append(parse(text))
+            found.append(parse(given))
     best = max(found, key=lambda parsed: len(parsed.meta), default=Docstring())
     description = best.description or ("" if best.meta else text)
     parameters = {

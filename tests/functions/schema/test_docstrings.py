@@ -76,6 +76,8 @@ def test_styles(text, parameters):
     ("text", "description"),
     [
         ("", ""),
+        ("Args:\n    a: Only parameters.", ""),
+        ("Prices, from\n:func:`load`,\n:mod:`shop`.", "Prices, from\n:func:`load`,\n:mod:`shop`."),
         ("Note that this: is no section.\n\nNor is this.", "Note that this: is no section.\n\nNor is this."),
         ("Arguments: are not a section here.", "Arguments: are not a section here."),
         ("查询顾客信息。\n\n参数见下。", "查询顾客信息。\n\n参数见下。"),

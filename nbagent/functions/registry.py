@@ -117,7 +117,8 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
         parameters = list(signature_of(func).parameters.values())
     except (ValueError, TypeError):  # a builtin without a signature
         return
-    if owner and not owner.endswith("<locals>") and [p.name for p in parameters[:1]] in (["self"], ["cls"]):
+    first = [p.name for p in parameters[:1] if p.kind is not p.POSITIONAL_ONLY]  # `str.upper` takes a text as `self`
+    if owner and not owner.endswith("<locals>") and first in (["self"], ["cls"]):
         raise ConfigurationError(
             f"{owner}.{own_name} is a method without an object to call it on. Create the object and pass its method, "
             f"as in tool(my_object.{own_name}), or mark methods in the class with agent_callable and register them "

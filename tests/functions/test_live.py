@@ -177,3 +177,6 @@ def test_a_method_without_its_object_is_refused():
         class Shop:
             @tool
             def price(self, item: str) -> float: ...
+
+    properties = as_registry([str.upper]).list_functions()[0]["parameters"]["properties"]
+    assert list(properties) == ["self"]

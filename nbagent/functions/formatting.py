@@ -261,8 +261,12 @@ def _is_table(value: Any) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, or of a table's text, for the trace."""
-    return shortened(table_text(value) or repr(beginning(value, _MAX_REPR_CHARS)), _MAX_REPR_CHARS)
+    """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
+    try:
+        text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
+    except Exception as error:  # noqa: BLE001  what the model reads of the value may be fine
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return shortened(text, _MAX_REPR_CHARS)
 
 
 # -- limits and errors ------------------------------------------------------------------------------------------------

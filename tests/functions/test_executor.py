@@ -71,6 +71,20 @@ async def test_callables_of_every_kind(function):
     assert (outcome.content, outcome.value, outcome.is_error) == ('{"sum": 3}', {"sum": 3}, False)
 
 
+async def test_a_value_with_a_broken_repr_is_shown_to_the_model():
+    class Detached:
+        def __repr__(self):
+            raise RuntimeError
+
+        def __str__(self):
+            return "row 1"
+
+    registry = FunctionRegistry()
+    registry.register("tool", "", lambda: [Detached()])
+    outcome = await run(ToolExecutor(registry))
+    assert (outcome.content, outcome.value_repr) == ('["row 1"]', "<list whose repr raised RuntimeError>")
+
+
 async def test_generators_are_exhausted():
     def numbers(n: int):
         yield from range(n)

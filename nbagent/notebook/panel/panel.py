@@ -95,18 +95,19 @@ class ChatPanel(anywidget.AnyWidget):
         self._edited: PanelEntry | None = None  # the turn whose question is asked again, in another version
         #: The text of the question's box, and how often the kernel has put a text there.
         self._text, self._filled = "", 0
-        self._tab, self._trace, self._is_reading_trace = CHAT, "", False
+        self._tab, self._trace, self._has_read = CHAT, "", False
+        self._reading: asyncio.Task[None] | None = None  # the trace, in a thread
         self._asking = asyncio.Lock()
         self._draft = Draft(conversation, get_ipython(), self._show)
         self._models = ModelPicker(conversation, self._show)
-        self._own: State = {}
+        self._own: dict[str, Any] = {}
         self._shown: State = {}
         self._saved = SavedOutput(conversation, PANEL_STYLE)
         super().__init__(height=height, look=PANEL_STYLE + self._saved.hiding_style)
         self.dock = self.model_id if dock else ""
         self.on_msg(lambda _, message, buffers: conversation.run_on_loop(self._receive, message, buffers))
         conversation.panels.append(self)
-        conversation.run_on_loop(self._show)
+        conversation.run_on_loop(conversation.refresh)  # choosing a model may have left a notice
 
     # -- what people do, on the background loop -----------------------------------------------------------------------
 
@@ -141,6 +142,8 @@ class ChatPanel(anywidget.AnyWidget):
 
     def _note_typed(self, text: str) -> None:
         self._text = text
+        self._own |= {"box": self._box()}  # for other views of the panel
+        self.publish()
         self._follow()
 
     def _offer(self, name: str, on: bool) -> None:
@@ -195,22 +198,33 @@ class ChatPanel(anywidget.AnyWidget):
     def _fill(self, text: str) -> None:
         self._text = text
         self._filled += 1
-        self._follow()
         self._show()
 
     def _follow(self) -> None:
         self._draft.follow(self._text, None if self._edited is None else self._edited.message)
 
-    async def _show_tab(self, tab: str) -> None:
+    def _show_tab(self, tab: str) -> None:
         self._tab = tab
         self._show()
-        if tab == TRACE and not self._is_reading_trace:
-            self._is_reading_trace = True
-            try:
+        self._read_trace()
+
+    def _read_trace(self) -> None:
+        """Show the trace as it is now, if its tab is open."""
+        if self._tab == TRACE:
+            self._has_read = False
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.get_running_loop().create_task(self._reread_trace())
+
+    async def _reread_trace(self) -> None:
+        try:
+            while not self._has_read:  # it may have grown meanwhile
+                self._has_read = True
                 self._trace = await asyncio.to_thread(trace_html, self.agent.trace)  # this may load pandas
-            finally:
-                self._is_reading_trace = False
-            self._show()
+        except Exception as error:  # nobody awaits this task
+            log.warning("the trace can't be shown", exc_info=True)
+            self._conversation.show_notice(f"The trace can't be shown: {type(error).__name__}: {error}")
+        self._own |= {"trace": self._trace} if self._tab == TRACE else {}
+        self.publish()
 
     # -- what the page shows ------------------------------------------------------------------------------------------
 
@@ -219,6 +233,9 @@ class ChatPanel(anywidget.AnyWidget):
         conversation = self._conversation
         if self._edited is not None and not conversation.can_edit(self._edited):
             self._edited = None
+        self._follow()
+        if not conversation.is_busy:
+            self._read_trace()
         status = conversation.status
         if self._edited is not None:
             status = EDITING if self._edited is conversation.last_turn else EDITING_EARLIER
@@ -227,7 +244,7 @@ class ChatPanel(anywidget.AnyWidget):
         self._own = {
             "tab": self._tab,
             "status": status,
-            "box": {"text": self._text, "filled": self._filled},
+            "box": self._box(),
             "draft": self._draft.state(),
             "model": self._models.state(),
             "tools": tool_count(self.agent),
@@ -238,6 +255,9 @@ class ChatPanel(anywidget.AnyWidget):
             **({"setup": setup_state(self.agent)} if self._tab == SETUP else {}),
         }
         self._saved.update()
+
+    def _box(self) -> State:
+        return {"text": self._text, "filled": self._filled}
 
     def publish(self) -> int:
         """Send what has changed. Returns how many characters that were."""

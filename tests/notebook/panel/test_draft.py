@@ -58,6 +58,7 @@ def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
     panel.type("Is it @penguins?")
     until_below(panel, "DataFrame 2×2")
     kernel.ok("penguins.loc[2] = ['Chinstrap', 3733]")
+    until_below(panel, "DataFrame 3×2")  # the line follows cells
     panel.click("Send")
     panel.until_text("answer 1")
     own, _, attached = kernel.value("seen[0].partition('\\n\\n')")

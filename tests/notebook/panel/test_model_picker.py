@@ -186,3 +186,12 @@ def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
     panel.until(lambda: panel.state["model"]["open"]["note"] == "open_source lists 9 models.")
     panel.models_do("search", "open_source")
     panel.until(lambda: "mine-3" in panel.models)
+
+
+def test_each_panel_says_that_the_model_can_not_be_made(kernel):
+    kernel.ok("before = os.environ['NBAGENT_MODEL']; os.environ['NBAGENT_MODEL'] = 'nobody:x'; agent = Agent()")
+    for _ in range(2):
+        panel = Panel(kernel)
+        panel.until(lambda panel=panel: "model" in panel.state)
+        assert "Unknown provider 'nobody'" in panel.text
+    kernel.ok("os.environ['NBAGENT_MODEL'] = before")

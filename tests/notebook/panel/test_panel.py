@@ -26,7 +26,10 @@ def test_cells_and_panels_are_one_conversation(kernel):
     panel.until_text("first", "from a cell")
     panel.ask("second")
     panel.until_text("second", "from the panel")
+    other.tab("Trace")
     assert kernel.run("%%agent\nthird").status == "ok"
+    other.until(lambda: "third" in other.state["trace"])  # an open trace follows cells
+    other.tab("Chat")
     for each in (panel, other):
         each.until_text("first", "from a cell", "second", "from the panel", "third", "again a cell")
         assert re.search(r"cell \[\d+\]third", each.text)

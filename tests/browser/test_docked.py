@@ -41,9 +41,11 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
     page.set_viewport_size({"width": 800, "height": 900})
     expect(panel.get_by_label("Your question")).to_be_in_viewport()
     page.set_viewport_size({"width": 1280, "height": 1200})
+    panel.get_by_label("Your question").press_sequentially("And then")
     page.get_by_role("button", name="Show it here").click()
     expect(panel).to_have_count(1)
     expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
+    expect(panel.get_by_label("Your question")).to_have_value("And then")
     assert page.locator(".nbagent-panel").count() == 1
     wide = page.locator(".jp-Notebook").bounding_box()["width"]
     assert wide > notebook["width"] + 200

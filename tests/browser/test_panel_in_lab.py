@@ -166,8 +166,13 @@ def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     assert "first answer" in nbformat.read(saved, 4).cells[1].outputs[1].data["text/plain"]
     asks(page, "two")
     until_text(page, "word word")
+    box = page.locator(".nbagent-input textarea").first
+    box.press_sequentially("and then")
+    page.wait_for_timeout(500)
     page.reload()
-    page.locator(".nbagent-input textarea").first.wait_for()
+    expect(box).to_have_value("and then")
+    assert not box.evaluate("box => box == document.activeElement")
+    box.fill("")
     until_text(page, "first answer")
     length = page.evaluate("document.querySelector('.nbagent-log').innerText.length")
     until(page, "([n]) => document.querySelector('.nbagent-log').innerText.length > n", length)  # it goes on

@@ -388,7 +388,7 @@ let made = 0;
 // formulas. Call `show(state)` for each new state, and `receive(message)` for other messages of the kernel.
 class Panel {
   constructor(root, host) {
-    Object.assign(this, { root, host, tell: host.tell, turns: new Map(), held: new Map(), filled: 0, recalled: null });
+    Object.assign(this, { root, host, tell: host.tell, turns: new Map(), held: new Map(), recalled: null, pause: null });
     this.ended = new AbortController();
     mark(root, { role: "region", "aria-label": "Chat with an agent" });
     root.classList.add("nbagent-panel");
@@ -475,7 +475,8 @@ class Panel {
   end() {
     this.ended.abort();
     this.changes.disconnect();
-    clearTimeout(this.pause);
+    if (this.pause !== null) this.tell("typed", this.box.value);
+    this.endPause();
     for (const turn of this.turns.values()) turn.remove();
   }
 
@@ -585,12 +586,13 @@ class Panel {
   }
 
   showBox(state, before) {
-    if (state.box.filled !== this.filled) {
-      this.filled = state.box.filled;
-      clearTimeout(this.pause);
-      this.box.value = state.box.text;
-      if (state.edited || state.box.text) this.focus();
-    }
+    const { text, filled } = state.box;
+    const isFilled = before.box !== undefined && filled !== before.box.filled;
+    // what another view of the panel has comes here, too, unless something else is typed here
+    const follows = this.box.value === (before.box?.text ?? "") && this.pause === null && !this.held.size;
+    if (isFilled) this.endPause();
+    if (isFilled || follows) this.box.value = text;
+    if (isFilled && state.edited) this.focus();
     const { chips, line } = state.draft;
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
     if (line !== before.draft?.line) this.line.innerHTML = line;
@@ -656,9 +658,14 @@ class Panel {
   }
 
   onTyped() {
-    clearTimeout(this.pause);
-    this.pause = setTimeout(() => this.tell("typed", this.box.value), PAUSE_MS);
+    this.endPause();
+    this.pause = setTimeout(() => (this.endPause(), this.tell("typed", this.box.value)), PAUSE_MS);
     this.showSends();
+  }
+
+  endPause() {
+    clearTimeout(this.pause);
+    this.pause = null;
   }
 
   fill(text) {
@@ -676,7 +683,7 @@ class Panel {
   }
 
   ask(text) {
-    clearTimeout(this.pause);
+    this.endPause();
     const number = Math.random(); // other views of the panel number theirs, too
     const note = h("div", { class: "nbagent-quiet", textContent: "Waiting for the kernel…" });
     const said = h("div", { class: "nbagent nbagent-said" }, h("div", { class: "nbagent-you", textContent: text.trim() }), note);

@@ -70,6 +70,8 @@ class PanelEntry:
         #: The ids of widgets that tools of the run displayed; they stand in the place of their text.
         self._live: dict[str, None] = {}
         self._state: State | None = None
+        #: The HTML of the question, which may hold pictures, with what it was made of.
+        self._question: tuple[LLMMessage, Mapping[str, Any], str] | None = None
 
     def feed(self, event: Event) -> None:
         """Take an event of the turn's run."""
@@ -166,10 +168,17 @@ class PanelEntry:
                 "pieces": pieces,
                 "order": list(pieces),
                 "live": not self.transcript.over,
-                **({"question": question_html(self.message, self.run)} if self.message.role == "user" else {}),
+                **({"question": self._question_html()} if self.message.role == "user" else {}),
                 **({"versions": [place + 1, len(branches)]} if branches else {}),
             }
         return self._state
+
+    def _question_html(self) -> str:
+        message, run, page = self._question or (None, UNKNOWN, "")
+        if message is not self.message or run is not self.run:
+            page = question_html(self.message, self.run)
+            self._question = self.message, self.run, page
+        return page
 
     def _pieces(self) -> dict[str, Piece]:
         try:

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.papers import pdf
 
+from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.functions.formatting import format_result
 from nbagent.notebook.panel import attachments
 from nbagent.notebook.panel.attachments import Attachment, from_bytes, split_attachments, with_attachments
-from nbagent.notebook.panel.entry import question_html, turn_text
+from nbagent.notebook.panel.entry import PanelEntry, question_html, turn_text
 from nbagent.notebook.panel.mentions import Mentions, words_in
 
 PENGUINS = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})
@@ -162,3 +163,11 @@ def test_the_text_of_a_pdf():
     for data, reason in ((b"%PDF-1.7 \xff\x00", "can't be read: "), (pdf(""), "has no text")):
         with pytest.raises(ConfigurationError, match=f"paper.pdf can't be attached: this PDF {reason}"):
             from_bytes("paper.pdf", data)
+
+
+def test_the_question_is_drawn_once_however_long_the_answer_is():
+    entry = PanelEntry(LLMMessage("user", "Is it odd?"))
+    entry.begin({"source": "panel"})
+    before = entry.state()["question"]
+    entry.feed(Text("No."))
+    assert entry.state()["question"] is before

@@ -68,11 +68,12 @@ class Lines:
         """The next message; None at the end."""
         while line := await self._lines.get():
             try:
-                message: dict[str, Any] = json.loads(line)
-            except ValueError:
-                log.warning("the client sent a line that is not JSON")
-                continue
-            return message
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            if isinstance(message, dict):
+                return message
+            log.warning("the client sent a line that is no JSON object")
         return None
 
     async def send(self, message: dict[str, Any]) -> None:

@@ -169,7 +169,7 @@ async def test_garbage_ends_nothing_and_the_end_of_input_ends_the_process(tmp_pa
         request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
         process.stdin.write(json.dumps(request).encode() + b"\n")
 
-    process.stdin.write(b"garbage\n\n\xff\xfe\n")
+    process.stdin.write(b"garbage\n\n\xff\xfe\n[1]\n")
     send("session/prompt", {"sessionId": 5})
     send("no/such", {})
     send("session/new", {"cwd": "/", "mcpServers": []})

@@ -53,8 +53,8 @@ class Draft:
         self._shell = shell
         self._on_change = on_change
         self._mentions = Mentions(shell)
-        #: By number.
-        self._attached: dict[int, Attachment] = {}
+        #: By number, each with what is shown of it.
+        self._attached: dict[int, tuple[Attachment, State]] = {}
         self._numbers = itertools.count()
         self._line = ""
         self._newest: tuple[str, LLMMessage | None] = ("", None)
@@ -65,11 +65,7 @@ class Draft:
 
     def state(self) -> State:
         """The attachments, each with its number, text, name and, if it is an image, a `src`; and the line's HTML."""
-        chips = [
-            {"number": number, "text": _summary(each), "name": render.printable(each.name), **_thumbnail(each)}
-            for number, each in self._attached.items()
-        ]
-        return {"chips": chips, "line": self._line}
+        return {"chips": [chip for _, chip in self._attached.values()], "line": self._line}
 
     async def suggest(self, typed: str) -> list[Suggestion]:
         """What can follow a typed `@` or `/`."""
@@ -95,7 +91,10 @@ class Draft:
 
     def attach(self, *attachments: Attachment) -> None:
         """Add these to the question."""
-        self._attached |= {next(self._numbers): each for each in attachments}
+        for each in attachments:
+            number = next(self._numbers)
+            chip = {"number": number, "text": _summary(each), "name": render.printable(each.name), **_thumbnail(each)}
+            self._attached[number] = each, chip
         self.follow(*self._newest)
         self._on_change()
 
@@ -107,7 +106,7 @@ class Draft:
 
     def take(self) -> list[Attachment]:
         """The attachments, which leave the draft with its text."""
-        taken = list(self._attached.values())
+        taken = [each for each, _ in self._attached.values()]
         self._attached.clear()
         self.follow("")
         return taken
@@ -167,7 +166,7 @@ class Draft:
             self._on_change()
 
     async def _page(self, text: str, replaces: LLMMessage | None) -> str:
-        attached = list(self._attached.values())
+        attached = [each for each, _ in self._attached.values()]
         found = await asyncio.to_thread(lambda: [self._looked_up(word) for word in words_in(text)])
         skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
         mentioned = [*skills, *(each for each in found if isinstance(each, Attachment))]

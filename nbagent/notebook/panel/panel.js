@@ -607,10 +607,10 @@ class Panel {
     return h("span", { class: "nbagent-chip" }, ...image, h("span", { textContent: text }), removes);
   }
 
-  // One button: it stops what is under way, unless there is something to send.
+  // One button: it stops what is under way, and Enter still sends.
   showSends() {
-    this.stops = Boolean(this.state?.pending) && !this.box.value.trim() && !this.state.draft.chips.length;
-    const [text, title] = this.stops ? ["Stop", "Stop the answer; its text stays"] : ["Send", "Ask the agent"];
+    this.stops = Boolean(this.state?.pending);
+    const [text, title] = this.stops ? ["Stop", "Stop the answer; its text stays. Enter still sends"] : ["Send", "Ask the agent"];
     if (this.sends.textContent !== text) Object.assign(this.sends, { textContent: text, title });
     this.sends.classList.toggle("nbagent-first", !this.stops);
   }
@@ -692,7 +692,6 @@ class Panel {
     this.greeting.hidden = true;
     this.tell("ask", { text, number });
     this.box.value = "";
-    this.showSends();
     this.chat.classList.add("nbagent-jump");
     setTimeout(() => this.chat.classList.remove("nbagent-jump"), JUMP_MS);
   }

@@ -660,7 +660,6 @@ class Panel {
   onTyped() {
     this.endPause();
     this.pause = setTimeout(() => (this.endPause(), this.tell("typed", this.box.value)), PAUSE_MS);
-    this.showSends();
   }
 
   endPause() {

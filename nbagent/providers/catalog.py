@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import cast
 
@@ -32,9 +31,8 @@ class _Catalog(Mapping[str, Vendor]):
     def __getitem__(self, name: str) -> Vendor:
         if name not in NAMES:
             raise KeyError(name)
-        path = f"nbagent.providers.vendors.{name}"
-        module = sys.modules.get(path) or importlib.import_module(path)  # each answer's price looks the vendor up
-        return cast(Vendor, module.VENDOR)
+        # not by sys.modules: another thread, which imports SDKs in the background, may be in the middle of this import
+        return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES

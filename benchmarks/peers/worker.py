@@ -93,7 +93,7 @@ class Meter:
         return {"paced_cpu_us": median(run[1] for run in runs) / count * 1e6}
 
     def loop50(self):
-        """Tool loops of 50 rounds; those of nbagent with an async tool, too."""
+        """Tool loops of 50 rounds. nbagent also runs them with an async tool."""
         self.loop(3)
         runs = [self.loop(50) for _ in range(3)]
         out = {

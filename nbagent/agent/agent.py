@@ -733,7 +733,7 @@ class Agent:
         task.forget()
         return answers
 
-    map_sync = blocking(map)  # noqa: A003  the method is meant
+    map_sync = blocking(map)  # noqa: A003  `map` is the method above, not the builtin
 
     @property
     def last_map(self) -> DataFrame | None:

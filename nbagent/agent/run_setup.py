@@ -69,7 +69,7 @@ def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider
 def provider_and_tools(
     model: LLMProvider, tools: Tools, output: Output | None, limits: Limits, *budgets: Budget | None
 ) -> tuple[Provider, Tools]:
-    """What a run asks and calls. Raises `ConfigurationError` if a limit of the cost can't hold: a price is not known.
+    """The provider and tools of a run. Raises `ConfigurationError` for a cost limit if a price is unknown.
 
     While a recording is made or played, both are wrapped by it. Functions that answer run for real, as tools do.
     """

@@ -42,7 +42,7 @@ class AgentAccessor:
         frame = await _found(agent).map(self._data, prompt, output, preview=preview, **options)
         return frame
 
-    map_sync = blocking(map)  # noqa: A003  the method is meant
+    map_sync = blocking(map)  # noqa: A003  `map` is the method above, not the builtin
 
     def __repr__(self) -> str:
         return f"<agent of a {type(self._data).__name__} with {len(self._data):,} rows: .map(prompt, output)>"

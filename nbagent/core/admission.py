@@ -28,7 +28,7 @@ MAX_RETRY_AFTER_S = 120.0
 PATIENCE_S = 600.0
 #: The wait after a refusal that names none: it doubles from the first to the longest until a request is answered.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-#: The status of a provider that is overloaded, like its rate limit, whoever asks.
+#: The HTTP status of an overloaded provider. It slows down every caller, as a rate limit does.
 OVERLOADED = 529
 #: How late the event loop may be without losing some of `rpm` and `tpm`.
 LATE_S = 0.1
@@ -177,7 +177,7 @@ def is_refusal(error: ProviderError) -> bool:
 async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
-    """The items of `attempt()`, which holds a slot meanwhile."""
+    """The items of `attempt()`. It holds a slot until it ends."""
     begun = monotonic()
     slot = await admission.acquire(tokens)
     if (waits := current.get().waits) is not None:

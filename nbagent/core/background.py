@@ -118,7 +118,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """The blocking twin of an async function or method, as in `chat_sync = blocking(chat)`; overloads stay.
 
-    The twin of a method calls the one that a subclass has, too.
+    A method's twin calls the subclass's override, if there is one.
     """
     name: str = function.__name__
     code: Any = getattr(function, "__code__", None)

@@ -123,7 +123,7 @@ class Turn:
                 return
 
     def steps(self) -> Iterator[AsyncGenerator[Event]]:
-        """What is done, one after the other."""
+        """The steps of the turn, in order."""
         if self.run.history.strategy != "trim":
             yield self.summarise()
         yield self.ask_model()

@@ -264,7 +264,7 @@ def short_repr(value: Any) -> str:
     """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
     try:
         text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
-    except Exception as error:  # noqa: BLE001  what the model reads of the value may be fine
+    except Exception as error:  # noqa: BLE001  a repr may raise anything; the model still gets the value
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     return shortened(text, _MAX_REPR_CHARS)
 

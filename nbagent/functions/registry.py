@@ -275,9 +275,9 @@ class FunctionRegistry:
 
 
 class JoinedRegistry(FunctionRegistry):
-    """A registry and, after its tools, those of others; or of all these, those that `chosen` names, in its order.
+    """The tools of several registries, in order; with `chosen`, only the tools that it names, in its order.
 
-    What is registered here goes into the first one. Of two tools with one name, the first is offered.
+    Registering a tool here adds it to the first registry. If two tools share a name, the first is offered.
     """
 
     def __init__(self, own: FunctionRegistry, *others: FunctionRegistry, chosen: Collection[str] | None = None) -> None:

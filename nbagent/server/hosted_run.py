@@ -166,7 +166,7 @@ class HostedRun:
                 error = await _ended(reading, lost)
                 try:
                     await save()
-                except Exception as failure:  # noqa: BLE001  the reader gets it
+                except Exception as failure:  # noqa: BLE001  the client gets it as the last event
                     error = failure
                 if error is None and self._last is None:
                     error = shutting_down()

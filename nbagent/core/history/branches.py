@@ -2,7 +2,7 @@
 
 A branch is a list of messages. Branches of one conversation share the messages up to the question at which they part:
 `ContextManager` goes back in a branch to undo a turn, and in a copy of it to ask differently. A fork of an agent is a
-history of its own, which shares them, too.
+history of its own that shares the same messages.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ FORMAT, VERSION = "nbagent conversation", 1
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The conversations of a file: its messages, and all branches, of which `here` is that of the messages."""
+    """The conversations in a file: its messages and all branches. `here` is the branch of the messages."""
 
     messages: list[LLMMessage]
     branches: list[Branch]

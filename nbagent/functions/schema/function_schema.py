@@ -123,7 +123,7 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 class UntitledJsonSchema(GenerateJsonSchema):
     """Pydantic's generator, without titles and its warnings of defaults that are not JSON; a class can't be sent."""
 
-    ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  pydantic's form
+    ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Whether a field gets a title: its name says the same."""
@@ -228,7 +228,7 @@ def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
     try:
         if not _is_run_context(annotation):
             TypeAdapter(annotation).json_schema(schema_generator=UntitledJsonSchema)
-    except Exception as error:  # noqa: BLE001  pydantic calls hooks of the user's class
+    except Exception as error:  # noqa: BLE001  a hook of the user's class may raise anything
         skip: Any = SkipJsonSchema
         metadata = getattr(annotation, "__metadata__", ())
         rest = [item for item in metadata if not (item is skip or isinstance(item, skip))]

@@ -68,7 +68,7 @@ class RecordedResponse:
     def unanswered(self, exc: BaseException) -> None:
         """There is no response: no connection was made, or the request was cancelled."""
         with suppress(AttributeError, RuntimeError):  # it knows of no request
-            self._request = exc.request  # type: ignore[attr-defined]
+            self._request = exc.request  # type: ignore[attr-defined]  # only httpx2's errors have one
         self._failed(exc, streaming=False)
         self._collector(self._exchange())
 

@@ -255,7 +255,8 @@ class Recording:
         diff = difference(nearest(fingerprint, [exchange.request for exchange in self.exchanges]), fingerprint)
         text = (
             f"{problem}. It differs from the most similar one in\n{diff}\nIf the conversation began earlier, call "
-            f"clear_history() first; if a tool's result differs, run_tools=False replays that, too. Otherwise {fix}"
+            f"clear_history() first; if a tool's result differs, run_tools=False replays the recorded one. "
+            f"Otherwise {fix}"
         )
         return ReplayError(text, difference=diff)
 

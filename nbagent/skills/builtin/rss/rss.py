@@ -9,7 +9,7 @@ from nbagent.skills.builtin.rss.news import fetch_rss_news, filter_rss_news, sea
 
 def run(
     query: Annotated[str, Field(description="A topic or question: the articles that fit best")] = "",
-    keywords: Annotated[list[str], Field(description="Articles that contain one of these words")] = [],  # noqa: B006  never changed
+    keywords: Annotated[list[str], Field(description="Articles that contain one of these words")] = [],  # noqa: B006  never changed; None would give the model another schema
     max_articles: Annotated[int, Field(description="How many of the newest articles to look at", ge=1)] = 50,
     top_k: Annotated[int, Field(description="How many articles to return", ge=1)] = 10,
 ) -> dict[str, Any]:

@@ -405,7 +405,7 @@ class Panel {
     const choose = (name) => this.tell("tab", name);
     this.tabs = Object.entries(TABS).map(([name, title]) => button(name, title, () => choose(name), { role: "tab" }));
     const tabs = h("div", { class: "nbagent-tabs", role: "tablist", "aria-label": "What the panel shows" }, ...this.tabs);
-    this.list = h("select", { "aria-label": "Conversations", onchange: () => this.tell("conversation", this.list.value) });
+    this.list = h("select", { "aria-label": "Conversations", hidden: true, onchange: () => this.tell("conversation", this.list.value) });
     this.begin = button("New chat", "Begin another conversation; this one stays", () => (this.tell("begin"), this.focus()));
     this.models = new Models(this);
     this.tools = button("", "Choose the tools to offer", () => choose("Setup"), { class: "nbagent-tools" });
@@ -427,8 +427,8 @@ class Panel {
     const inner = h("div", { class: "nbagent-inner" }, this.greeting, this.log);
     const tab = { role: "tabpanel", tabIndex: 0 };
     this.chat = h("div", { class: "nbagent-chat", "aria-label": "Chat", ...tab }, inner);
-    this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": "Trace", ...tab });
-    this.setup = h("div", { class: "nbagent-other nbagent-setup", role: "tabpanel", "aria-label": "Setup" });
+    this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": "Trace", hidden: true, ...tab });
+    this.setup = h("div", { class: "nbagent-other nbagent-setup", role: "tabpanel", "aria-label": "Setup", hidden: true });
     this.prompt = h("textarea", { rows: 3, "aria-label": "System prompt", placeholder: "Who the agent is and what it should know" });
     this.prompt.addEventListener("change", () => this.tell("prompt", this.prompt.value));
     this.checks = h("div", {});

@@ -525,13 +525,15 @@ class Panel {
     this.greeting.hidden = !greeting;
     if (!greeting || JSON.stringify(greeting) === this.greeted) return;
     this.greeted = JSON.stringify(greeting);
-    const tools = greeting.tools.map(([name, about]) => h("li", {}, h("code", { textContent: name }), about ? ` ${about}` : ""));
-    if (greeting.more_tools) tools.push(h("li", { textContent: `and ${greeting.more_tools} more` }));
+    const line = ([name, about]) => h("li", {}, h("code", { textContent: name }), h("span", { textContent: about }));
+    const listed = (title, lines) => (lines.length ? [h("p", { textContent: title }), h("ul", {}, ...lines.map(line))] : []);
+    const more = greeting.more_tools ? [["…", `and ${greeting.more_tools} more`]] : [];
     const prompts = greeting.prompts.map((text) => button(text, "Ask this", () => this.ask(text)));
     this.greeting.replaceChildren(
       h("strong", { textContent: "What would you like to know?" }),
-      h("p", { textContent: "Cells with %%agent and this panel share one conversation. Mention variables, cells and files with @." }),
-      ...(tools.length ? [h("p", { textContent: "This agent can use:" }), h("ul", {}, ...tools)] : []),
+      h("p", { textContent: "Cells with %%agent and this panel share one conversation." }),
+      ...listed("Tools that this agent can use", [...greeting.tools, ...more]),
+      ...listed("Data in this notebook, which you can mention", greeting.variables),
       h("div", { class: "nbagent-prompts" }, ...prompts),
     );
   }

@@ -40,6 +40,21 @@ def test_cells_and_panels_are_one_conversation(kernel):
     other.until(lambda: "second" not in other.text)
 
 
+def test_an_empty_panel_greets_with_tools_data_and_questions_about_it(kernel):
+    kernel.ok("import pandas as pd\nids, orders, n = pd.Series([1]), pd.DataFrame({'total': [3, 4]}), [5]")
+    kernel.ok(
+        "@nbagent.tool\ndef mean_of(column: str) -> float:\n    'Mean of a column.\\n\\nIn grams.'\n    return 1.0"
+    )
+    script(kernel, "'hello'")
+    panel = Panel(kernel)
+    greeting = panel.state["greeting"]
+    assert ["mean_of", "Mean of a column."] in greeting["tools"]
+    assert greeting["variables"][:2] == [["@orders", "DataFrame 2×1"], ["@ids", "Series 1"]]
+    assert greeting["prompts"] == ["What is in @orders?", "What is in @ids?", "What can you do here?"]
+    panel.ask(greeting["prompts"][0])
+    panel.until(lambda: "greeting" not in panel.state)
+
+
 @pytest.mark.parametrize(
     ("turns", "said"),
     [

@@ -25,10 +25,11 @@ BELOW = {
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "thread_server": {"ground"},
     "mcp": {*BELOW_AGENT, "agent", "loading", "thread_server"},
-    "notebook": {*BELOW_AGENT, "batch", "agent", "mcp", "skills", "thread_server"},
+    "chat": {*BELOW_AGENT, "agent"},
+    "notebook": {*BELOW_AGENT, "batch", "agent", "chat", "mcp", "skills", "thread_server"},
     "acp": {*BELOW_AGENT, "agent", "mcp"},
     "remote": {*BELOW_AGENT, "agent"},
-    "server": {*BELOW_AGENT, "agent", "loading", "mcp", "skills", "thread_server"},
+    "server": {*BELOW_AGENT, "agent", "chat", "loading", "mcp", "skills", "thread_server"},
     "doctor": {"ground", "core", "providers", "agent"},
     "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "server"},
 }

@@ -14,13 +14,13 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from nbagent.chat.cell_link import cell_link
+from nbagent.chat.look import PANEL_STYLE
 from nbagent.core.background import background_loop
 from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
 from nbagent.errors import missing_extra
 from nbagent.notebook.display.answer_buttons import answer_buttons
-from nbagent.notebook.display.cell_link import cell_link
-from nbagent.notebook.panel.panel import PANEL_STYLE
 from nbagent.text import shortened
 from nbagent.trace.scores import texts_by_target
 from nbagent.trace.table import as_json

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.chat.transcript import Transcript
 from nbagent.core.messages import MAX_ARGUMENT_CHARS
 from nbagent.functions.formatting import format_result, short_repr
-from nbagent.notebook.display.transcript import Transcript
 from tests.support.doubling import grows_with_square
 
 #: Values that hold `n` bytes, or references, or more.

@@ -5,7 +5,7 @@ import asyncio
 from support.tool_runs import executor_of, run
 
 from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider
-from nbagent.notebook.display.transcript import Transcript
+from nbagent.chat.transcript import Transcript
 
 
 def note(text: str, context: RunContext | None = None) -> str:

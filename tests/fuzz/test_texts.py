@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from support.fuzzing import fuzz
 from support.shown import check_page, check_visible, texts, values
 
+from nbagent.chat.transcript import Transcript
 from nbagent.core import events
 from nbagent.core.messages import parse_arguments
 from nbagent.core.render import highlight
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, stable_ends
-from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
 from nbagent.providers.prompting.json_tool_prompt import first_json_object
 

@@ -8,9 +8,9 @@ from support.hostile import PAYLOADS
 from support.panels import Panel, result, script
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.chat.tool_call import outputs_html
 from nbagent.core.current import current
 from nbagent.core.tool_output import MAX_DISPLAYS, MAX_IMAGES, MAX_TEXT
-from nbagent.notebook.display.tool_call import outputs_html
 
 TOOLS = """
 import sys, warnings

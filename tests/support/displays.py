@@ -1,6 +1,6 @@
 """The displays that a view creates below a cell, without a kernel."""
 
-from nbagent.notebook.display.transcript import MimeBundle
+from nbagent.chat.transcript import MimeBundle
 
 
 class Displays:

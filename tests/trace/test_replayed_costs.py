@@ -4,7 +4,7 @@ import pytest
 
 import nbagent
 from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, Usage
-from nbagent.notebook.display.transcript import Transcript
+from nbagent.chat.transcript import Transcript
 from nbagent.notebook.panel.meter import Meter
 
 PRICE = 0.1500006  # dollars for a million input tokens of this model, and one of output

@@ -14,11 +14,13 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from IPython.display import display
 
+from nbagent.chat.checklist import checklist_html, plan_name, plan_of_call
+from nbagent.chat.look import APPROVAL_STYLE
+from nbagent.chat.tool_call import LANGUAGES
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
 from nbagent.core.current import current
@@ -32,11 +34,7 @@ from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.captured import outside_of_call
-from nbagent.notebook.display.checklist import checklist_html, plan_name, plan_of_call
-from nbagent.notebook.display.tool_call import LANGUAGES
 
-#: The style of the form; the panel uses the same colours.
-APPROVAL_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("approval.css"))
 #: Seconds that a notebook's page has to report that it shows the buttons: on Binder it first loads their scripts.
 SHOWN_WITHIN_S = 30.0
 #: The same where they are unlikely: in a console, and on a page that failed to show the last ones.

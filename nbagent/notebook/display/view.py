@@ -6,15 +6,16 @@ stays open while the answer streams.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import monotonic
 from typing import Any
 
 from nbagent.agent.plan import UPDATE_PLAN, plan_in
+from nbagent.chat.checklist import checklist_lines
+from nbagent.chat.throttle import Throttle
+from nbagent.chat.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
 from nbagent.core import events
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
@@ -23,65 +24,12 @@ from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
-from nbagent.notebook.display.checklist import checklist_lines
-from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
-#: Seconds between two updates of a display; larger displays are updated less often.
-INTERVAL_S = 1 / 15
-#: Seconds without painting for each second of painting: hostile Markdown may take long.
-PAUSE = 4
-#: Characters a second that a display may send while it streams, and those that each message adds.
-CHARS_PER_SECOND, OVERHEAD_CHARS = 28_000, 800
 #: Characters of plain text in an update; the final update has all of it.
 PLAIN_CHARS = 200
-
-
-class Throttle:
-    """Calls `paint` when there is something new: at most 15 times a second, and less often if painting is slow.
-
-    `paint()` returns the number of characters that it sent. All calls come from one event loop.
-    """
-
-    def __init__(self, paint: Callable[[], int]) -> None:
-        self._paint = paint
-        self._next = 0.0
-        self._ticking = False
-        self._timer: asyncio.TimerHandle | None = None
-
-    def request(self) -> None:
-        """Paint now, or as soon as that is allowed again."""
-        if self._timer is not None:
-            return
-        wait = self._next - monotonic()
-        if wait <= 0:
-            self.now()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(wait, self.now)
-
-    def every_second(self, condition: Callable[[], bool]) -> None:
-        """Request a paint each second, as long as the condition holds: something shows the time."""
-        if not self._ticking:
-            self._ticking = True
-            asyncio.get_running_loop().call_later(1.0, self._tick, condition)
-
-    def _tick(self, condition: Callable[[], bool]) -> None:
-        self._ticking = False
-        if condition():
-            self.request()
-            self.every_second(condition)
-
-    def now(self) -> None:
-        """Paint now."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        began = monotonic()
-        chars = self._paint()
-        ended = monotonic()
-        self._next = ended + max(INTERVAL_S, (chars + OVERHEAD_CHARS) / CHARS_PER_SECOND, PAUSE * (ended - began))
 
 
 class CellView:

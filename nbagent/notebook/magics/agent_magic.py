@@ -18,6 +18,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.transcript import Transcript
 from nbagent.core import events
 from nbagent.core.background import background_loop, run_sync
 from nbagent.core.cells import cell_id_of, is_watched
@@ -29,7 +30,6 @@ from nbagent.errors import ExtractionError, NbagentError
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import NotebookApprover
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
-from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options

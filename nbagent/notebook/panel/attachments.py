@@ -1,135 +1,30 @@
-"""What a question carries besides its text: variables, cells and files that the user mentioned, pasted or dropped.
-
-In the message, each stands between marks that models know how to read. They are plain text, so that an attachment goes
-wherever the message goes: to any vendor, into saved files, and back into the panel's box when the question is edited.
-
-```
-Which species is heaviest? @penguins
-
-<attached name="@penguins" about="DataFrame 344×7">
-DataFrame: 344 rows x 7 columns …
-</attached>
-```
-"""
+"""What a question can mention or carry, as its attachments: variables, cells and files."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from nbagent.chat.attachments import Attachment, parts_of
 from nbagent.core.content.documents import document_note
-from nbagent.core.content.images import Part, image_media_type, image_part, images_in, joined_content
-from nbagent.core.content.marks import END_MARK, begin_mark, without_marks
+from nbagent.core.content.images import Part, image_media_type, image_part, images_in
 from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
-from nbagent.core.history.history import estimate_tokens
-from nbagent.core.messages import Content, LLMMessage
+from nbagent.core.messages import Content
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.kernel_tools.described import described
 from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
-from nbagent.notebook.kernel_tools.variables import brief
+from nbagent.notebook.kernel_tools.variables import brief, user_names
 
 #: Larger files are not read.
 MAX_FILE_BYTES = 20_000_000
+#: Variables that an empty panel names.
+MAX_NAMED = 4
 #: Characters of one attachment; a longer one is shortened.
 MAX_CHARS = 100_000
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_MARK = re.compile(r'(?:\A|\n\n)<attached name="([^"\n]*)" about="([^"\n]*)">\n|\n</attached>')
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """One of them: its `name` (`"@penguins"`, `"plot.png"`), what it is in a few words, and what the model reads."""
-
-    name: str
-    about: str
-    content: Content
-
-    @property
-    def is_mention(self) -> bool:
-        """Whether the question's text names it, so that it comes again with the text."""
-        return self.name.startswith(("@", "/"))
-
-    @property
-    def tokens(self) -> int:
-        """A rough count."""
-        return estimate_tokens(LLMMessage("user", self.content))
-
-
-# -- in a message -----------------------------------------------------------------------------------------------------
-
-
-def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
-    """The content of a question.
-
-    >>> print(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
-    Odd? @n
-    <BLANKLINE>
-    <attached name="@n" about="int 3">
-    3
-    </attached>
-    """
-    parts = [_text_part(text)] if text else []
-    for each in attachments:
-        space = "\n\n" if parts else ""
-        parts.append(_text_part(f"{space}{begin_mark(each.name, each.about)}"))
-        parts += map(_without_marks, _parts(each.content))
-        parts.append(_text_part(END_MARK))
-    return joined_content(parts)
-
-
-def split_attachments(content: Content) -> tuple[Content, list[Attachment]]:
-    """The inverse: what the user wrote, and the attachments.
-
-    >>> split_attachments(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
-    ('Odd? @n', [Attachment(name='@n', about='int 3', content='3')])
-    """
-    own: list[Part] = []
-    attached: list[tuple[str, str, list[Part]]] = []
-    target = own
-    for piece in _pieces(content):
-        if isinstance(piece, dict):
-            target.append(piece)
-        elif piece[1] is None:
-            target = own
-        else:
-            attached.append((piece[1], piece[2], target := []))
-    return joined_content(own), [Attachment(name, about, joined_content(parts)) for name, about, parts in attached]
-
-
-def _pieces(content: Content) -> Iterator[Part | re.Match[str]]:
-    """The parts and the marks between them, in order."""
-    for part in _parts(content):
-        if part.get("type") != "text":
-            yield part
-            continue
-        done = 0
-        for mark in _MARK.finditer(part["text"]):
-            if text := part["text"][done : mark.start()]:
-                yield _text_part(text)
-            yield mark
-            done = mark.end()
-        if text := part["text"][done:]:
-            yield _text_part(text)
-
-
-def _parts(content: Content) -> list[Part]:
-    return [_text_part(content)] if isinstance(content, str) else content
-
-
-def _without_marks(part: Part) -> Part:
-    return _text_part(without_marks(part["text"])) if part["type"] == "text" else part
-
-
-def _text_part(text: str) -> Part:
-    return {"type": "text", "text": text}
-
-
-# -- from values and files --------------------------------------------------------------------------------------------
 
 
 def from_value(name: str, value: Any) -> Attachment:
@@ -141,6 +36,16 @@ def about_value(name: str, value: Any) -> str:
     """A variable in a few words, without secrets: `DataFrame 344×7`."""
     about = str(without_secrets(brief(value), name=name))
     return re.sub(r"of shape \((.*?),?\)", lambda found: found[1].replace(", ", "×"), about)
+
+
+def data_in(shell: Any) -> list[tuple[str, str]]:
+    """The notebook's tables and arrays with what they are, the newest first; without any, its lists and dicts."""
+    variables = {} if shell is None else shell.user_ns
+    names = reversed(user_names(variables, getattr(shell, "user_ns_hidden", {})))
+    known = [(name, variables[name]) for name in names if name in variables]
+    shaped = [each for each in known if re.search(r" of shape \(\d", brief(each[1]))]
+    found = shaped or [each for each in known if isinstance(each[1], (list, dict)) and each[1]]
+    return [(name, about_value(name, value)) for name, value in found[:MAX_NAMED]]
 
 
 def from_cell(number: int, outputs: CellOutputs) -> Attachment:
@@ -196,7 +101,7 @@ def from_document(part: Part) -> Attachment:
 
 def _checked(name: str, about: str, content: Content) -> Attachment:
     """The attachment; it says if something is hidden in it because it looks like a secret."""
-    texts = [part.get("text", "") for part in _parts(content)]
+    texts = [part.get("text", "") for part in parts_of(content)]
     is_masked = any(HIDDEN in text for text in texts)
     return Attachment(name, f"{about}, secrets hidden" if is_masked else about, content)
 

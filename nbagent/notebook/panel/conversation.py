@@ -19,6 +19,12 @@ from weakref import WeakKeyDictionary
 from IPython import get_ipython
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.cell_link import asked_in
+from nbagent.chat.entry import PanelEntry, transcript_of
+from nbagent.chat.patch import State
+from nbagent.chat.recorded import Recorded
+from nbagent.chat.throttle import Throttle
+from nbagent.chat.transcript import FOR_YOU
 from nbagent.core import events
 from nbagent.core.background import background_loop, note_main_loop
 from nbagent.core.cells import cell_id_of, is_watched
@@ -36,14 +42,8 @@ from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, where_asked
 from nbagent.notebook.display.captured import watch_output
-from nbagent.notebook.display.cell_link import asked_in
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
-from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.display.transcript import FOR_YOU
-from nbagent.notebook.display.view import Throttle
-from nbagent.notebook.panel.entry import PanelEntry, transcript_of
 from nbagent.notebook.panel.meter import Meter
-from nbagent.notebook.panel.patch import State
 from nbagent.notebook.panel.skill_mentions import as_question
 
 log = logging.getLogger("nbagent")

@@ -12,23 +12,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
+from nbagent.chat.patch import State
 from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.notebook.panel.attachments import (
-    Attachment,
-    from_bytes,
-    from_document,
-    from_image,
-    not_attached,
-    split_attachments,
-    with_attachments,
-)
+from nbagent.notebook.panel.attachments import from_bytes, from_document, from_image, not_attached
 from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.notebook.panel.mentions import Mentions, Suggestion, words_in
-from nbagent.notebook.panel.patch import State
 from nbagent.notebook.panel.skill_mentions import activated, suggest
 from nbagent.text import shortened
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from nbagent.chat.attachments import Attachment
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.formatting import error_summary
 from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
 from nbagent.notebook.kernel_tools.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.variables import is_imported, user_names
-from nbagent.notebook.panel.attachments import Attachment, about_value, from_cell, from_file, from_value, not_attached
+from nbagent.notebook.panel.attachments import about_value, from_cell, from_file, from_value, not_attached
 from nbagent.text import shortened
 
 _BARE = r"""[^\s"'`,;!?()\[\]{}<>|…—]"""

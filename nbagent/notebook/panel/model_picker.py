@@ -11,11 +11,11 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import AuthenticationError, NbagentError
 from nbagent.notebook.known_models import ModelFacts, is_special, known_models, model_facts, models_without_setup
 from nbagent.notebook.panel.conversation import PanelConversation
-from nbagent.notebook.panel.patch import State
 from nbagent.pricing import context_window
 from nbagent.providers import provider_names, resolve
 from nbagent.providers.catalog import CATALOG, with_keys

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -20,26 +19,25 @@ from IPython.display import display
 from traitlets import Dict, Unicode
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.attachments import with_attachments
+from nbagent.chat.entry import PanelEntry
+from nbagent.chat.greeting import greeting
+from nbagent.chat.look import PANEL_STYLE, SCRIPT
+from nbagent.chat.patch import State, merge_patch
 from nbagent.checks import check_type
 from nbagent.core.background import heartbeat
 from nbagent.core.messages import Content
-from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
-from nbagent.notebook.display.approval import APPROVAL_STYLE
 from nbagent.notebook.keeper import is_kept, offer_for
-from nbagent.notebook.panel.attachments import with_attachments
+from nbagent.notebook.panel.attachments import data_in
 from nbagent.notebook.panel.conversation import conversation_of, release_conversation
 from nbagent.notebook.panel.draft import Draft
-from nbagent.notebook.panel.entry import PanelEntry
-from nbagent.notebook.panel.greeting import greeting
 from nbagent.notebook.panel.model_picker import ModelPicker
-from nbagent.notebook.panel.patch import State, merge_patch
 from nbagent.notebook.panel.saved import SavedOutput
 from nbagent.notebook.panel.tabs import offer, setup_state, tool_count, trace_html
 
 log = logging.getLogger("nbagent")
 
-PANEL_STYLE = APPROVAL_STYLE + render.style_html(Path(__file__).with_name("panel.css"))
 CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
 EDITING = "Editing your last question: Send asks it again as another version, Escape leaves it as it was."
 EDITING_EARLIER = (
@@ -79,7 +77,7 @@ class ChatPanel(anywidget.AnyWidget):
     >>> ChatPanel(agent)                                                    # doctest: +SKIP
     """
 
-    _esm = Path(__file__).with_name("panel.js")
+    _esm = SCRIPT
     #: What the panel shows, as of the last patch that was sent.
     state = Dict().tag(sync=True, to_json=lambda _, panel: panel._shown)
     #: The style sheets, as HTML.
@@ -250,7 +248,7 @@ class ChatPanel(anywidget.AnyWidget):
             "tools": tool_count(self.agent),
             "is_kept": is_kept(self.agent),
             **({"edited": self._edited.key} if self._edited is not None else {}),
-            **({"greeting": greeting(self.agent, get_ipython())} if not conversation.entries else {}),
+            **({"greeting": greeting(self.agent, data_in(get_ipython()))} if not conversation.entries else {}),
             **({"trace": self._trace} if self._tab == TRACE else {}),
             **({"setup": setup_state(self.agent)} if self._tab == SETUP else {}),
         }

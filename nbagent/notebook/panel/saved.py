@@ -13,13 +13,13 @@ from secrets import token_hex
 from IPython import get_ipython
 from IPython.display import display, update_display
 
+from nbagent.chat.entry import turn_html, turn_text
+from nbagent.chat.recorded import Recorded
 from nbagent.core.cells import is_watched
 from nbagent.core.history.history import split_turns
 from nbagent.core.render import markdown as render
-from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.keeper import is_kept
 from nbagent.notebook.panel.conversation import PanelConversation
-from nbagent.notebook.panel.entry import turn_html, turn_text
 
 #: Characters of HTML in the output; earlier turns are left out.
 MAX_CHARS = 2_000_000

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
 from nbagent.core.content.images import joined_content
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
-from nbagent.notebook.panel.attachments import Attachment, split_attachments, with_attachments
 from nbagent.notebook.panel.mentions import ABOUT_CHARS, Suggestion
 from nbagent.skills.disclosure import is_active, wrapped
 from nbagent.skills.host import SkillHost

@@ -7,10 +7,10 @@ from operator import attrgetter
 from typing import Any
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.functions.vendor_tools import vendor_tool
-from nbagent.notebook.panel.patch import State
 from nbagent.trace.views import timeline
 
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}

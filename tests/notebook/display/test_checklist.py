@@ -8,10 +8,10 @@ from support.panels import Panel
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.agent.plan import Step
-from nbagent.notebook.display.checklist import checklist_html
-from nbagent.notebook.display.transcript import Transcript
+from nbagent.chat.checklist import checklist_html
+from nbagent.chat.entry import turn_text
+from nbagent.chat.transcript import Transcript
 from nbagent.notebook.display.view import CellView
-from nbagent.notebook.panel.entry import turn_text
 
 
 def update(*steps) -> FunctionCall:

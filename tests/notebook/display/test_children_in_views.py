@@ -8,8 +8,8 @@ from support.hostile import PAYLOADS
 from support.small_agent import call
 
 from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
-from nbagent.notebook.display.children import MAX_RUNS
-from nbagent.notebook.display.transcript import Transcript
+from nbagent.chat.children import MAX_RUNS
+from nbagent.chat.transcript import Transcript
 
 
 def search(query: str) -> str:

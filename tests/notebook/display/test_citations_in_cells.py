@@ -5,11 +5,11 @@ import re
 from support.displays import Displays
 
 from nbagent import Agent, ScriptedProvider
+from nbagent.chat.entry import turn_html, turn_text
+from nbagent.chat.recorded import Recorded
+from nbagent.chat.transcript import Transcript
 from nbagent.core.messages import LLMResponse
-from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
-from nbagent.notebook.panel.entry import turn_html, turn_text
 
 CALL = {"name": "web_search", "arguments": {"query": "ruby"}, "id": "s1", "result": "Ruby\nhttps://a.org"}
 TEXT = "Ruby **4.0.6** is stable. It is new.\n\n```ruby\nputs 1\n```\n"

@@ -6,7 +6,7 @@ import re
 from support.displays import Displays
 
 from nbagent import Agent, LLMResponse, ScriptedProvider
-from nbagent.notebook.display.transcript import Transcript
+from nbagent.chat.transcript import Transcript
 from nbagent.notebook.display.view import CellView
 
 GIF = base64.b64encode(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2").decode()

@@ -7,12 +7,12 @@ import pytest
 from support.small_tools import FakeCompleter
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
+from nbagent.chat.cell_link import cell_link
+from nbagent.chat.entry import transcript_of, turn_html
+from nbagent.chat.recorded import Recorded
+from nbagent.chat.transcript import Transcript
 from nbagent.core.history.history import split_turns
 from nbagent.errors import ServerError
-from nbagent.notebook.display.cell_link import cell_link
-from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.panel.entry import transcript_of, turn_html
 
 
 def add(a: int) -> int:

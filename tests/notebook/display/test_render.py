@@ -11,9 +11,9 @@ from support.hostile import PAYLOADS
 from support.shown import check_page, check_visible
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
+from nbagent.chat.transcript import MAX_DISPLAYS, Transcript
 from nbagent.core import events
 from nbagent.core.render.markdown import format_call, markdown_to_html, shortened_with_note
-from nbagent.notebook.display.transcript import MAX_DISPLAYS, Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 
 

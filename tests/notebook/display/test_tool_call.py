@@ -8,10 +8,10 @@ import pandas as pd
 from support.displays import Displays
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.chat.entry import turn_html
+from nbagent.chat.transcript import Transcript
 from nbagent.core.content.images import Image
-from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
-from nbagent.notebook.panel.entry import turn_html
 
 GIF = Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")
 

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.papers import pdf
 
+from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
+from nbagent.chat.entry import PanelEntry, question_html, turn_text
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.functions.formatting import format_result
 from nbagent.notebook.panel import attachments
-from nbagent.notebook.panel.attachments import Attachment, from_bytes, split_attachments, with_attachments
-from nbagent.notebook.panel.entry import PanelEntry, question_html, turn_text
+from nbagent.notebook.panel.attachments import from_bytes
 from nbagent.notebook.panel.mentions import Mentions, words_in
 
 PENGUINS = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})

@@ -13,6 +13,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from nbagent.chat.attachments import Attachment, split_attachments
+from nbagent.chat.cell_link import cell_link
+from nbagent.chat.patch import State
+from nbagent.chat.recorded import Recorded
+from nbagent.chat.tool_call import widget_mark
+from nbagent.chat.transcript import Transcript
 from nbagent.core import events
 from nbagent.core.content.documents import document_note, is_document
 from nbagent.core.content.images import Image, content_as_text, image_note
@@ -22,12 +28,6 @@ from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult, ToolOutcome
 from nbagent.errors import NbagentError
-from nbagent.notebook.display.cell_link import cell_link
-from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.display.tool_call import widget_mark
-from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.panel.attachments import Attachment, split_attachments
-from nbagent.notebook.panel.patch import State
 from nbagent.trace.table import Row
 
 log = logging.getLogger("nbagent")

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nbagent.chat.checklist import plan_name, plan_of_call
 from nbagent.core.content.images import Image, image_note, images_in
 from nbagent.core.events import Event, ToolResult
 from nbagent.core.render import markdown as render
 from nbagent.core.render.highlight import highlight_code
 from nbagent.core.tool_output import IMAGE_TYPES
-from nbagent.notebook.display.checklist import plan_name, plan_of_call
 from nbagent.text import beginning, shortened
 
 #: Rows and columns of a table, and characters of each value.

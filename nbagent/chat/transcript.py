@@ -13,6 +13,9 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from nbagent.agent.plan import UPDATE_PLAN, Step, plan_in
+from nbagent.chat.checklist import checklist_html, checklist_lines
+from nbagent.chat.children import Children, own_event
+from nbagent.chat.tool_call import image_html, outputs_html, result_images_html, tool_call_html
 from nbagent.core import events
 from nbagent.core.checking import reason_in
 from nbagent.core.citations import Citation, numbered
@@ -21,9 +24,6 @@ from nbagent.core.events import Event
 from nbagent.core.messages import Usage
 from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
-from nbagent.notebook.display.checklist import checklist_html, checklist_lines
-from nbagent.notebook.display.children import Children, own_event
-from nbagent.notebook.display.tool_call import image_html, outputs_html, result_images_html, tool_call_html
 
 #: Characters of thinking that are shown; the trace has all of it.
 THINKING_CHARS = 20_000

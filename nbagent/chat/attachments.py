@@ -1,0 +1,112 @@
+"""What a question carries besides its text: variables, cells and files that the user mentioned, pasted or dropped.
+
+In the message, each stands between marks that models know how to read. They are plain text, so that an attachment goes
+wherever the message goes: to any vendor, into saved files, and back into the panel's box when the question is edited.
+
+```
+Which species is heaviest? @penguins
+
+<attached name="@penguins" about="DataFrame 344×7">
+DataFrame: 344 rows x 7 columns …
+</attached>
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nbagent.core.content.images import Part, joined_content
+from nbagent.core.content.marks import END_MARK, begin_mark, without_marks
+from nbagent.core.history.history import estimate_tokens
+from nbagent.core.messages import Content, LLMMessage
+
+_MARK = re.compile(r'(?:\A|\n\n)<attached name="([^"\n]*)" about="([^"\n]*)">\n|\n</attached>')
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One of them: its `name` (`"@penguins"`, `"plot.png"`), what it is in a few words, and what the model reads."""
+
+    name: str
+    about: str
+    content: Content
+
+    @property
+    def is_mention(self) -> bool:
+        """Whether the question's text names it, so that it comes again with the text."""
+        return self.name.startswith(("@", "/"))
+
+    @property
+    def tokens(self) -> int:
+        """A rough count."""
+        return estimate_tokens(LLMMessage("user", self.content))
+
+
+def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
+    """The content of a question.
+
+    >>> print(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
+    Odd? @n
+    <BLANKLINE>
+    <attached name="@n" about="int 3">
+    3
+    </attached>
+    """
+    parts = [_text_part(text)] if text else []
+    for each in attachments:
+        space = "\n\n" if parts else ""
+        parts.append(_text_part(f"{space}{begin_mark(each.name, each.about)}"))
+        parts += map(_without_marks, parts_of(each.content))
+        parts.append(_text_part(END_MARK))
+    return joined_content(parts)
+
+
+def split_attachments(content: Content) -> tuple[Content, list[Attachment]]:
+    """The inverse: what the user wrote, and the attachments.
+
+    >>> split_attachments(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
+    ('Odd? @n', [Attachment(name='@n', about='int 3', content='3')])
+    """
+    own: list[Part] = []
+    attached: list[tuple[str, str, list[Part]]] = []
+    target = own
+    for piece in _pieces(content):
+        if isinstance(piece, dict):
+            target.append(piece)
+        elif piece[1] is None:
+            target = own
+        else:
+            attached.append((piece[1], piece[2], target := []))
+    return joined_content(own), [Attachment(name, about, joined_content(parts)) for name, about, parts in attached]
+
+
+def _pieces(content: Content) -> Iterator[Part | re.Match[str]]:
+    """The parts and the marks between them, in order."""
+    for part in parts_of(content):
+        if part.get("type") != "text":
+            yield part
+            continue
+        done = 0
+        for mark in _MARK.finditer(part["text"]):
+            if text := part["text"][done : mark.start()]:
+                yield _text_part(text)
+            yield mark
+            done = mark.end()
+        if text := part["text"][done:]:
+            yield _text_part(text)
+
+
+def parts_of(content: Content) -> list[Part]:
+    """The content as a list of parts."""
+    return [_text_part(content)] if isinstance(content, str) else content
+
+
+def _without_marks(part: Part) -> Part:
+    return _text_part(without_marks(part["text"])) if part["type"] == "text" else part
+
+
+def _text_part(text: str) -> Part:
+    return {"type": "text", "text": text}

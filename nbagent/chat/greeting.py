@@ -1,0 +1,35 @@
+"""What an empty conversation greets with: the agent's tools, data that can be mentioned, and questions to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbagent.agent.agent import Agent
+from nbagent.chat.patch import State
+from nbagent.core.render import markdown as render
+from nbagent.functions.vendor_tools import vendor_tool
+
+#: Tools that are listed.
+MAX_TOOLS = 8
+
+
+def greeting(agent: Agent, data: Sequence[tuple[str, str]] = ()) -> State:
+    """What can be used here, as `[name, about]`, and `prompts`. `data` names variables, and says what they are.
+
+    `{"tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": ["What is in @orders?"]}`
+    """
+    offered = agent.offered_tools()
+    tools = [[render.printable(name), _first_line(agent, name)] for name in offered[:MAX_TOOLS]]
+    prompts = [f"What is in @{name}?" for name, _ in data[:2]]
+    prompts += [f"What do the columns of @{name} hold?" for name, about in data[:1] if about.startswith("DataFrame")]
+    return {
+        "tools": tools,
+        "more_tools": len(offered) - len(tools),
+        "variables": [[f"@{name}", render.printable(about)] for name, about in data],
+        "prompts": [*prompts[:2], "What can you do here?"],
+    }
+
+
+def _first_line(agent: Agent, name: str) -> str:
+    tool = agent.function_registry.get_function(name) or vendor_tool(name)
+    return render.printable(tool.description.strip().partition("\n")[0]) if tool else ""

@@ -1,0 +1,59 @@
+"""When to show what is new: not with each event of a fast model, and less often where showing it is slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+#: Seconds between two updates of a display; larger displays are updated less often.
+INTERVAL_S = 1 / 15
+#: Seconds without painting for each second of painting: hostile Markdown may take long.
+PAUSE = 4
+#: Characters a second that a display may send while it streams, and those that each message adds.
+CHARS_PER_SECOND, OVERHEAD_CHARS = 28_000, 800
+
+
+class Throttle:
+    """Calls `paint` when there is something new: at most 15 times a second, and less often if painting is slow.
+
+    `paint()` returns the number of characters that it sent. All calls come from one event loop.
+    """
+
+    def __init__(self, paint: Callable[[], int]) -> None:
+        self._paint = paint
+        self._next = 0.0
+        self._ticking = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def request(self) -> None:
+        """Paint now, or as soon as that is allowed again."""
+        if self._timer is not None:
+            return
+        wait = self._next - monotonic()
+        if wait <= 0:
+            self.now()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(wait, self.now)
+
+    def every_second(self, condition: Callable[[], bool]) -> None:
+        """Request a paint each second, as long as the condition holds: something shows the time."""
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_later(1.0, self._tick, condition)
+
+    def _tick(self, condition: Callable[[], bool]) -> None:
+        self._ticking = False
+        if condition():
+            self.request()
+            self.every_second(condition)
+
+    def now(self) -> None:
+        """Paint now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        began = monotonic()
+        chars = self._paint()
+        ended = monotonic()
+        self._next = ended + max(INTERVAL_S, (chars + OVERHEAD_CHARS) / CHARS_PER_SECOND, PAUSE * (ended - began))

@@ -1,4 +1,4 @@
-"""What an empty conversation greets with: the agent's tools, data that can be mentioned, and questions to begin with."""
+"""What an empty conversation greets with: the agent's tools, data to mention, and questions to begin with."""
 
 from __future__ import annotations
 

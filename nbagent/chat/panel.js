@@ -74,7 +74,8 @@ class Turn {
     this.pieces = new Map();
     this.question = h("div", { class: "nbagent-question" });
     this.versions = h("div", { class: "nbagent-versions", hidden: true });
-    this.root = h("div", { class: "nbagent-entry" }, this.question, this.versions);
+    this.root = h("div", { class: "nbagent-entry", tabIndex: -1 }, this.question, this.versions);
+    this.root.addEventListener("animationend", () => this.root.classList.remove("nbagent-found"));
   }
 
   show(turn, isIdle) {
@@ -461,6 +462,10 @@ class Panel {
     this.root.addEventListener("keydown", (event) => this.onKey(event), options);
     this.box.addEventListener("input", () => (this.onTyped(), this.suggestions.follow()), options);
     this.box.addEventListener("paste", (event) => this.onPaste(event), options);
+    this.trace.addEventListener("click", ({ target }) => {
+      this.wanted = target.closest("[data-turn]")?.dataset.turn;
+      if (this.wanted) this.tell("tab", "Chat");
+    }, options);
     this.chat.addEventListener("scroll", () => this.showJump(), options);
     for (const kind of ["dragover", "dragleave", "drop"]) this.root.addEventListener(kind, (event) => this.onDrag(event), options);
     this.root.addEventListener("focusin", (event) => (this.last = event.target), options);
@@ -562,6 +567,7 @@ class Panel {
       for (const table of this.trace.querySelectorAll("table")) table.tabIndex = 0; // so that the keyboard scrolls it
     }
     if (state.setup) this.showSetup(state.setup, before.setup ?? {}, state.idle);
+    if (state.tab === "Chat" && this.wanted) this.goToTurn(this.wanted);
   }
 
   showSetup(setup, before, isIdle) {
@@ -653,6 +659,16 @@ class Panel {
   }
 
   // -- what people do --
+
+  // Shows the turn of a step that was chosen in the trace, and gives it the focus.
+  goToTurn(key) {
+    this.wanted = null;
+    const root = this.turns.get(key)?.root;
+    if (!root) return;
+    this.chat.scrollTop += root.getBoundingClientRect().top - this.chat.getBoundingClientRect().top;
+    root.classList.add("nbagent-found");
+    root.focus({ preventScroll: true });
+  }
 
   goToVersion(key, title, step) {
     this.pressed = { place: this.state.order.indexOf(key), title };

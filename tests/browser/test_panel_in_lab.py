@@ -91,6 +91,32 @@ def test_keyboard_and_screen_reader(lab):
     assert not re.findall(r"- (?:button|textbox|combobox|checkbox|tab)\b(?! \").*", panel.aria_snapshot())
 
 
+def test_a_step_of_the_trace_leads_to_its_turn(lab):
+    call = 'FunctionCall("mean_by", {"column": "mass", "group": "sex"}, "a")'
+    page = opened(lab, "steps.ipynb", f"agent = script({call}, 'word ' * 400, 'Yes.')\nChatPanel(agent)")
+    panel = page.get_by_role("region", name="Chat with an agent")
+    for question in ("How heavy?", "Sure?"):
+        asks(page, question)
+        panel.locator(".nbagent-entry", has_text=question).locator(".nbagent-foot").wait_for()
+    first, last = panel.locator(".nbagent-entry").all()
+    expect(first.locator(".nbagent-you")).not_to_be_in_viewport()
+    panel.get_by_role("tab", name="Trace").click()
+    names = panel.locator("[data-turn] > span")
+    expect(names).to_have_text(
+        ["How heavy?", "claude-sonnet-5", 'mean_by(column="mass", group="s…', "claude-sonnet-5", "Sure?"]
+    )
+    panel.get_by_role("button", name="mean_by").focus()
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("tabpanel", name="Chat")).to_be_visible()
+    expect(first).to_be_focused()
+    expect(first.locator(".nbagent-you")).to_be_in_viewport()
+    panel.get_by_role("tab", name="Trace").click()
+    panel.locator("[data-turn] b").last.click()
+    expect(last).to_be_focused()
+    expect(last).to_have_class(re.compile("nbagent-found"))
+    expect(last).not_to_have_class(re.compile("nbagent-found"))
+
+
 WAITING = """
 def answer(messages, tools): return "answered"
 agent = Agent(ScriptedProvider(answer))

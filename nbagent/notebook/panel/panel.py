@@ -217,7 +217,8 @@ class ChatPanel(anywidget.AnyWidget):
         try:
             while not self._has_read:  # it may have grown meanwhile
                 self._has_read = True
-                self._trace = await asyncio.to_thread(trace_html, self.agent.trace)  # this may load pandas
+                turns = {entry.run.get("run_id", ""): entry.key for entry in self._conversation.entries}
+                self._trace = await asyncio.to_thread(trace_html, self.agent.trace, turns)  # this may load pandas
         except Exception as error:  # nobody awaits this task
             log.warning("the trace can't be shown", exc_info=True)
             self._conversation.show_notice(f"The trace can't be shown: {type(error).__name__}: {error}")

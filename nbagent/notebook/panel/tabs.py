@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -11,18 +13,23 @@ from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.functions.vendor_tools import vendor_tool
-from nbagent.trace.views import timeline
+from nbagent.trace.views import plots, timeline
 
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
+#: The timeline shows no more than these.
+MAX_STEPS = 100
 NOTHING = '<p class="nbagent-quiet">Nothing yet.</p>'
 NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
 TOOLS_OF_TEAM = "Its members bring their own tools."
 
 
-def trace_html(trace: Any) -> str:
-    """Timeline and tables as safe HTML, with the runs of forks and of other agents that tools asked."""
+def trace_html(trace: Any, turns: Mapping[str, str]) -> str:
+    """Timeline and tables as safe HTML, with the runs of forks and of other agents that tools asked.
+
+    `turns` are the names of the turns that the panel shows, by run: a step of theirs is a button that names its turn.
+    """
     trace = trace.with_children()
-    parts = [_heading("timeline()", "how long each step took"), timeline_html(trace)]
+    parts = [_heading("timeline()", "how long each step took"), timeline_html(trace, turns)]
     for name, what in TABLES.items():
         frame = getattr(trace, name)
         table = NOTHING
@@ -38,26 +45,55 @@ def _heading(name: str, what: str) -> str:
     return f"<h4><code>agent.trace.{name}</code> <small>{what}</small></h4>"
 
 
-def timeline_html(trace: Any) -> str:
-    """The picture that `trace.timeline()` draws, as bars of HTML: one row per model request and tool call."""
-    spans, _ = timeline.lay_out(*timeline.tables(trace.rows_with_children()))
+def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
+    """The last steps of what `trace.timeline()` draws: each model request and tool call is a row below its question."""
+    calls, tools, runs = timeline.tables(trace.rows_with_children())
+    spans = timeline.folded_spans(calls, tools, runs)
     if not spans:
         return NOTHING
-    end = max(span.end for span in spans) or 1.0
-    lanes = groupby(sorted(spans, key=attrgetter("lane")), attrgetter("lane"))
-    rows = "".join(_lane_html(list(lane), end) for _, lane in lanes)
-    return f'<div class="nbagent-timeline">{rows}</div>'
+    steps = [list(step) for _, step in groupby(sorted(spans, key=attrgetter("lane")), attrgetter("lane"))]
+    shown = steps[-MAX_STEPS:]
+    found = [span for step in shown for span in step]
+    begin, end = min(span.start for span in found), max(span.end for span in found)
+    bars = partial(_bars_html, begin=begin, seconds=(end - begin) or 1.0)
+    asked, took = (dict(zip(runs["run_id"], runs[column], strict=True)) for column in ("prompt", "duration_s"))
+    rows = ""
+    for run, group in groupby(shown, lambda step: step[0].run):
+        own, row = list(group), partial(_row_html, turn=turns.get(run))
+        question = str(asked[run])
+        if len(own) == 1:
+            rows += row("question", question, bars(own[0]), _seconds(own[0]))
+            continue
+        rows += row("question", question, "", took[run])
+        for step in own:
+            first = step[0]
+            name = first.label if first.title == question else first.title
+            rows += row("step", "› " * first.depth + name, bars(step), _seconds(step))
+    kinds = [kind for kind in timeline.LEGEND if any(span.kind == kind for span in found)]
+    legend = "".join(f'<span><b class="nbagent-span-{kind}"></b>{timeline.LEGEND[kind]}</span>' for kind in kinds)
+    left_out = f"; the last {MAX_STEPS} of {len(steps)} steps" * (len(steps) > MAX_STEPS)
+    note = f"<span>{timeline.unit(found)}{left_out}</span>"
+    return f'<div class="nbagent-timeline">{rows}</div><div class="nbagent-legend">{legend}{note}</div>'
 
 
-def _lane_html(spans: list[timeline.Span], end: float) -> str:
-    """The name of a step, its bars, and how long it took."""
-    bars = "".join(
-        f'<b class="nbagent-span-{span.kind}" title="{span.kind}: {render.format_duration(span.seconds)}" '
-        f'style="left:{100 * span.start / end:.2f}%;width:{100 * (span.end - span.start) / end:.2f}%"></b>'
-        for span in spans
-    )
-    took = render.format_duration(sum(span.seconds for span in spans))
-    return f"<span>{render.escape(timeline.name_of(spans[0]))}</span><div>{bars}</div><small>{took}</small>"
+def _seconds(step: Iterable[timeline.Span]) -> float:
+    return sum(span.seconds for span in step)
+
+
+def _bars_html(step: Iterable[timeline.Span], begin: float, seconds: float) -> str:
+    bars = ""
+    for span in step:
+        left, width = (100 * length / seconds for length in (span.start - begin, span.end - span.start))
+        title = f"{timeline.LEGEND[span.kind]}: {render.format_duration(span.seconds)}"
+        bars += f'<b class="nbagent-span-{span.kind}" title="{title}" style="left:{left:.2f}%;width:{width:.2f}%"></b>'
+    return bars
+
+
+def _row_html(kind: str, name: str, bars: str, seconds: float, turn: str | None) -> str:
+    tag, to = ("button", f' type="button" title="Show this turn" data-turn="{turn}"') if turn else ("div", "")
+    took = "" if seconds != seconds else render.format_duration(seconds)  # NaN: it has not ended
+    name = render.escape(plots.label(name))
+    return f'<{tag} class="nbagent-trace-{kind}"{to}><span>{name}</span><i>{bars}</i><small>{took}</small></{tag}>'
 
 
 def setup_state(agent: Agent) -> State:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_LEGEND = {
+#: What the colours mean.
+LEGEND = {
     "waiting": "until the first token",
     "thinking": "thinking",
     "model": "model",
@@ -25,7 +26,7 @@ _LEGEND = {
     "approval": "waiting for approval",
     "error": "failed",
 }
-#: More steps than these share lanes.
+#: More steps than these share lanes, those of each model and tool.
 MAX_LANES = 40
 #: A wait for a person is drawn no longer than this part of the time in which something runs.
 WAIT_SHARE = 0.1
@@ -36,8 +37,8 @@ class Span:
     """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`, `time` when it happened.
 
     `width` is how long it is drawn, if that is not how long it took.
-    `label` is the model or the tool, `title` what was asked or called, `run` the number of the run, `depth` that of the
-    agents that wait for it.
+    `label` is the model or the tool, `title` what was asked or called, `run` the id of the run that someone asked for,
+    `depth` the number of agents that wait for it.
     """
 
     lane: int
@@ -47,7 +48,7 @@ class Span:
     label: str
     time: pd.Timestamp
     title: str = ""
-    run: int = 0
+    run: str = ""
     depth: int = 0
     width: float | None = None
 
@@ -83,14 +84,14 @@ def spans(
     steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
     steps.sort(key=lambda row: row["started"].timestamp())
     found: list[Span] = []
-    shift, busy, seen = 0.0, 0.0, dict[str, int]()
+    shift, busy, seen = 0.0, 0.0, set[str]()
     replayed_until: dict[str, float] = {}  # by run: where its last replayed call ends
     for lane, row in enumerate(steps):
         run, seconds, start = row["run_id"], float(row["duration_s"]), row["started"].timestamp() + shift
         earliest = replayed_until.get(run, 0.0)
         title = ""
         if run not in seen:
-            seen[run] = len(seen)
+            seen.add(run)
             title = (prompts or {}).get(run) or ""
             earliest = busy if replayed_until else 0.0
             start -= (pause := max(0.0, start - busy))
@@ -102,11 +103,10 @@ def spans(
         busy = max(busy, start + seconds)
         title = title or (str(row["model"]) if "ttft_s" in row else _call_title(row))
         step = (_call_spans if "ttft_s" in row else _tool_spans)(row, lane, start, seconds)
-        found += [replace(span, title=title, run=seen[run]) for span in step]
+        found += [replace(span, title=title) for span in step]
     places = _nested(steps, parents or {})
-    first = {number: seen[row["run_id"]] for number, row in enumerate(steps)}
     return [
-        replace(span, lane=lane, depth=depth, run=first[top])
+        replace(span, lane=lane, depth=depth, run=steps[top]["run_id"])
         for span in found
         for lane, depth, top in [places[span.lane]]
     ]
@@ -189,18 +189,11 @@ def packed(found: Sequence[Span]) -> list[Span]:
     return [replace(span, lane=number) for number, lane in enumerate(every) for span in lane]
 
 
-def lay_out(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame) -> tuple[list[Span], bool]:
-    """The spans, and whether each step has a lane of its own; if there are too many, they share lanes.
-
-    The label of a lane is then that of its model or tool, else what was asked or called.
-    """
+def folded_spans(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame) -> list[Span]:
+    """The spans of all runs, with questions and without long waits for a person, as they are drawn."""
     asked = {run: prompt for run, prompt in zip(runs["run_id"], runs["prompt"], strict=True) if isinstance(prompt, str)}
     called = dict(zip(runs["run_id"], runs["parent_tool_call_id"], strict=True))
-    found = _folded(spans(calls, tools, asked, called))
-    separate = len({span.lane for span in found}) <= MAX_LANES
-    return (
-        [replace(each, label="    " * each.depth + each.title) for each in found] if separate else packed(found)
-    ), separate
+    return _folded(spans(calls, tools, asked, called))
 
 
 def _folded(found: Sequence[Span]) -> list[Span]:
@@ -233,13 +226,8 @@ def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
     return {span.lane: (span.end, took[span.lane]) for span in found}
 
 
-def name_of(span: Span) -> str:
-    """The name of its lane in a picture."""
-    return "› " * span.depth + label(span.label)
-
-
-def _unit(found: Sequence[Span]) -> str:
-    """What the axis counts, and what it leaves out."""
+def unit(found: Sequence[Span]) -> str:
+    """What is counted from left to right, and what is left out."""
     is_cut = any(span.seconds - (span.end - span.start) > 0.01 * span.seconds for span in found)
     left_out = [
         *(["pauses between questions"] if len({span.run for span in found}) > 1 else []),
@@ -250,8 +238,12 @@ def _unit(found: Sequence[Span]) -> str:
 
 def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """See `Trace.timeline`."""
-    found, separate = lay_out(calls, tools, runs)
-    labels = {span.lane: name_of(span) for span in found}
+    found = folded_spans(calls, tools, runs)
+    if separate := len({span.lane for span in found}) <= MAX_LANES:
+        labels = {span.lane: "› " * span.depth + label(span.title) for span in found}
+    else:
+        found = packed(found)
+        labels = {span.lane: label(span.label) for span in found}
     end = max((span.end for span in found), default=1.0) or 1.0
     given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(labels), 1)))[0]
     for kind, colour in COLOURS.items():
@@ -259,10 +251,10 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
             lanes, starts = [span.lane for span in own], [span.start for span in own]
             # the edge shows what is shorter than a pixel
             look: dict[str, Any] = {"height": 0.68, "color": colour, "edgecolor": colour, "linewidth": 0.7}
-            ax.barh(lanes, [span.end - span.start for span in own], left=starts, label=_LEGEND[kind], **look)
+            ax.barh(lanes, [span.end - span.start for span in own], left=starts, label=LEGEND[kind], **look)
     ax.set_xlim(0, end * 1.1 if separate else end)
     ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
-    ax.set_xlabel(_unit(found))
+    ax.set_xlabel(unit(found))
     ax.set_yticks(list(labels), list(labels.values()), parse_math=False)
     for lane, (until, took) in lane_times(found).items() if separate else ():
         ax.text(until + 0.006 * end, lane, format_duration(took), va="center", fontsize=8.5)

@@ -17,18 +17,22 @@ def asked(*turns):
     return agent.trace
 
 
-def test_each_step_has_a_lane_with_its_bars():
-    page = timeline_html(asked(FunctionCall("add", {"a": 1, "b": 2}, "c")))
-    assert re.findall("<span>(.*?)</span>", page) == ["go", "add(a=1, b=2)", "m"]
+def test_each_step_has_a_row_with_its_bars_below_its_question():
+    trace = asked(FunctionCall("add", {"a": 1, "b": 2}, "c"))
+    page = timeline_html(trace, {})
+    assert re.findall("<span>([^<]+)</span>", page) == ["go", "m", "add(a=1, b=2)", "m", "seconds"]
     bars = [(float(left), float(width)) for left, width in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", page)]
     assert len(bars) >= 3
     assert all(0 <= left <= left + width <= 100.02 for left, width in bars)
     assert re.search('class="nbagent-span-tool" title="tool: [0-9.]+ [mµ]?s"', page)
+    assert "<button" not in page, "the panel does not show the turn"
+    assert timeline_html(trace, {trace.runs["run_id"].iloc[0]: "turn_1"}).count('data-turn="turn_1"') == 4
 
 
-def test_names_are_escaped_and_many_steps_share_a_few_lanes():
-    assert timeline_html(Agent(ScriptedProvider([])).trace) == NOTHING
-    page = timeline_html(asked(*(FunctionCall("<img src=x>", {}, f"c{number}") for number in range(30))))
-    assert page.count("<span>") == 2
+def test_names_are_escaped_and_a_long_trace_shows_its_end():
+    assert timeline_html(Agent(ScriptedProvider([])).trace, {}) == NOTHING
+    page = timeline_html(asked(*(FunctionCall("<img src=x>", {}, f"c{number}") for number in range(80))), {})
+    assert page.count('class="nbagent-trace-step"') == 100
+    assert "the last 100 of 161 steps" in page
     assert "&lt;img src=x&gt;" in page
     assert "<img" not in page

@@ -50,7 +50,7 @@ class Current(NamedTuple):
     approver: Callable[..., Any] | None = None
     #: Whether that one is asked about all calls of all agents.
     approves_all: bool = False
-    #: Of an async tool, by which it can ask the person: a `functions.asking.CallInProgress`.
+    #: The call of the tool, by which it can ask the person: a `functions.asking.CallInProgress`.
     call_in_progress: Any = None
     #: The labels of new runs.
     labels: Labels | None = None

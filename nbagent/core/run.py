@@ -272,17 +272,17 @@ class Run:
 
         return await asyncio.create_task(awaited(), context=self.inner_context())
 
-    def inner_context(self) -> Context:
+    def inner_context(self, **changes: Any) -> Context:
         """A copy of the current context, for code that belongs to this run and that this run waits for."""
-        return self.own_context(enclosing=current.get().enclosing | {self.entry})
+        return self.own_context(enclosing=current.get().enclosing | {self.entry}, **changes)
 
-    def own_context(self, **changes: Any) -> Context:
-        """A copy of the current context, for code that belongs to this run. No tool of it is called there yet.
+    def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
+        """A copy of the current context, for code that belongs to this run: for a `call` of a tool, or for none yet.
 
-        What the code prints is still the output of the call that started the run.
+        What the code prints is then still the output of the call that started the run.
         """
-        call = RunContext(output=current.get().call.output)
-        return context_with(run=self, account=self.spent, call=call, tell=None, **changes)
+        call = call or RunContext(output=current.get().call.output)
+        return context_with(**{"run": self, "account": self.spent, "call": call, "tell": None, **changes})
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Add metadata to an event and pass it to the observers. The caller yields it."""

@@ -403,19 +403,19 @@ class Turn:
 
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
         """Run calls at the same time, each in a task with a context of its own."""
-        run = self.run
-        context = run.inner_context()
+        run, loop = self.run, asyncio.get_running_loop()
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         interrupted: dict[int, list[ToolOutcome]] = {index: [] for index in group}
         try:
             for index in group:
-                call, own_context, loop = self.calls[index], context.copy(), asyncio.get_running_loop()
+                call = self.calls[index]
                 output = self._outputs[index] = ToolOutput(partial(self._announce, index), loop)
-                tell = partial(self._tell_of_child, index, loop)
-                own_context.run(set_current, call=self._run_context(index, output), tell=tell)
+                context = run.inner_context(
+                    call=self._run_context(index, output), tell=partial(self._tell_of_child, index, loop)
+                )
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
-                yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
-                task = asyncio.create_task(self._run_call(call, interrupted[index]), context=own_context)
+                yield context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
+                task = asyncio.create_task(self._run_call(call, interrupted[index]), context=context)
                 tasks[task] = index
             pending = set(tasks)
             while pending:

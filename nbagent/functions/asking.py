@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,13 +35,26 @@ class Question(FunctionCall):
 
 @dataclass(frozen=True, slots=True)
 class CallInProgress:
-    """The call that a tool works on: where, and who may be asked meanwhile. `pause()` stops its clock for a block."""
+    """The call that a tool works on: where, and who may be asked meanwhile."""
 
     definition: FunctionDefinition
     approver: Approver | None
     loop: asyncio.AbstractEventLoop
     context: Context
-    pause: Callable[[], AbstractContextManager[None]]
+    deadline: asyncio.Timeout
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """The person's time, in this block, does not count as the tool's."""
+        when = self.deadline.when()
+        left = None if when is None else when - self.loop.time()
+        with suppress(RuntimeError):  # the call is over
+            self.deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            with suppress(RuntimeError):
+                self.deadline.reschedule(None if left is None else self.loop.time() + left)
 
 
 async def ask_person(question: Question, call: CallInProgress | None) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from types import GeneratorType
 from typing import Any
 
 from nbagent.core.background import call_on_main
-from nbagent.core.current import changed, current, set_current
+from nbagent.core.current import changed, current
 from nbagent.core.history.repair import NO_RESULT
 from nbagent.core.messages import Content, FunctionCall
 from nbagent.core.results import ToolOutcome
@@ -188,8 +188,7 @@ class ToolExecutor:
             await self._ask_approval(state, definition)
             value = await _await_if_needed(self.registry.before_call(definition, state.arguments))
             if value is None:
-                with self._asking_inside():
-                    value = await self._call(state, definition)
+                value = await self._call(state, definition)
             outcome = await self._format_value(state, definition, value)
         except ToolError as error:
             raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
@@ -258,11 +257,6 @@ class ToolExecutor:
         state.fields["approval"] = "edited" if isinstance(answer, dict) else "approved"
         state.start_clock()
 
-    def _asking_inside(self) -> AbstractContextManager[None]:
-        """The agents that the tool asks can ask who is asked here; with `approve_all` they do so about all calls."""
-        asks_anyway = self.approve_all or current.get().approves_all
-        return changed(approver=approver_of(self.approver), approves_all=asks_anyway)
-
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """The function's value: from the cache if it is there, else from calling it, again if it raised."""
         key = None
@@ -294,8 +288,7 @@ class ToolExecutor:
         args, kwargs = _bound(state, definition, attempt)
         #: Once the function has begun: the name of the thread that runs it, "" for a task and when it has ended.
         thread: list[str] = []
-        over = threading.Event()
-
+        is_over = False
         loop, limit = asyncio.get_running_loop(), self._time_limit(definition)
 
         def start_time(deadline: asyncio.Timeout) -> None:
@@ -312,7 +305,7 @@ class ToolExecutor:
                     value = definition.func(*args, **kwargs)
                     if not isinstance(value, _LAZY):
                         return value
-                    return list(takewhile(lambda _: not over.is_set(), value))
+                    return list(takewhile(lambda _: not is_over, value))
             finally:
                 thread[:] = [""]
 
@@ -323,19 +316,19 @@ class ToolExecutor:
         value: Any
         try:
             async with asyncio.timeout(None if definition.main_thread else limit) as deadline:
-                if is_async(definition.func):
-                    thread.append("")
-                    self._note_call(definition, deadline)
-                    value = call_async()
-                elif definition.main_thread:
-                    value = await _on_main_thread(call_sync, definition)
-                else:
-                    value = await run_in_thread(call_sync)
-                if not inspect.isawaitable(value):
-                    return value
-                thread[:] = [""]  # what is awaited can be cancelled
-                with self._user_code(definition):
-                    return await value
+                with self._asking_inside(definition, deadline):
+                    if is_async(definition.func):
+                        thread.append("")
+                        value = call_async()
+                    elif definition.main_thread:
+                        value = await _on_main_thread(call_sync, definition)
+                    else:
+                        value = await run_in_thread(call_sync)
+                    if not inspect.isawaitable(value):
+                        return value
+                    thread[:] = [""]  # what is awaited can be cancelled
+                    with self._user_code(definition):
+                        return await value
         except TimeoutError:  # the user's own has become a ToolExecutionError
             message = _timeout_text(definition, limit or 0.0, thread)
             logger.warning(message)
@@ -347,25 +340,13 @@ class ToolExecutor:
                 )
             raise
         finally:
-            over.set()
+            is_over = True
 
-    def _note_call(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> None:
-        """Let the tool that is about to run ask the person, whose time does not count as the tool's."""
-        loop = asyncio.get_running_loop()
-
-        @contextmanager
-        def pause() -> Iterator[None]:
-            left = None if (when := deadline.when()) is None else when - loop.time()
-            with suppress(RuntimeError):  # the call is over
-                deadline.reschedule(None)
-            try:
-                yield
-            finally:
-                with suppress(RuntimeError):
-                    deadline.reschedule(None if left is None else loop.time() + left)
-
-        approver = approver_of(self.approver)
-        set_current(call_in_progress=CallInProgress(definition, approver, loop, copy_context(), pause))
+    def _asking_inside(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> AbstractContextManager[None]:
+        """Whom the tool may ask, and the agents that it asks; with `approve_all` these do so about all calls."""
+        asks_anyway, approver = self.approve_all or current.get().approves_all, approver_of(self.approver)
+        call = CallInProgress(definition, approver, asyncio.get_running_loop(), copy_context(), deadline)
+        return changed(approver=approver, approves_all=asks_anyway, call_in_progress=call)
 
     def _time_limit(self, definition: FunctionDefinition) -> float | None:
         """Seconds that a call, and formatting its value, may take; None for no limit."""

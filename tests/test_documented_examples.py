@@ -19,7 +19,7 @@ def rss_feeds(monkeypatch, tmp_path):
     """The news tools read a feed on this machine."""
     with served(FeedServer(feed=feed())) as server:
         sources = tmp_path / "sources.txt"
-        sources.write_text(f"private {server.url}/feed Times", "utf-8")
+        sources.write_text(f"{server.url}/feed Times", "utf-8")
         monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(sources))
         yield
 

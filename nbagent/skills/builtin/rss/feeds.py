@@ -1,7 +1,6 @@
 """The user's list of feeds, a text file, and how they are fetched: ten at a time, within bounds of time and size.
 
-Only the list says where to fetch from: no model chooses an address. A feed that redirects is not trusted that far:
-every address on the way must be public, unless the list allows a private one.
+Only the list says where to fetch from: no model chooses an address.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ import calendar
 import html
 import os
 import re
-import socket
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from io import BytesIO
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,13 +32,10 @@ TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
 #: Bytes of a feed when it is unpacked, and characters of a title and a summary.
 MAX_BYTES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 300, 600
-#: The extension of a request, and of the redirections that follow, that allows private addresses.
-_PRIVATE = "nbagent_private"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 DEFAULT = """\
 # The feeds that nbagent reads: one a line, its address and then its name.
 # Delete and add lines as you like. Lines that begin with # are left out.
-# A feed in your own network needs the word `private` in front of its address; all others can't be there.
 
 https://feeds.bbci.co.uk/news/world/rss.xml BBC World
 https://www.theguardian.com/world/rss The Guardian
@@ -60,11 +54,10 @@ Article = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """A feed. Only one that is `private` may be, or lead to, an address of this machine or its network."""
+    """A feed."""
 
     url: str
     name: str
-    private: bool = False
 
 
 class Fetched(NamedTuple):
@@ -110,17 +103,15 @@ def read_sources() -> list[Source]:
         ) from None
     sources: dict[str, Source] = {}
     for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
-        private = words[0] == "private"
-        url, *name = words[private:] or [""]
+        url, *name = line.split()
         if not re.match(r"https?://[^/]", url, re.IGNORECASE):
             shown = without_password(line)[:80]
             raise ConfigurationError(
                 f"{path}, line {number}: expected an http or https address and a name, got {shown!r}."
             )
-        sources.setdefault(url, Source(url, " ".join(name) or without_password(url), private))
+        sources.setdefault(url, Source(url, " ".join(name) or without_password(url)))
     if not sources:
         raise ConfigurationError(f"{path} names no feeds. Edit the file.")
     return list(sources.values())
@@ -132,12 +123,8 @@ def read_sources() -> list[Source]:
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
     """The articles of all sources, in their order. What takes longer than `TOTAL_S` is given up."""
     free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
-    async with httpx2.AsyncClient(
-        event_hooks={"request": [_check_address]},
-        headers={"User-Agent": "nbagent (feed reader)"},
-        timeout=TIMEOUT_S,
-        follow_redirects=True,
-    ) as client:
+    headers = {"User-Agent": "nbagent (feed reader)"}
+    async with httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_S, follow_redirects=True) as client:
         return await asyncio.gather(*(_fetch_one(client, source, free, end) for source in sources))
 
 
@@ -162,7 +149,7 @@ async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.S
 
 
 async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]:
-    async with client.stream("GET", source.url, extensions={_PRIVATE: source.private}) as response:
+    async with client.stream("GET", source.url) as response:
         if response.status_code in _TEMPORARY:
             raise httpx2.TransportError(f"HTTP {response.status_code}")
         if response.status_code != 200:
@@ -174,30 +161,6 @@ async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]
                 raise FeedError(f"it is larger than {MAX_BYTES / 2**20:g} MB")
     headers = {"content-location": str(response.url), "content-type": response.headers.get("content-type", "")}
     return await asyncio.to_thread(read_feed, bytes(body), source.name, headers)
-
-
-async def _check_address(request: httpx2.Request) -> None:
-    """Refuse a request to this machine or its network."""
-    host = request.url.host
-    if request.extensions.get(_PRIVATE):
-        return
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return  # only a proxy knows the name, or nobody, as the request will say
-    for address in (str(each[4][0]) for each in found):
-        if not is_public(address):
-            raise FeedError(f"{host} is {address}, an address of this machine or a private network")
-
-
-def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet.
-
-    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "224.0.0.1")]
-    [True, False, False, False, False]
-    """
-    found = ip_address(address.partition("%")[0])
-    return found.is_global and not found.is_multicast
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -10,78 +10,83 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
-from nbagent.checks import check_type, invalid
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, TypeAdapter, ValidationError, model_validator
+
+from nbagent.checks import check_choice
 from nbagent.errors import ConfigurationError
 
 #: `${VAR}`, `${VAR:-default}`, and `${env:VAR}` as one editor writes it.
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
-_TRANSPORTS = ("stdio", "http", "streamable-http", "streamableHttp")
 
 
-def read_config(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
-    """The servers of a file by name: the arguments of `MCPServer`. Servers with `"disabled": true` are left out.
+def _expanded(text: str) -> str:
+    """The text with the variables of the environment in it. The error names a variable, never a value."""
 
-    Raises ConfigurationError that names the file, the server and what is wrong with it.
+    def value(found: re.Match[str]) -> str:
+        name = found["name"]
+        text: str | None = os.environ.get(name, found["default"])
+        if text is None:
+            raise ValueError(f"the environment variable {name} is not set. Set it, or write ${{{name}:-default}}")
+        return text
+
+    return _VARIABLE.sub(value, text)
+
+
+_Text = Annotated[str, AfterValidator(_expanded)]
+
+
+class _Server(BaseModel):
+    """One server of the file. The old transport `sse` is gone from the protocol."""
+
+    type: Literal["stdio", "http", "streamable-http", "streamableHttp"] | None = None
+    command: _Text | None = None
+    args: list[_Text] = []
+    env: dict[str, _Text] = {}
+    cwd: _Text | None = None
+    url: _Text | None = None
+    headers: dict[str, _Text] = {}
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("expected either a command or a url")
+        return self
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of `MCPServer`."""
+        if self.url is not None:
+            return {"command": [self.url], "headers": self.headers}
+        return {"command": [self.command, *self.args], "env": self.env, "cwd": self.cwd}
+
+
+class _File(BaseModel):
+    servers: dict[str, dict[str, Any]] = Field(validation_alias=AliasChoices("mcpServers", "servers"))
+
+
+def read_config(path: str | os.PathLike[str], names: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+    """The servers of a file by name, or only these: the arguments of `MCPServer`.
+
+    Servers with `"disabled": true` are left out. Raises ConfigurationError that names the file, the server and what is
+    wrong with it.
     """
     file = Path(path).expanduser()
     try:
-        data = json.loads(file.read_text("utf-8"))
+        servers = _File.model_validate_json(file.read_bytes()).servers
+        servers = {name: each for name, each in servers.items() if not each.get("disabled")}
+        chosen = list(names) or list(servers)
+        for name in chosen:
+            check_choice("from_config()", name, servers)
+        read = TypeAdapter(dict[str, _Server]).validate_python({name: servers[name] for name in chosen})
     except OSError as error:
         raise ConfigurationError(f"{str(file)!r} can't be read: {error.strerror or type(error).__name__}.") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{str(file)!r} is not JSON: {error}.") from None
-    servers = data.get("mcpServers", data.get("servers")) if isinstance(data, dict) else None
-    if not isinstance(servers, dict):
-        example = '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "…"]}}}'
-        raise ConfigurationError(f"{str(file)!r} has no servers: expected an object like {example}.")
-    found = {}
-    for name, entry in servers.items():
-        check_type(f"{file.name}: {name}", entry, dict)
-        if not entry.get("disabled"):
-            found[name] = _arguments(f"{file.name}: {name}", entry)
-    return found
-
-
-def _arguments(owner: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    kind = entry.get("type", "stdio" if "command" in entry else "http")
-    if kind not in _TRANSPORTS:
-        fix = "The old transport is gone from the protocol: ask for the server's /mcp address." if kind == "sse" else ""
-        raise invalid(f"{owner}: type", kind, "'stdio' or 'http'", fix)
-    if ("command" in entry) == ("url" in entry):
-        raise ConfigurationError(f"{owner}: expected either a command or a url.")
-    if "url" in entry:
-        return {"command": [_text(f"{owner}: url", entry["url"])], "headers": _texts(owner, entry, "headers")}
-    arguments = entry.get("args", [])
-    check_type(f"{owner}: args", arguments, list)
-    command = [_text(f"{owner}: command", word) for word in (entry["command"], *arguments)]
-    cwd = _text(f"{owner}: cwd", entry["cwd"]) if "cwd" in entry else None
-    return {"command": command, "env": _texts(owner, entry, "env"), "cwd": cwd}
-
-
-def _texts(owner: str, entry: Mapping[str, Any], name: str) -> dict[str, str]:
-    given = entry.get(name, {})
-    check_type(f"{owner}: {name}", given, dict)
-    return {key: _text(f"{owner}: {name}.{key}", value) for key, value in given.items()}
-
-
-def _text(where: str, value: Any) -> str:
-    """The value with the variables of the environment in it. The error names a variable, never a value."""
-    if not isinstance(value, str):
-        raise invalid(where, value, "a string", secret=True)
-
-    def expanded(found: re.Match[str]) -> str:
-        text: str | None = os.environ.get(found["name"], found["default"])
-        if text is None:
-            name = found["name"]
-            fix = f"Set it, or write ${{{name}:-default}}."
-            raise ConfigurationError(f"{where}: the environment variable {name} is not set. {fix}")
-        return text
-
-    return _VARIABLE.sub(expanded, value)
+    except ValidationError as error:
+        wrong = error.errors(include_input=False)[0]
+        where, why = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{str(file)!r}: {f'{where}: ' * bool(where)}{why}.") from None
+    return {name: each.arguments() for name, each in read.items()}

@@ -85,11 +85,7 @@ class MCPServer(Toolset):
         `${VAR}` and `${VAR:-default}` stand for variables of the environment. Raises ConfigurationError that names the
         file, the server and what is wrong with it.
         """
-        found = read_config(path)
-        for name in names:
-            check_choice("from_config()", name, list(found))
-        chosen = {name: found[name] for name in names or found}
-        return [cls(*each.pop("command"), name=name, **each) for name, each in chosen.items()]
+        return [cls(*each.pop("command"), name=name, **each) for name, each in read_config(path, names).items()]
 
     def begin(self) -> None:
         """Begin to connect in the background."""

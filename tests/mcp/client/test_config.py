@@ -23,16 +23,18 @@ def test_a_config_file(tmp_path, monkeypatch):
         "files": {"command": "npx", "args": ["files", "${FOLDER:-/data}"], "env": {"A": "${TICKETS_TOKEN}"}},
         "ticket desk": {"type": "http", "url": "https://t.example/mcp", "headers": headers},
         "off": {"command": "x", "disabled": True},
+        "old": {"type": "sse", "url": "https://old.example/sse"},
     }
     path = written(tmp_path, servers)
-    files, tickets = MCPServer.from_config(path)
+    files, tickets = MCPServer.from_config(path, "files", "ticket desk")
     assert (files.address.command, files.address.env) == (("npx", "files", "/data"), {"A": "very-secret-token-1"})
     assert tickets.address.headers == {"Authorization": "Bearer very-secret-token-1"}
     assert repr(files) == "<MCPServer files: npx files /data, env A, not connected, 0 tools>"
     assert repr(tickets).startswith("<MCPServer ticket_desk: https://t.example/mcp, headers Authorization, not")
     assert "secret" not in repr([files.address, tickets.address])
     assert tickets.address.masked("HTTP 401 for very-secret-token-1") == "HTTP 401 for $TICKETS_TOKEN"
-    assert [server.name for server in MCPServer.from_config(path, "files")] == ["files"]
+    with pytest.raises(ConfigurationError, match="from_config"):
+        MCPServer.from_config(path, "off")
 
 
 @pytest.mark.parametrize(
@@ -40,9 +42,10 @@ def test_a_config_file(tmp_path, monkeypatch):
     [
         ({"a": {"command": "x", "env": {"K": "${NO_SUCH_VARIABLE}"}}}, "NO_SUCH_VARIABLE is not set"),
         ({"a": {"args": []}}, "either a command or a url"),
-        ({"a": {"type": "sse", "url": "https://a.example/sse"}}, "expected 'stdio' or 'http', got 'sse'"),
-        ({"a": {"command": "x", "env": {"K": 5}}}, "a: env.K: expected a string, got int"),
-        ("{", "is not JSON"),
+        ({"a": {"type": "sse", "url": "https://a.example/sse"}}, "a.type: Input should be 'stdio', 'http'"),
+        ({"a": {"command": "x", "env": {"K": 5}}}, "a.env.K: Input should be a valid string."),
+        ("{", "Invalid JSON"),
+        ("{}", "mcpServers: Field required"),
     ],
 )
 def test_what_is_wrong_with_a_config_file(tmp_path, monkeypatch, servers, said):

@@ -18,10 +18,13 @@ import os
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError
 from nbagent.text import shortened, without_keys
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 #: Characters of a value that a message repeats.
 SHOWN_CHARS = 60
@@ -40,6 +43,12 @@ def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: b
     else:
         got = f"{kind} {shortened(without_keys(repr(value)), SHOWN_CHARS)}"
     return ConfigurationError(f"{name}: expected {expected}, got {got}. {fix}".rstrip())
+
+
+def problem_in(error: ValidationError) -> str:
+    """What is wrong first, and where, without the value, which may be secret: `servers.files.env: Field required`."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
 
 
 def check_type(name: str, value: object, *kinds: type, optional: bool = False, fix: str = "") -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from nbagent.checks import check_number, check_type, invalid
+from nbagent.checks import check_number, check_type, invalid, problem_in
 from nbagent.core.background import run_sync
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, ToolError
@@ -35,8 +35,6 @@ from nbagent.text import shortened
 
 #: Characters of a server's answer that an error repeats.
 ERROR_CHARS = 300
-#: Bytes that a server may answer.
-MAX_BYTES = 64 * 2**20
 
 FunctionSchema = dict[str, Any]
 
@@ -149,33 +147,18 @@ class ToolManager(Toolset):
         headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"} if self._token else {}
         url = self._url + path
         try:
-            async with (
-                asyncio.timeout(self._timeout),
-                httpx2.AsyncClient(headers=headers, timeout=self._timeout) as client,
-                client.stream(method, url, json=body) as response,
-            ):
-                data = await _read(response)
+            async with asyncio.timeout(self._timeout), httpx2.AsyncClient(headers=headers, timeout=None) as client:
+                response = await client.request(method, url, json=body)
             if response.is_success:
-                return TypeAdapter(kind).validate_json(data)
-            why = f"status {response.status_code}"
+                return TypeAdapter(kind).validate_json(response.content)
+            why = f"status {response.status_code}: {shortened(repr(response.text), ERROR_CHARS)}"
         except TimeoutError:
-            raise ToolError(f"{method} {url}: the answer did not end within {self._timeout:g} s") from None
+            why = f"the answer did not end within {self._timeout:g} s"
         except httpx2.HTTPError as error:
-            raise ToolError(f"{self._url} did not answer: {type(error).__name__}: {error}") from None
+            why = f"the server did not answer: {type(error).__name__}: {error}"
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            why = ": ".join(["the answer is invalid", *map(str, first["loc"]), first["msg"]])
-        raise ToolError(f"{method} {url}: {why}: {shortened(repr(data), ERROR_CHARS)}")
-
-
-async def _read(response: httpx2.Response) -> bytes:
-    """The body. Raises `ToolError` for one of more than `MAX_BYTES`."""
-    data = bytearray()
-    async for chunk in response.aiter_bytes():
-        data += chunk
-        if len(data) > MAX_BYTES:
-            raise ToolError(f"{response.url} answered with more than {MAX_BYTES:,} bytes.")
-    return bytes(data)
+            why = f"the answer is invalid: {problem_in(error)}"
+        raise ToolError(f"{method} {url}: {why}")
 
 
 def _described(schema: FunctionSchema) -> str:

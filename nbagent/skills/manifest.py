@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from nbagent.checks import problem_in
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.skills.front_matter import NotYAMLError, read_mapping, split_front_matter
@@ -200,8 +201,7 @@ class _Reader:
             file, _, function = said.entry.rpartition(":")
             read = read_signature(read_text_inside(self.folder, file, MAX_FILE), function)
         except ValidationError as error:
-            wrong = error.errors()[0]
-            raise _BrokenError(f"{wrong['loc'][0]}: {wrong['msg']}", EXECUTABLE_FILE) from None
+            raise _BrokenError(problem_in(error), EXECUTABLE_FILE) from None
         except (RefusedFileError, TypeError) as error:
             raise _BrokenError(f"entry: {error}", EXECUTABLE_FILE) from None
         if read is None and not values:

@@ -71,7 +71,7 @@ async def test_an_agent_uses_the_skills_of_a_server():
     [
         (Answer(b"{}", 500), "status 500"),
         (Answer(b"<html>"), "Invalid JSON"),
-        (as_json({"skills": [{}]}), "skills: 0: id: Field required"),
+        (as_json({"skills": [{}]}), "skills.0.id: Field required"),
         (as_json({"skills": [{"id": "average", "parameters": {"type": "string"}}]}), "expected a JSON Schema"),
         (as_json({"skills": [{"id": "average", "parameters": {"properties": 5}}]}), "not a JSON Schema"),
     ],

@@ -25,7 +25,7 @@ from typing import Any, NotRequired, Required
 
 from typing_extensions import TypedDict
 
-from nbagent.checks import checked_path
+from nbagent.checks import checked_path, problem_in
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.history.branches import Branch
 from nbagent.core.history.repair import repair
@@ -208,8 +208,7 @@ def _check(kind: Any, data: Any) -> None:
     try:
         _checks(kind).validate_python(data, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ValueError(problem_in(error)) from None
 
 
 @cache

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
-from nbagent.checks import check_choice
+from nbagent.checks import check_choice, problem_in
 from nbagent.errors import ConfigurationError
 
 #: `${VAR}`, `${VAR:-default}`, and `${env:VAR}` as one editor writes it.
@@ -86,7 +86,5 @@ def read_config(path: str | os.PathLike[str], names: Iterable[str] = ()) -> dict
     except OSError as error:
         raise ConfigurationError(f"{str(file)!r} can't be read: {error.strerror or type(error).__name__}.") from None
     except ValidationError as error:
-        wrong = error.errors(include_input=False)[0]
-        where, why = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix("Value error, ")
-        raise ConfigurationError(f"{str(file)!r}: {f'{where}: ' * bool(where)}{why}.") from None
+        raise ConfigurationError(f"{str(file)!r}: {problem_in(error)}.") from None
     return {name: each.arguments() for name, each in read.items()}

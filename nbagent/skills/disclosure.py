@@ -28,8 +28,8 @@ from nbagent.text import shortened
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
 #: Characters of all names and descriptions in a system prompt, and of a description that was cut for it.
 MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
-#: Bytes of a file that can be read, characters of one answer, names of files that are listed.
-MAX_RESOURCE, RESOURCE_CHARS, MAX_LISTED = 2 * 2**20, 15_000, 200
+#: Characters of a file in one answer, names of files that are listed.
+RESOURCE_CHARS, MAX_LISTED = 15_000, 200
 #: What runs a script, by the end of its name.
 _INTERPRETERS = {".py": [sys.executable, "-B"], ".sh": ["bash"], ".bash": ["bash"], ".js": ["node"], ".mjs": ["node"]}
 
@@ -143,7 +143,7 @@ class Disclosure:
             path: As it is listed in the skill's instructions
             offset: The first character to read
         """
-        text = read_text_inside(self._skill(name).folder, path, MAX_RESOURCE)
+        text = read_text_inside(self._skill(name).folder, path)
         end = offset + RESOURCE_CHARS
         note = f"\n… ({len(text) - end:,} more characters: go on with offset={end})" if end < len(text) else ""
         return show_control_chars(text[offset:end]) + note

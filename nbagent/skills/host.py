@@ -136,7 +136,7 @@ class SkillHost(Toolset):
         known, files = self._loaded.get(folder), files_inside(folder)
         if known is not None and (known.place, known.files) == (place, files):
             return known
-        manifest, problems = load_manifest(folder, place.scope)
+        manifest, problems = load_manifest(folder, place.scope, files)
         loaded = _Loaded(place, files, manifest, problems)
         if manifest is not None and manifest.is_executable:
             try:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from nbagent.errors import ToolError
 
-#: Files of one skill.
-MAX_FILES = 2_000
+#: Files of one skill, and bytes of a file that is read.
+MAX_FILES, MAX_BYTES = 2_000, 2 * 2**20
 
 
 class RefusedFileError(ToolError):
@@ -37,15 +37,15 @@ def checked_inside(folder: Path, name: str) -> Path:
     return path
 
 
-def read_text_inside(folder: Path, name: str, limit: int) -> str:
+def read_text_inside(folder: Path, name: str) -> str:
     """The text of a file in a folder. Raises `RefusedFileError`."""
     try:
-        return read_text(checked_inside(folder, name), limit)
+        return read_text(checked_inside(folder, name))
     except (OSError, ValueError) as error:
         raise RefusedFileError(f"{name!r} can't be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def read_text(path: Path, limit: int) -> str:
+def read_text(path: Path, limit: int = MAX_BYTES) -> str:
     """The text of a file. Raises ValueError for what is no regular file, too large or not text, and OSError."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):  # a pipe would make us wait

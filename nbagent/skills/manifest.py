@@ -18,12 +18,12 @@ from typing import Any, Literal, NamedTuple
 from nbagent.checks import problem_in
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
-from nbagent.skills.front_matter import NotYAMLError, read_mapping, split_front_matter
+from nbagent.skills.front_matter import BrokenSkillError, read_mapping, split_front_matter
 from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
-#: Bytes of a file; characters of a name and a description, as the specification has them.
-MAX_FILE, MAX_NAME, MAX_DESCRIPTION = 2**20, 64, 1_024
+#: Characters of a name and a description, as the specification has them.
+MAX_NAME, MAX_DESCRIPTION = 64, 1_024
 
 
 class Problem(NamedTuple):
@@ -94,74 +94,63 @@ def tool_name(skill_id: str) -> str:
     return plain[:MAX_NAME]
 
 
-def load_manifest(folder: Path, scope: str) -> tuple[SkillManifest | None, list[Problem]]:
+def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[SkillManifest | None, list[Problem]]:
     """A folder's skill, or None if it can't be used, and what is wrong with it: the error that stopped it is last."""
-    files = files_inside(folder)
     reader = _Reader(folder, {each.name for each in files})
     try:
         if scope == "project":
             reader.check_can_be_trusted(files)
         fields = reader.fields()
-    except _BrokenError as error:
-        reader.add("error", *error.args)
+    except (BrokenSkillError, RefusedFileError) as error:
+        reader.add("error", str(error).rstrip("."), getattr(error, "line", None))
         return None, reader.problems
     return SkillManifest(folder=folder, scope=scope, files=files, **fields), reader.problems
 
 
-class _BrokenError(Exception):
-    """The skill can't be used: message, file and perhaps line."""
-
-
 class _Reader:
-    """Reads the files of a skill, and collects what is wrong. Raises `_BrokenError` for what makes it unusable."""
+    """Reads the files of a skill, and collects what is wrong. Raises `BrokenSkillError` for what makes it unusable."""
 
     def __init__(self, folder: Path, names: set[str]) -> None:
         self.folder, self.names = folder, names
         self.problems: list[Problem] = []
+        #: The file that is read now, which the problems are of.
+        self._file = SKILL_FILE
 
-    def add(self, level: Literal["error", "warning"], message: str, file: str, line: int | None = None) -> None:
-        name, message, path = map(show_control_chars, (self.folder.name, message, str(self.folder / file)))
+    def add(self, level: Literal["error", "warning"], message: str, line: int | None = None) -> None:
+        name, message, path = map(show_control_chars, (self.folder.name, message, str(self.folder / self._file)))
         self.problems.append(Problem(level, name, message, path, line))
 
     def check_can_be_trusted(self, files: Sequence[File]) -> None:
         if len(files) > MAX_FILES:
-            raise _BrokenError(f"more than {MAX_FILES:,} files can't be trusted", SKILL_FILE)
+            raise BrokenSkillError(f"more than {MAX_FILES:,} files can't be trusted")
         for each in files:  # what they lead to can change, and is not in the digest
             if (self.folder / each.name).is_symlink():
-                raise _BrokenError(f"{each.name} is a link, and links can't be trusted", each.name)
+                raise BrokenSkillError(f"{each.name} is a link, and links can't be trusted")
 
     def fields(self) -> dict[str, Any]:
         """The fields of the manifest."""
-        about, executable = self._skill_file(), self._executable()
+        executable, about = self._executable(), self._skill_file()
         if not executable and not about["description"]:
-            raise _BrokenError("the description is missing or empty: it is how a model finds the skill", SKILL_FILE)
+            raise BrokenSkillError("the description is missing or empty: it is how a model finds the skill")
         return about | {"tool_description": about["description"]} | executable
 
     def _text(self, file: str) -> str:
-        try:
-            return read_text_inside(self.folder, file, MAX_FILE)
-        except RefusedFileError as error:
-            raise _BrokenError(str(error).rstrip("."), file) from None
-
-    def _mapping(self, file: str, text: str, first_line: int, *, plain: bool) -> dict[str, Any]:
-        try:
-            return read_mapping(text, plain=plain)
-        except NotYAMLError as problem:
-            raise _BrokenError(str(problem), file, first_line + problem.line) from None
+        self._file = file
+        return read_text_inside(self.folder, file)
 
     def _skill_file(self) -> dict[str, Any]:
         """What `SKILL.md` says."""
         found = split_front_matter(self._text(SKILL_FILE))
         if found is None:
-            text = "the front matter is missing: begin the file with a line ---, and end it with another"
-            raise _BrokenError(text, SKILL_FILE)
+            raise BrokenSkillError(
+                "the front matter is missing: begin the file with a line ---, and end it with another"
+            )
         front_matter, body, first_line = found
-        values = self._mapping(SKILL_FILE, front_matter, first_line, plain=True)
+        values = read_mapping(front_matter, first_line, plain=True)
         texts = {key: show_control_chars(value.strip()) for key, value in values.items() if isinstance(value, str)}
         description = texts.get("description", "")
         if len(description) > MAX_DESCRIPTION:
-            text = f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}"
-            self.add("warning", text, SKILL_FILE)
+            self.add("warning", f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}")
         return {
             "name": self._name(texts.get("name")),
             "description": description[:MAX_DESCRIPTION],
@@ -177,12 +166,12 @@ class _Reader:
         chars = (char if char.isalnum() or unicodedata.category(char).startswith("M") else " " for char in name.lower())
         usable = "-".join("".join(chars).split())[:MAX_NAME].strip("-")
         if not usable:
-            raise _BrokenError("the skill has no usable name", SKILL_FILE)
+            raise BrokenSkillError("the skill has no usable name")
         if not given:
-            self.add("warning", "the name is missing: the folder's name is used", SKILL_FILE)
+            self.add("warning", "the name is missing: the folder's name is used")
         elif not name == usable == folder:
-            text = f"the name {name[:80]!r} must be the folder's, of lowercase letters, digits and single hyphens"
-            self.add("warning", text, SKILL_FILE)
+            what = "must be the folder's, of lowercase letters, digits and single hyphens"
+            self.add("warning", f"the name {name[:80]!r} {what}")
         return usable
 
     def _executable(self) -> dict[str, Any]:
@@ -193,21 +182,19 @@ class _Reader:
 
         from nbagent.skills.signature import SkillYAML, read_signature
 
-        values: dict[str, Any] = {}
-        if EXECUTABLE_FILE in self.names:
-            values = self._mapping(EXECUTABLE_FILE, self._text(EXECUTABLE_FILE), 1, plain=False)
+        values = read_mapping(self._text(EXECUTABLE_FILE)) if EXECUTABLE_FILE in self.names else {}
         try:
             said = SkillYAML.model_validate(values)
             file, _, function = said.entry.rpartition(":")
-            read = read_signature(read_text_inside(self.folder, file, MAX_FILE), function)
+            read = read_signature(read_text_inside(self.folder, file), function)
         except ValidationError as error:
-            raise _BrokenError(problem_in(error), EXECUTABLE_FILE) from None
+            raise BrokenSkillError(problem_in(error)) from None
         except (RefusedFileError, TypeError) as error:
-            raise _BrokenError(f"entry: {error}", EXECUTABLE_FILE) from None
+            raise BrokenSkillError(f"entry: {error}") from None
         if read is None and not values:
             return {}  # a script that is called skill.py
         if read is None:
-            raise _BrokenError(f"entry: {file} is not Python, or has no function {function!r}", EXECUTABLE_FILE)
+            raise BrokenSkillError(f"entry: {file} is not Python, or has no function {function!r}")
         description = show_control_chars((said.description or read[1]).strip())
         return {
             "id": show_control_chars(said.id or self.folder.name),

@@ -4,15 +4,20 @@ import pytest
 from skills_ref import validate
 from support.skill_folders import write_executable, write_skill
 
+from nbagent.skills.inside import files_inside
 from nbagent.skills.manifest import load_manifest
 from nbagent.skills.signature import read_signature
+
+
+def read(folder):
+    return load_manifest(folder, "given", files_inside(folder))
 
 
 def loaded(tmp_path, front_matter, body="# Body"):
     folder = tmp_path / "tea"
     folder.mkdir(exist_ok=True)
     (folder / "SKILL.md").write_text(f"---\n{front_matter}\n---\n{body}", "utf-8")
-    manifest, problems = load_manifest(folder, "given")
+    manifest, problems = read(folder)
     for problem in problems:
         assert problem.file == str(folder / "SKILL.md")
     return manifest, [(problem.level, problem.line, problem.message) for problem in problems]
@@ -50,7 +55,7 @@ def test_a_colon_needs_no_quotes(tmp_path):
 @pytest.mark.parametrize("name", ["数据分析", "café", "报表-v2", "мой-навык", "मौसम"])
 def test_names_in_any_script(tmp_path, name):
     folder = write_executable(tmp_path, name)
-    manifest, problems = load_manifest(folder, "given")
+    manifest, problems = read(folder)
     assert (manifest.name, problems) == (name, [])
     assert manifest.tool_name.encode("ascii")
     assert name == "मौसम" or validate(folder) == []  # the reference takes no vowel signs
@@ -60,20 +65,20 @@ def test_files_that_are_not_read(tmp_path):
     file = write_skill(tmp_path, "tea") / "SKILL.md"
     for content, told in (
         (b"---\nname: tea\0\n---", "binary"),
-        (b"x" * (2**20 + 1), "larger than 1 MB"),
+        (b"x" * (2**21 + 1), "larger than 2 MB"),
         (b"---\nname: tea\n# no end", "front matter is missing"),
     ):
         file.write_bytes(content)
-        assert told in load_manifest(file.parent, "given")[1][0].message
+        assert told in read(file.parent)[1][0].message
     file.unlink()
     file.symlink_to("/etc/passwd")
-    assert "is outside" in load_manifest(file.parent, "given")[1][0].message
+    assert "is outside" in read(file.parent)[1][0].message
 
 
 def test_an_executable_skill(tmp_path):
     folder = write_executable(tmp_path, more="timeout: 5\ndescription: Averages.")
     assert validate(folder) == []
-    manifest, _ = load_manifest(folder, "given")
+    manifest, _ = read(folder)
     assert (manifest.is_executable, manifest.entry, manifest.timeout) == (True, "skill.py:run", 5.0)
     about = (manifest.tool_description, manifest.tool_name, manifest.source)
     assert about == ("Averages.", "average", "skill:average")
@@ -166,5 +171,5 @@ def test_what_is_wrong_with_skill_yaml(tmp_path):
         "entry: os:system": "entry: 'os' can't be read",
     }.items():
         (folder / "skill.yaml").write_text(said)
-        manifest, (problem,) = load_manifest(folder, "given")
+        manifest, (problem,) = read(folder)
         assert (manifest, why in problem.message) == (None, True), (said, problem)

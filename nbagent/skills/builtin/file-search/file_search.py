@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field, field_validator
 from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
 
-MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES, MAX_SECONDS = 20_000, 10.0
 #: Characters of a line before and after what was found.
 _AROUND = 80
@@ -63,7 +62,7 @@ def run(request: Input) -> Output:
     found, skipped = Output(), Counter[str]()
     for path in _files(root):
         try:
-            text = read_text(path, MAX_FILE_BYTES)
+            text = read_text(path)
         except (OSError, ValueError) as error:
             skipped["it can't be read" if isinstance(error, OSError) else str(error)] += 1
             continue

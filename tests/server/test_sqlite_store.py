@@ -146,7 +146,7 @@ async def test_what_expired_is_deleted_from_the_file(store, clock):
     assert await rows(store, "SELECT DISTINCT conversation_id FROM messages") == [("new",)]
     assert await rows(store, "SELECT key FROM answers") == [("a question",)]
     assert await rows(store, "SELECT id FROM approvals") == [("new",)]
-    assert await rows(store, "SELECT * FROM tickets") == []
+    assert await rows(store, "SELECT * FROM leases") == []
 
 
 async def test_what_does_not_expire_stays_in_the_file(store, clock):

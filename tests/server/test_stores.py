@@ -181,7 +181,7 @@ async def test_turns_of_one_conversation_follow_each_other_in_order(store):
     assert questions(await store.get(ANNA, "c1")) == order
 
 
-async def test_who_gives_up_waiting_leaves_the_line(store):
+async def test_who_gives_up_waiting_holds_nobody_up(store):
     async with store.turn(ANNA, "c1"):
         waiting = asyncio.create_task(add_turn(store, "c1"))
         await asyncio.sleep(0.02)
@@ -196,19 +196,19 @@ async def test_who_gives_up_waiting_leaves_the_line(store):
 async def test_a_long_turn_keeps_its_lease(place):
     store = open_store(place, lease_s=1.0)
     await store.open()
-    take, renewals, other_was_first = store._take, 0, asyncio.get_running_loop().create_future()
+    renew, renewals, other_took_it = store._renew, 0, asyncio.get_running_loop().create_future()
 
-    async def counted(lease, *, join):
+    async def counted(lease):
         nonlocal renewals
-        is_first = await take(lease, join=join)
-        renewals += not join
+        is_ours = await renew(lease)
+        renewals += 1
         if renewals == 4:  # longer than a lease
-            other_was_first.set_result(await take(Lease(ANNA, lease.line, "another ticket"), join=True))
-        return is_first
+            other_took_it.set_result(await store._take(Lease(ANNA, lease.name, "another ticket")))
+        return is_ours
 
-    store._take = counted
+    store._renew = counted
     async with store.turn(ANNA, "c1") as turn:
-        assert not await other_was_first
+        assert not await other_took_it
         assert not turn.lost.is_set()
     await store.aclose()
 

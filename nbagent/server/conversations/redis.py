@@ -43,40 +43,25 @@ FORMAT = "1"
 #: Connections of one process, and seconds to wait for a free one.
 _CONNECTIONS, _WAIT_S = 32, 30.0
 
-#: KEYS: tickets, leases. ARGV: ticket, milliseconds of a lease, whether to join.
-_TAKE = """
-local now = redis.call('TIME')
-now = now[1] * 1000 + math.floor(now[2] / 1000)
-for _, ticket in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-    if ticket ~= ARGV[1] and tonumber(redis.call('HGET', KEYS[2], ticket) or 0) <= now then
-        redis.call('LREM', KEYS[1], 1, ticket)
-        redis.call('HDEL', KEYS[2], ticket)
-    end
-end
-if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then
-    if ARGV[3] == '0' then return 0 end
-    redis.call('RPUSH', KEYS[1], ARGV[1])
-end
-redis.call('HSET', KEYS[2], ARGV[1], now + ARGV[2])
-redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
-redis.call('PEXPIRE', KEYS[2], 2 * ARGV[2])
-return redis.call('LINDEX', KEYS[1], 0) == ARGV[1] and 1 or 0
+#: KEYS: lease. ARGV: ticket, milliseconds.
+_RENEW = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """
 
-#: KEYS: tickets, leases. ARGV: ticket.
-_LEAVE = """
-redis.call('LREM', KEYS[1], 1, ARGV[1])
-redis.call('HDEL', KEYS[2], ARGV[1])
+#: KEYS: lease. ARGV: ticket.
+_RELEASE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-#: KEYS: spending, answer, tickets, conversation, messages, index. ARGV: dollars, tokens, answer, its milliseconds,
+#: KEYS: spending, answer, lease, conversation, messages, index. ARGV: dollars, tokens, answer, its milliseconds,
 #: ticket, kept, milliseconds of the conversation, updated, id, number of fields and values, these, added messages.
 _SAVE = """
 local ticket, kept, ttl = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 if redis.call('LLEN', KEYS[5]) < kept then return -1 end
 redis.call('HINCRBYFLOAT', KEYS[1], 'dollars', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'tokens', ARGV[2])
-if ticket ~= '' and redis.call('LINDEX', KEYS[3], 0) ~= ticket then return 0 end
+if ticket ~= '' and redis.call('GET', KEYS[3]) ~= ticket then return 0 end
 if ARGV[3] ~= '' and not redis.call('SET', KEYS[2], ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
 if ticket == '' then return 1 end
 local first = 11 + ARGV[10]
@@ -91,10 +76,10 @@ end
 return 1
 """
 
-#: KEYS: conversation, messages, index, tickets, leases. ARGV: id.
+#: KEYS: conversation, messages, index, lease. ARGV: id.
 _DELETE = """
 redis.call('ZREM', KEYS[3], ARGV[1])
-redis.call('DEL', KEYS[4], KEYS[5])
+redis.call('DEL', KEYS[4])
 return redis.call('DEL', KEYS[1], KEYS[2])
 """
 
@@ -114,7 +99,7 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 return redis.call('HSETNX', KEYS[1], 'decision', ARGV[2])
 """
 
-_SCRIPTS = {"take": _TAKE, "leave": _LEAVE, "save": _SAVE, "delete": _DELETE, "ask": _ASK, "decide": _DECIDE}
+_SCRIPTS = {"renew": _RENEW, "release": _RELEASE, "save": _SAVE, "delete": _DELETE, "ask": _ASK, "decide": _DECIDE}
 
 
 class RedisStore(ConversationStore):
@@ -221,9 +206,9 @@ class RedisStore(ConversationStore):
         return KeptAnswer(**json.loads(text)) if text else None
 
     @override
-    async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
-        names = [("conversation", conversation_id), ("messages", conversation_id), ("conversations",)]
-        keys = [self._key(owner, *name) for name in names] + self._line(owner, line)
+    async def _delete(self, owner: str, conversation_id: str, lease: str) -> bool:
+        names = [("conversation", conversation_id), ("messages", conversation_id), ("conversations",), ("lease", lease)]
+        keys = [self._key(owner, *name) for name in names]
         return bool(await self._run("delete", keys, conversation_id))
 
     @override
@@ -232,7 +217,7 @@ class RedisStore(ConversationStore):
         keys = [
             self._key(owner, "spent"),
             self._key(owner, "answer", answer.key if answer else ""),
-            self._line(owner, change.lease.line if change else "")[0],
+            self._key(owner, "lease", change.lease.name if change else ""),
             self._key(owner, "conversation", conversation_id),
             self._key(owner, "messages", conversation_id),
             self._key(owner, "conversations"),
@@ -280,25 +265,28 @@ class RedisStore(ConversationStore):
         keys = [self._key(owner, "approval", approval_id), self._key(owner, "approvals")]
         return bool(await self._run("decide", keys, approval_id, decision_to_json(decision)))
 
-    # -- lines --------------------------------------------------------------------------------------------------------
+    # -- leases -------------------------------------------------------------------------------------------------------
 
     @override
-    async def _take(self, lease: Lease, *, join: bool) -> bool:
-        lease_ms = _milliseconds(self.lease_s)
-        return bool(await self._run("take", self._line(lease.owner, lease.line), lease.ticket, lease_ms, int(join)))
+    async def _take(self, lease: Lease) -> bool:
+        key, lease_ms = self._key(lease.owner, "lease", lease.name), _milliseconds(self.lease_s)
+        async with self._commands() as client:
+            return bool(await client.set(key, lease.ticket, nx=True, px=lease_ms))
 
     @override
-    async def _leave(self, lease: Lease) -> None:
-        await self._run("leave", self._line(lease.owner, lease.line), lease.ticket)
+    async def _renew(self, lease: Lease) -> bool:
+        keys = [self._key(lease.owner, "lease", lease.name)]
+        return bool(await self._run("renew", keys, lease.ticket, _milliseconds(self.lease_s)))
+
+    @override
+    async def _release(self, lease: Lease) -> None:
+        await self._run("release", [self._key(lease.owner, "lease", lease.name)], lease.ticket)
 
     # -- the server ---------------------------------------------------------------------------------------------------
 
     def _key(self, owner: str, *parts: str) -> str:
         """The braces keep all keys of an owner on one node of a cluster, as a script needs them."""
         return f"nbagent:{{{owner}}}:{':'.join(parts)}"
-
-    def _line(self, owner: str, line: str) -> list[str]:
-        return [self._key(owner, "tickets", line), self._key(owner, "leases", line)]
 
     async def _run(self, script: str, keys: list[str], *values: Any) -> Any:
         async with self._commands():

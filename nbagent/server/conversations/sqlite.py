@@ -65,8 +65,16 @@ CREATE TABLE approvals (
     PRIMARY KEY (owner, id)
 );
 CREATE INDEX approvals_by_age ON approvals (expires);
-CREATE TABLE tickets (number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT, line TEXT, ticket TEXT, until REAL);
-CREATE INDEX tickets_by_line ON tickets (owner, line, number);
+"""
+#: Of those who have a turn now, so no part of the format.
+_LEASES = """
+CREATE TABLE IF NOT EXISTS leases (
+    owner TEXT, name TEXT, ticket TEXT, until REAL, PRIMARY KEY (owner, name)
+) WITHOUT ROWID
+"""
+_TAKE = """
+INSERT INTO leases VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (owner, name) DO UPDATE SET ticket = ?3, until = ?4 WHERE until <= ?5
 """
 FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=1, tables=_TABLES)
 
@@ -155,9 +163,9 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(read)
 
     @override
-    async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
+    async def _delete(self, owner: str, conversation_id: str, lease: str) -> bool:
         def write(database: sqlite3.Connection) -> bool:
-            database.execute("DELETE FROM tickets WHERE owner = ? AND line = ?", (owner, line))
+            database.execute("DELETE FROM leases WHERE owner = ? AND name = ?", (owner, lease))
             query = "DELETE FROM conversations WHERE owner = ? AND id = ? AND updated > ?"
             return database.execute(query, (owner, conversation_id, self._oldest())).rowcount > 0
 
@@ -174,7 +182,7 @@ class SQLiteStore(ConversationStore):
                 "DO UPDATE SET dollars = dollars + excluded.dollars, tokens = tokens + excluded.tokens",
                 (owner, spent.dollars, spent.tokens),
             )
-            if change and _first_in(database, change.lease) != change.lease.ticket:
+            if change and not _has(database, change.lease):
                 return False
             database.execute("DELETE FROM answers WHERE expires <= ?", (now,))
             if answer:
@@ -243,30 +251,25 @@ class SQLiteStore(ConversationStore):
 
         return await self._in_thread(write, writes=True, durable=True)
 
-    # -- lines --------------------------------------------------------------------------------------------------------
+    # -- leases -------------------------------------------------------------------------------------------------------
 
     @override
-    async def _take(self, lease: Lease, *, join: bool) -> bool:
-        def write(database: sqlite3.Connection) -> bool:
-            now = time.time()
-            place = (lease.owner, lease.line, lease.ticket)
-            expired = "DELETE FROM tickets WHERE owner = ? AND line = ? AND ticket <> ? AND until <= ?"
-            database.execute(expired, (*place, now))
-            renewal = "UPDATE tickets SET until = ? WHERE owner = ? AND line = ? AND ticket = ?"
-            if not database.execute(renewal, (now + self.lease_s, *place)).rowcount and join:
-                entry = "INSERT INTO tickets (owner, line, ticket, until) VALUES (?, ?, ?, ?)"
-                database.execute(entry, (*place, now + self.lease_s))
-            return _first_in(database, lease) == lease.ticket
-
-        return await self._in_thread(write, writes=True)
+    async def _take(self, lease: Lease) -> bool:
+        now = time.time()
+        values = (lease.owner, lease.name, lease.ticket, now + self.lease_s, now)
+        return await self._in_thread(lambda database: database.execute(_TAKE, values).rowcount > 0, writes=True)
 
     @override
-    async def _leave(self, lease: Lease) -> None:
-        def write(database: sqlite3.Connection) -> None:
-            query = "DELETE FROM tickets WHERE owner = ? AND line = ? AND ticket = ?"
-            database.execute(query, (lease.owner, lease.line, lease.ticket))
+    async def _renew(self, lease: Lease) -> bool:
+        query = "UPDATE leases SET until = ? WHERE owner = ? AND name = ? AND ticket = ?"
+        values = (time.time() + self.lease_s, lease.owner, lease.name, lease.ticket)
+        return await self._in_thread(lambda database: database.execute(query, values).rowcount > 0, writes=True)
 
-        await self._in_thread(write, writes=True)
+    @override
+    async def _release(self, lease: Lease) -> None:
+        query = "DELETE FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
+        values = (lease.owner, lease.name, lease.ticket)
+        await self._in_thread(lambda database: database.execute(query, values), writes=True)
 
     def _opened(self) -> sqlite3.Connection:
         if str(self.path) == MEMORY:
@@ -277,7 +280,8 @@ class SQLiteStore(ConversationStore):
         with FORMAT.clear_errors(self.path):
             try:
                 database.execute("PRAGMA foreign_keys = ON")
-                database.execute("DELETE FROM tickets WHERE until <= ?", (time.time(),))
+                database.execute(_LEASES)
+                database.execute("DELETE FROM leases WHERE until <= ?", (time.time(),))
             except BaseException:
                 database.close()
                 raise
@@ -317,10 +321,9 @@ def _info(row: tuple[Any, ...]) -> Conversation:
     )
 
 
-def _first_in(database: sqlite3.Connection, lease: Lease) -> str | None:
-    query = "SELECT ticket FROM tickets WHERE owner = ? AND line = ? ORDER BY number LIMIT 1"
-    row = database.execute(query, (lease.owner, lease.line)).fetchone()
-    return row[0] if row else None
+def _has(database: sqlite3.Connection, lease: Lease) -> bool:
+    query = "SELECT 1 FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
+    return database.execute(query, (lease.owner, lease.name, lease.ticket)).fetchone() is not None
 
 
 def _has_message(database: sqlite3.Connection, info: Conversation, number: int) -> bool:

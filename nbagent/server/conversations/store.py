@@ -1,9 +1,9 @@
 """What a store of conversations promises, and what is the same in all of them.
 
-Everything belongs to an owner, and is invisible to others. Whoever takes a turn of a conversation waits in its *line*,
-in order of arrival, also behind other processes. The first in line has a *lease*: a heartbeat renews it, and when its
-process dies, it runs out. What a turn has changed is saved at once, or not at all: the messages, what they cost, and
-the answer for a repeated request. A process that was paused for longer than its lease can't save any more.
+Everything belongs to an owner, and is invisible to others. Whoever takes a turn of a conversation has its *lease*: a
+heartbeat renews it, and when the process dies, it runs out. The others wait, in order of arrival in one process. What a
+turn has changed is saved at once, or not at all: the messages, what they cost, and the answer for a repeated request. A
+process that was paused for longer than its lease can't save any more, if another has gone on.
 
 Times are seconds since 1970.
 """
@@ -109,10 +109,10 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """The first place in a line. `lost` is set when another process has it, or when the conversation was deleted."""
+    """The right to do something alone. `lost` is set when another process has it, or the conversation was deleted."""
 
     owner: str
-    line: str
+    name: str
     ticket: str
     lost: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -198,8 +198,8 @@ class ConversationStore(ABC):
 
         A turn that runs loses its lease: its `lost` is set, and it can't save any more.
         """
-        deleted = await self._delete(owner, conversation_id, _line_of(conversation_id))
-        self._signals.send((owner, _line_of(conversation_id)))
+        deleted = await self._delete(owner, conversation_id, _turn_of(conversation_id))
+        self._signals.send((owner, _turn_of(conversation_id)))
         return deleted
 
     @abstractmethod
@@ -210,8 +210,8 @@ class ConversationStore(ABC):
 
     @asynccontextmanager
     async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[HeldTurn]:
-        """The exclusive turn of a conversation, also across processes. Waits for the turns that came before."""
-        async with self._first_in_line(owner, _line_of(conversation_id)) as lease:
+        """The exclusive turn of a conversation, also across processes. Waits until it is free."""
+        async with self._alone(owner, _turn_of(conversation_id)) as lease:
             yield HeldTurn(lease, conversation_id, await self.get(owner, conversation_id))
 
     @asynccontextmanager
@@ -221,7 +221,7 @@ class ConversationStore(ABC):
         Waits while the same key is being answered, so that a repeated request gets that answer. If that fails or its
         process dies, the next one answers. Pass the new answer to `save`.
         """
-        async with self._first_in_line(owner, f"key:{key}"):
+        async with self._alone(owner, f"key:{key}"):
             yield await self.answer(owner, key)
 
     @abstractmethod
@@ -293,12 +293,12 @@ class ConversationStore(ABC):
     # -- for the stores -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
-        """Delete the conversation and empty its line."""
+    async def _delete(self, owner: str, conversation_id: str, lease: str) -> bool:
+        """Delete the conversation and the lease of this name."""
 
     @abstractmethod
     async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
-        """False if the ticket is not first in line, or the key has an answer: only the owner's spending is counted.
+        """False if the lease is another's, or the key has an answer: only the owner's spending is counted.
 
         None if the messages that the change keeps are not there: then nothing is done.
         """
@@ -307,51 +307,51 @@ class ConversationStore(ABC):
     async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool: ...
 
     @abstractmethod
-    async def _take(self, lease: Lease, *, join: bool) -> bool:
-        """Whether the ticket is first in line, without those whose lease ran out. Renews its lease.
-
-        A ticket that is not in line joins its end with `join`, else the answer is False.
-        """
+    async def _take(self, lease: Lease) -> bool:
+        """Take a lease that nobody has, or that ran out; False if another has it."""
 
     @abstractmethod
-    async def _leave(self, lease: Lease) -> None:
-        """Take the ticket out of the line."""
+    async def _renew(self, lease: Lease) -> bool:
+        """Renew a lease; False if another has it, or nobody."""
+
+    @abstractmethod
+    async def _release(self, lease: Lease) -> None:
+        """End a lease, unless another has it."""
 
     # -- leases -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _first_in_line(self, owner: str, line: str) -> AsyncIterator[Lease]:
-        lease = Lease(owner, line, token_hex(8))
-        name = (owner, line)
+    async def _alone(self, owner: str, name: str) -> AsyncIterator[Lease]:
+        lease = Lease(owner, name, token_hex(8))
         try:
-            with self._signals.listening(name) as changed:
+            with self._signals.listening((owner, name)) as changed:
+                while not self._signals.is_first((owner, name), changed):
+                    await changed.wait()
+                    changed.clear()
                 pause = _FIRST_LOOK
-                while not await self._take(lease, join=True):
-                    if self._signals.is_first(name, changed):  # those before are in other processes
-                        await _wait(changed, min(pause, self.lease_s / 3))
-                        pause = min(2 * pause, _LAST_LOOK)
-                    else:
-                        await _wait(changed, self.lease_s / 3)
-                heartbeat = asyncio.create_task(self._renew(lease, changed))
+                while not await self._take(lease):
+                    await _wait(changed, pause)
+                    pause = min(2 * pause, _LAST_LOOK)
+                heartbeat = asyncio.create_task(self._keep(lease, changed))
                 try:
                     yield lease
                 finally:
                     heartbeat.cancel()
         finally:
             with suppress(StoreError):  # the lease runs out, and what the turn did is done
-                await self._leave(lease)
-            self._signals.send(name)
+                await self._release(lease)
+            self._signals.send((owner, name))
 
-    async def _renew(self, lease: Lease, changed: asyncio.Event) -> None:
+    async def _keep(self, lease: Lease, changed: asyncio.Event) -> None:
         """The heartbeat. A store that fails now may answer again before the lease runs out."""
         while not lease.lost.is_set():
             await _wait(changed, self.lease_s / 3)
             with suppress(StoreError):
-                if not await self._take(lease, join=False):
+                if not await self._renew(lease):
                     lease.lost.set()
 
 
-def _line_of(conversation_id: str) -> str:
+def _turn_of(conversation_id: str) -> str:
     return f"conversation:{conversation_id}"
 
 

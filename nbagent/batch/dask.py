@@ -28,8 +28,6 @@ from nbagent.core.current import current
 from nbagent.core.limits import Account
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.providers.catalog import CATALOG
-from nbagent.providers.keys import keys
 from nbagent.trace.joined import add_runs
 from nbagent.trace.trace import Trace
 
@@ -59,11 +57,15 @@ class DaskEngine:
 
 
 def pickled(batch: Batch) -> bytes:
-    """How to ask, as bytes for a worker. Raises `ConfigurationError` for what can't travel, above all keys."""
+    """How to ask, as bytes for a worker. Providers leave their keys here.
+
+    Raises `ConfigurationError` for what can't travel.
+    """
     travelling = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "budget"}
     travelling["new_agent"] = batch.new_agent().worker_factory()
     try:
         data: bytes = cloudpickle.dumps((travelling, current.get().labels))
+        return data
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001  an object of the user's may raise anything when it is pickled
@@ -71,15 +73,6 @@ def pickled(batch: Batch) -> bytes:
             f"this map can't go to Dask workers: {error}. Tools, output types and options travel by cloudpickle: open "
             "files, connections and agents inside of the functions that use them."
         ) from None
-    known = {keys.find([name]): vendor.name for vendor in CATALOG.values() for name in vendor.key_vars}
-    for secret in (*known, *getattr(batch.provider, "secrets", ())):
-        if secret and secret.encode() in data:
-            name = known.get(secret, batch.provider.vendor)
-            raise ConfigurationError(
-                f"the key of {name} would go to the workers, since a tool, an output type or an option holds it. Read "
-                "it from the environment inside of the function."
-            )
-    return data
 
 
 class _Cluster:

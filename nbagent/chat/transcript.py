@@ -38,9 +38,10 @@ MimeBundle = dict[str, str]
 
 @dataclass(slots=True)
 class Segment:
-    """A part of the transcript: `text`, `thinking`, `tool`, `image`, `sources` or `note`. `key` is the id of the call.
+    """A part of the transcript: `text`, `thinking`, `tool`, `image`, `sources`, `page` or `note`.
 
-    The text of an image segment is a note about it; `image` is None if the image can't be shown.
+    `key` is the id of the call. The text of an image segment is a note about it; `image` is None if the image can't be
+    shown.
     """
 
     kind: str
@@ -197,6 +198,17 @@ class Transcript:
         for segment in reversed(self.segments):
             if segment.kind == "text":
                 segment.html, segment.is_folded = None, True
+                return
+
+    def show_instead(self, part: str, page: str, plain: str) -> None:
+        """Show this part of the answer's text as another page of safe HTML."""
+        for place, segment in reversed(list(enumerate(self.segments))):
+            if segment.kind == "text" and part in segment.text:
+                texts = segment.text.rpartition(part)[::2]
+                before, after = (
+                    [Segment("text", [text], marks=segment.marks)] if text.strip() else [] for text in texts
+                )
+                self.segments[place : place + 1] = [*before, Segment("page", [plain], html=page), *after]
                 return
 
     def _add(self, segment: Segment) -> None:
@@ -413,7 +425,7 @@ class Transcript:
         if segment.kind in ("image", "note"):
             image = segment.image
             return [image_html(image, segment.text) if image is not None else render.note_html(segment.text)]
-        if segment.kind == "sources":
+        if segment.kind in ("sources", "page"):
             return [segment.html or ""]
         if segment.html is None:
             block = self._block_html(segment)

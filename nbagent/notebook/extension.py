@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from nbagent.agent.agent import Agent, offer_accessor
-from nbagent.core.background import note_main_loop
+from nbagent.core.background import background_loop, note_main_loop
 from nbagent.core.cells import cell_id_of, is_watched, watch_cells
 from nbagent.core.current import current, set_current
 from nbagent.errors import ConfigurationError
@@ -22,19 +22,15 @@ from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.host import note_cell
 from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
-from nbagent.notebook.magics.cell_errors import last_error
+from nbagent.notebook.magics.cell_errors import fix_hint, last_error
 from nbagent.notebook.magics.serve import stop_serving
 from nbagent.providers.catalog import first_with_key
 from nbagent.skills import trust
 from nbagent.trace.trace import Trace
 from nbagent.upgrade import upgrade_advice
 
-#: What stands below the traceback of a failed cell.
-_FIX_HINT = {
-    "text/html": '<small style="opacity: .65"><code>%agent fix</code> explains this error</small>',
-    "text/plain": "%agent fix explains this error",
-}
 _TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
+_TYPED_FIX = re.compile(r"^get_ipython\(\)\.run_line_magic\('agent', 'fix *'\)\s*$")
 
 
 def load(shell: Any) -> None:
@@ -72,15 +68,16 @@ def unload(shell: Any) -> None:
     for name, callback in (("pre_run_cell", _on_cell_start), ("post_run_cell", _on_cell_end)):
         if callback in shell.events.callbacks[name]:
             shell.events.unregister(name, callback)
-    for kind, name in (("cell", "agent"), ("cell", "agent_async"), ("line", "agent")):
+    for kind, name in (("cell", "agent"), ("cell", "agent_async"), ("line", "agent"), ("line", "agent_async")):
         shell.magics_manager.magics[kind].pop(name, None)
 
 
 def _async_cell_transformer(shell: Any) -> Any:
-    """An input transformer that turns a typed `%%agent` cell into an async cell if the shell can await."""
+    """An input transformer that turns a typed `%%agent` or `%agent fix` into an async cell if the shell can await."""
 
     def transform(lines: list[str]) -> list[str]:
-        typed = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
+        asks = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
+        typed = asks or (len(lines) == 1 and _TYPED_FIX.match(lines[0]))
         if typed and current.get().cell_depth == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
             lines = ["await " + lines[0].replace("'agent'", "'agent_async'", 1), *lines[1:]]
         return lines
@@ -104,7 +101,16 @@ def _on_cell_end(result: Any) -> None:
     if isinstance(error, ImportError) and (error.name or "").startswith("nbagent.") and (advice := upgrade_advice()):
         sys.stderr.write(f"{advice}\n")
     elif last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
-        display(_FIX_HINT, raw=True)
+        display(fix_hint(cell_id_of(shell)), raw=True)
+        if getattr(shell, "kernel", None) is not None:
+            background_loop().call_soon_threadsafe(_offer_fix)
+
+
+def _offer_fix() -> None:
+    """Add the button below the failed cell. The error is shown already, so that loading widgets does not delay it."""
+    from nbagent.notebook.display.answer_buttons import answer_buttons
+
+    answer_buttons().failed = list(last_error.of_cells)
 
 
 def _explore(trace: Trace) -> Any:

@@ -1,4 +1,7 @@
-"""Buttons on the code of answers: *Copy* and *Insert below*, in cells and panels of JupyterLab and Notebook 7."""
+"""Buttons on the code of answers: *Copy* and *Insert below*, in cells and panels of JupyterLab and Notebook 7.
+
+Below a failed cell *Explain and fix*, and on its correction *Accept* and *Reject*.
+"""
 
 import pytest
 from playwright.sync_api import expect
@@ -82,28 +85,45 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
 
 SETUP_FIX = """%load_ext nbagent
 from nbagent import Agent, ScriptedProvider
-answer = 'The list has **one** number.\\n```python\\nnumbers = [1]\\nnumbers[0]  # the first\\n```'
+answer = 'The list has **one** number:\\n```python\\nnumbers = [1]\\nnumbers[0]  # the first\\n```\\nThat is all.'
 agent = Agent(ScriptedProvider(lambda messages, tools: answer, model='m'))"""
-FIX = [SETUP_FIX, "numbers = [1]\nnumbers[1]", "%agent fix", "'last'"]
+FAILED = "numbers = [1]\nnumbers[1]"
 FIXED = "numbers = [1]\nnumbers[0]  # the first"
+FIX = [SETUP_FIX, FAILED, "'last'"]
 
 
-def test_a_corrected_cell_replaces_the_failed_one_or_stands_below_it(lab):
-    page = lab.open("fix.ipynb", FIX)
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    failed, fixed = page.locator(".jp-Cell").nth(1), page.locator(".jp-Cell").nth(2)
-    for _ in FIX[:2]:
-        lab.command(page, "notebook:run-cell-and-select-next")
-    failed.get_by_text("%agent fix").wait_for()  # an error drops what was to run after it
-    lab.command(page, "notebook:run-cell-and-select-next")
-    buttons = fixed.get_by_role("group", name="This code").last
-    buttons.get_by_role("button", name="Replace cell").wait_for()
-    buttons.get_by_role("button", name="Copy").click()
-    expect(buttons.get_by_role("button", name="Copied")).to_be_visible()
-    assert clipboard(page) == FIXED
-    buttons.get_by_role("button", name="Replace cell").press("Enter")
-    page.wait_for_function(f"({SOURCES})()[1][0].includes('numbers[0]')")
-    assert [source for source, _ in page.evaluate(SOURCES)] == [FIX[0], FIXED, *FIX[2:]]
-    buttons.get_by_role("button", name="Insert below").press("Enter")
-    expect(page.locator(".jp-Cell")).to_have_count(5)
-    assert [source for source, _ in page.evaluate(SOURCES)] == [FIX[0], FIXED, FIXED, *FIX[2:]]
+@pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
+def test_a_click_explains_a_failed_cell_and_another_corrects_it(lab, host):
+    page = lab.run(f"{host.split()[0].lower()}-fix.ipynb", FIX, host=host)
+    failed = page.locator(".jp-Cell").nth(1)
+    failed.get_by_role("button", name="Explain and fix").press("Enter")
+    expect(failed.get_by_text("That is all.")).to_be_visible()
+    expect(failed.locator(".nbagent pre")).to_have_count(1)  # the code is shown once, as a diff
+    assert failed.locator(".nbagent-diff ins").text_content() == "numbers[0]  # the first\n"
+    failed.get_by_role("button", name="Reject").press("Enter")
+    expect(failed.locator(".nbagent-diff")).to_be_hidden()
+    assert page.evaluate(SOURCES)[1] == [FAILED, 2]
+    failed.get_by_text("Rejected").click()
+    set_source = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells[1].setSource"
+    page.evaluate(f"{set_source}('numbers = [1, 2]\\nnumbers[2]')")  # the person goes on meanwhile
+    failed.get_by_role("button", name="Accept").click()
+    expect(failed.get_by_role("status")).to_contain_text("The cell has changed meanwhile")
+    expect(failed.locator(".nbagent-diff del")).to_have_text(["numbers = [1, 2]", "numbers[2]"])
+    assert page.evaluate(SOURCES)[1] == ["numbers = [1, 2]\nnumbers[2]", 2]
+    failed.get_by_role("button", name="Accept").press("Enter")
+    expect(failed.get_by_text("Accepted: the cell has not run")).to_be_visible()
+    assert page.evaluate(SOURCES)[1:] == [[FIXED, 2], ["'last'", None]]
+    page.keyboard.press("Shift+Enter")  # the cell is selected
+    expect(failed.locator(".jp-OutputArea-output")).to_have_text("1")
+    lab.close_others()
+
+
+def test_where_the_failed_cell_is_gone_its_correction_goes_below(lab):
+    page = lab.run("gone.ipynb", [SETUP_FIX, FAILED])
+    page.locator(".jp-Cell").nth(1).get_by_role("button", name="Explain and fix").wait_for()
+    fixed = lab.run_new_cell(page, "%agent fix")
+    fixed.get_by_role("button", name="Accept").wait_for()
+    page.evaluate("window.jupyterapp.shell.currentWidget.context.model.sharedModel.deleteCell(1)")
+    lab.run_cell(page, 1).get_by_role("button", name="Insert below").click()
+    page.wait_for_function(f"({SOURCES})().at(-1)[0].includes('numbers[0]')")
+    assert [source for source, _ in page.evaluate(SOURCES)] == [SETUP_FIX, "%agent fix", FIXED]

@@ -1,7 +1,8 @@
 // Adds buttons to each answer that the kernel knows: *Copy* and thumbs in its footer, *Copy* and *Insert below* on its
-// code. Makes the name of the cell that asked a button that goes there. Lets the keyboard scroll what is wider or higher
-// than its place, and use the explorer. Takes Python's colours off questions. See `answer_buttons.py` for the messages.
-// Text of an answer is only ever read and written as text.
+// code. Adds *Explain and fix* below a failed cell, *Accept* and *Reject* to its correction. Makes the name of the cell
+// that asked a button that goes there. Lets the keyboard scroll what is wider or higher than its place, and use the
+// explorer. Takes Python's colours off questions. See `answer_buttons.py` for the messages. Text of an answer is only
+// ever read and written as text.
 
 const FOOTERS = ".nbagent-foot[data-nbagent-run]";
 // What holds one answer: a turn of a panel, or the outputs of a cell.
@@ -12,7 +13,11 @@ const OTHER = ".nbagent-other-language";
 // What takes keys in the explorer. Enter must not edit the cell, and D D must not delete it.
 const EXPLORER_KEYS = ".nbagent-explore :is(a, button, input, select, summary, [tabindex])";
 const SCROLLED = ".nbagent :is(pre, table), .nbagent-detail > div";
-// A changed cell: all of its lines, of which those in <del> are not in the new code.
+// The words below a failed cell.
+const FAILED = "[data-nbagent-failed]";
+// What of a running kernel's messages is an output.
+const OUTPUTS = ["display_data", "execute_result", "stream", "error"];
+// A corrected cell: all of its lines, of which those in <del> are not in the new code.
 const DIFF = ".nbagent pre[data-nbagent-cell]";
 // The name of the cell that asked.
 const ASKED_IN = ".nbagent-panel [data-nbagent-asked-in]";
@@ -161,30 +166,122 @@ function initialize({ model }) {
 
   const cellOf = (id) => notebook()?.cells.find((cell) => cell.getId() === id);
 
-  function dressBlock(block, parts, below, replaced) {
-    if (block.previousElementSibling?.matches(".nbagent-on-code")) return;
-    const text = () => parts().map((part) => part.textContent).join("").replace(/\n$/, ""); // as shown: nothing is hidden
-    const buttons = [copyButton("Copy the code", text)];
-    if (cellOf(replaced)) {
-      buttons.push(button("Replace cell", "Put the new code into its cell", () => cellOf(replaced)?.setSource(text())));
-    }
-    const canRun = notebook() && !parts()[0].matches(OTHER);
-    if (canRun) buttons.push(button("Insert below", "Insert a cell", () => enter(insert(text(), below()))));
-    const place = document.createElement("div");
-    place.className = "nbagent-on-code";
-    place.append(group("This code", ...buttons));
-    block.before(place);
+  // A row of buttons above a block of code.
+  function place(block, ...buttons) {
+    const row = document.createElement("div");
+    row.className = "nbagent-on-code";
+    row.append(group("This code", ...buttons));
+    block.before(row);
   }
+
+  const isDressed = (block) => block.previousElementSibling?.matches(".nbagent-on-code");
+  // as shown: nothing is hidden
+  const textOf = (parts) => parts.map((part) => part.textContent).join("").replace(/\n$/, "");
+  const insertButton = (text, below) => button("Insert below", "Insert a cell", () => enter(insert(text(), below())));
 
   function dressCode(code, run) {
     const block = code.parentElement;
+    if (isDressed(block)) return;
+    const text = () => textOf([code]);
     const below = () => (block.closest(".nbagent-panel") ? model.get("newest_cell") : known.get(run).cell);
-    dressBlock(block, () => [code], below);
+    const inserts = notebook() && !code.matches(OTHER) ? [insertButton(text, below)] : [];
+    place(block, copyButton("Copy the code", text), ...inserts);
   }
 
+  // -- a failed cell --
+
+  const compared = new Map(); // by number, the diffs that wait for another one
+
   function dressDiff(block) {
-    const cell = block.dataset.nbagentCell;
-    dressBlock(block, () => [...block.children].filter((line) => line.tagName !== "DEL"), () => cell, cell);
+    if (isDressed(block)) return;
+    const id = block.dataset.nbagentCell;
+    const text = () => textOf([...block.children].filter((line) => line.tagName !== "DEL"));
+    const copies = copyButton("Copy the code", text);
+    if (!cellOf(id)) return place(block, copies, ...(notebook() ? [insertButton(text, () => id)] : []));
+    const rejects = button("Reject", "Fold this; the cell stays as it is", () => settle(block, "Rejected"));
+    const accepts = button("Accept", "Put this code into the cell; it does not run", () => accept(block, id, text()));
+    accepts.className = "nbagent-accept";
+    place(block, copies, rejects, accepts);
+  }
+
+  // What the person has changed since is not lost: the kernel shows what would change now.
+  function accept(block, id, after) {
+    const cell = cellOf(id);
+    const before = cell?.getSource();
+    if (!cell) return;
+    if (before !== JSON.parse(block.dataset.nbagentBefore) && before !== after) {
+      const number = compared.size + 1;
+      compared.set(number, block);
+      model.send({ compare: number, cell: id, before, after });
+      return;
+    }
+    cell.setSource(after);
+    settle(block, "Accepted: the cell has not run");
+    goTo(id, block);
+  }
+
+  function settle(block, said) {
+    const fold = block.closest("details");
+    fold.open = false;
+    fold.querySelector(".nbagent-side").textContent = said;
+    fold.firstElementChild.focus({ preventScroll: true });
+  }
+
+  function showCompared({ compared: number, page }) {
+    const body = compared.get(number)?.parentElement;
+    if (body) body.innerHTML = page;
+  }
+
+  const explaining = new Map(); // by cell, what the button says
+
+  function dressFailed(words) {
+    const id = words.dataset.nbagentFailed;
+    if (!outputsOf(id)) return; // another notebook
+    const asks = words.previousElementSibling?.matches(".nbagent-fix") ? words.previousElementSibling : null;
+    words.hidden = Boolean(kernel()) && model.get("failed").includes(id);
+    if (!words.hidden) return asks?.remove();
+    const made = asks ?? button("", "Ask the agent, as %agent fix does", () => explain(id));
+    made.classList.add("nbagent-fix");
+    made.disabled = explaining.has(id);
+    const text = explaining.get(id) ?? "Explain and fix";
+    if (made.textContent !== text) made.textContent = text;
+    if (!asks) words.before(made);
+  }
+
+  const dressAllFailed = () => document.querySelectorAll(FAILED).forEach(dressFailed);
+  const kernel = () => model.widget_manager.context?.sessionContext?.session?.kernel;
+  const outputsOf = (id) => [...(cellModels?.cells ?? [])].find((cell) => cell.sharedModel.getId() === id)?.outputs;
+
+  function sayOf(id, text) {
+    if (text) explaining.set(id, text);
+    else explaining.delete(id);
+    dressAllFailed();
+  }
+
+  // The kernel runs `%agent fix` as part of the failed cell: what it shows stands below the error.
+  async function explain(id) {
+    const outputs = outputsOf(id);
+    const all = outputs.toJSON();
+    const hint = all.findIndex((each) => [each.data?.["text/html"]].flat().join("").includes("data-nbagent-failed"));
+    if (hint + 1 < all.length) outputs.fromJSON(all.slice(0, hint + 1)); // what it said before
+    const places = new Map(); // of displays that are updated
+    const asked = kernel().requestExecute({ code: "%agent fix", store_history: false }, true, { cellId: id });
+    asked.onIOPub = ({ header, content: { transient, ...content } }) => {
+      if (header.msg_type === "status") return sayOf(id, "Explaining…");
+      const place = places.get(transient?.display_id);
+      if (OUTPUTS.includes(header.msg_type)) {
+        const length = outputs.add({ output_type: header.msg_type, ...content });
+        if (transient?.display_id) places.set(transient.display_id, length - 1);
+      } else if (header.msg_type === "update_display_data" && place !== undefined) {
+        outputs.set(place, { output_type: "display_data", ...content });
+      }
+    };
+    sayOf(id, "Waiting for the kernel…");
+    try {
+      await asked.done;
+    } catch { // the kernel ended
+    }
+    sayOf(id, "");
   }
 
   // -- the cell that asked --
@@ -237,6 +334,7 @@ function initialize({ model }) {
   function dress() {
     for (const each of document.querySelectorAll(SCROLLED)) sizes.observe(each);
     document.querySelectorAll(ASKED_IN).forEach(dressCellName);
+    dressAllFailed();
     for (const each of document.querySelectorAll(EXPLORER_KEYS)) each.dataset.lmSuppressShortcuts = "true";
     const unknown = new Set();
     for (const footer of document.querySelectorAll(FOOTERS)) {
@@ -265,6 +363,7 @@ function initialize({ model }) {
   function told(message) {
     for (const [run, about] of Object.entries(message.runs ?? {})) known.set(run, about);
     if (message.gone) remove(message.gone);
+    if (message.compared) showCompared(message);
     if (message.put) put(message.put);
     if (message.enter) enterMade(message.enter);
     showAsText(); // what the host has coloured since, as with a new kernel
@@ -276,15 +375,19 @@ function initialize({ model }) {
     sizes.disconnect();
     model.off("msg:custom", told);
     model.off("comm_live_update", end);
+    model.off("change:failed", dressAllFailed);
     cellModels?.contentChanged.disconnect(showAsText);
     [...typeBefore.keys()].forEach(showAsCode);
     for (const run of [...known.keys()]) remove(run);
+    model.set("failed", []);
+    dressAllFailed();
   }
 
   const changes = new MutationObserver((records) => records.some((record) => record.addedNodes.length) && dress());
   changes.observe(document.body, { childList: true, subtree: true });
   model.on("msg:custom", told);
   model.on("comm_live_update", end); // the kernel ended
+  model.on("change:failed", dressAllFailed);
   if (notebook()) model.send({ notebook: true });
   cellModels?.contentChanged.connect(showAsText);
   showAsText();

@@ -1,4 +1,5 @@
-"""Buttons on the answers in cells and panels: *Copy*, thumbs, and on code *Copy* and *Insert below*.
+"""Buttons on answers in cells and panels: *Copy*, thumbs, and on code *Copy* and *Insert below*; below a failed cell
+*Explain and fix*, and on its correction *Accept* and *Reject*.
 
 An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
 runs that this kernel knows. So a saved output has no widget in it, and a host that runs no such scripts shows the plain
@@ -13,11 +14,14 @@ from typing import Any
 from weakref import WeakSet
 
 import anywidget
-from traitlets import Unicode
+from traitlets import List, Unicode
 
 from nbagent.agent.agent import Agent
 from nbagent.core.background import background_loop
 from nbagent.core.render import markdown as render
+from nbagent.notebook.display.code_diff import diff_html
+
+_CHANGED = "The cell has changed meanwhile, so it was not replaced. This is what Accept would change in it now."
 
 
 class AnswerButtons(anywidget.AnyWidget):
@@ -27,13 +31,17 @@ class AnswerButtons(anywidget.AnyWidget):
     `{"run": run_id, "good": 1}` (0, or None) for a thumb. It gets what `put_code` and `enter_code` send, and
     `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
     the cell that asked; or `{"gone": run_id}` if a click came too late. `newest_cell` is the id of the cell that ran
-    last, for code in a panel.
+    last, for code in a panel; `failed` has the ids of cells whose errors can be explained.
+
+    Where a cell was changed since it failed, the script asks for another diff: `{"compare": number, "cell": id,
+    "before": source, "after": code}`, and gets `{"compared": number, "page": html}`.
     """
 
     _esm = Path(__file__).with_name("answer_buttons.js")
     _css = Path(__file__).with_name("answer_buttons.css")
 
     newest_cell = Unicode().tag(sync=True)
+    failed = List(Unicode()).tag(sync=True)
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +72,11 @@ class AnswerButtons(anywidget.AnyWidget):
             if self._to_enter:
                 self.send({"enter": self._to_enter})
                 self._to_enter = {}
-        if shown := message.get("shown"):
+        if number := message.get("compare"):
+            diff = diff_html(message["before"], message["after"], message["cell"])
+            page = f'<div class="nbagent-changed" role="status">{_CHANGED}</div>{diff}'
+            self.send({"compared": number, "page": page})
+        elif shown := message.get("shown"):
             self._tell(shown)
         elif run_id := message.get("run"):
             for agent in self._agents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -14,13 +15,26 @@ _ELEMENTS = {"-": "del", "+": "ins", " ": "span"}
 
 
 def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
-    """The diff as a mimebundle. Where the front end can change the cell, buttons put the new code there or below it."""
-    lines = list(_lines(before, after))
+    """A folding block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* where it can.
+
+    `before` is the cell as it ran, with which the script compares what is in the cell at a click.
+    """
+    lines = list(_lines(before.strip(), after))
+    counts = (f"{sign}{n}" for kind, sign in (("+", "+"), ("-", "−")) if (n := sum(kind == each for each, _ in lines)))
+    page = _STYLE + render.details_html(
+        "Corrected cell", " ".join(counts), diff_html(before, after, cell_id), is_open=True
+    )
+    return {"text/html": page, "text/plain": "\n".join(f"{kind} {render.printable(line)}" for kind, line in lines)}
+
+
+def diff_html(before: str, after: str, cell_id: str | None) -> str:
+    """The diff alone, as safe HTML."""
+    lines = _lines(before.strip(), after)
     page = "".join(f"<{_ELEMENTS[kind]}>{render.escape(line)}\n</{_ELEMENTS[kind]}>" for kind, line in lines)
-    place = f' data-nbagent-cell="{render.escape(cell_id)}"' if cell_id else ""
-    body = f'<pre class="nbagent-diff {render.NO_TEX}"{place}>{page}</pre>'
-    plain = "\n".join(f"{kind} {render.printable(line)}" for kind, line in lines)
-    return {"text/html": _STYLE + render.output_html(body, formulas=False), "text/plain": plain}
+    # as JSON, hidden characters are kept
+    source = render.escape(json.dumps(before))
+    place = f' data-nbagent-cell="{render.escape(cell_id)}" data-nbagent-before="{source}"' if cell_id else ""
+    return f'<pre class="nbagent-diff {render.NO_TEX}"{place}>{page}</pre>'
 
 
 def _lines(before: str, after: str) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from nbagent.agent.agent import Agent
 from nbagent.chat.transcript import Transcript
 from nbagent.core import events
 from nbagent.core.background import background_loop, run_sync
-from nbagent.core.cells import cell_id_of, is_watched
+from nbagent.core.cells import cell_id_of, is_watched, request_of
 from nbagent.core.current import current, set_current
 from nbagent.core.messages import LLMMessage
 from nbagent.core.render import markdown as render
@@ -29,19 +29,23 @@ from nbagent.core.stream import AgentStream
 from nbagent.errors import ExtractionError, NbagentError
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import NotebookApprover
+from nbagent.notebook.display.code_diff import code_diff
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options
-from nbagent.notebook.magics.answer_formats import FORMS, convert_answer, shaped_answer
+from nbagent.notebook.magics.answer_formats import FORMS, convert_answer, last_block, shaped_answer
 from nbagent.notebook.magics.async_cell import run_in_cell
-from nbagent.notebook.magics.cell_errors import readable
+from nbagent.notebook.magics.cell_errors import Failure, last_error, readable
 from nbagent.notebook.magics.code_below import CodeBelow
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.notebook.magics.dry_run import added_by_toolsets, dry_run_bundle
 from nbagent.notebook.magics.interpolate import interpolate
 from nbagent.notebook.magics.map_cell import check_map_options, map_cell
 from nbagent.notebook.panel.skill_mentions import activated, as_question
+
+#: What the model is told to do about a failed cell.
+_FIX = "Explain this error briefly. Then show the whole corrected cell, in one code block at the end."
 
 
 @magics_class
@@ -133,6 +137,12 @@ class AgentMagics(Magics):
         """`%%agent`, awaited by an async cell. The extension uses it; type `%%agent`."""
         return run_in_cell(self._asking(line, cell))
 
+    @no_var_expand
+    @line_magic("agent_async")
+    def fix_async(self, line: str) -> Any:
+        """`%agent fix`, awaited by an async cell. The extension uses it; type `%agent fix`."""
+        return run_in_cell(self.fixing())
+
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
         """Look at the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
@@ -148,9 +158,23 @@ class AgentMagics(Magics):
         except NbagentError as error:
             raise readable(error) from None
 
-    def _asking(self, line: str, cell: str) -> Coroutine[Any, Any, Any]:
+    def fixing(self) -> Coroutine[Any, Any, Any]:
+        """What `%agent fix` asks, not yet started. Raises UsageError if no cell has failed.
+
+        A click below a failed cell asks with that cell's id, and leaves no line in the history.
+        """
+        clicked = not request_of(self.shell).get("content", {}).get("store_history", True)
+        if (failure := last_error.failure(cell_id_of(self.shell) if clicked else None)) is None:
+            raise UsageError("%agent fix: no cell has failed yet")
+        agent = self.shell.user_ns["agent"] = self._find("agent")
+        # a model that reads about tools in its prompt would call one rather than explain
+        line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
+        return self._asking(line, f"{failure.text}\n\n{_FIX}", failure)
+
+    def _asking(self, line: str, cell: str, failure: Failure | None = None) -> Coroutine[Any, Any, Any]:
         """What the cell asks, not yet started. Raises for wrong options."""
         given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
+        given.failure = failure
         check_map_options(given, AgentMagics.agent.parser)
         given.is_data = FORMS[given.form].is_data or given.shape is not None
         if not cell.strip():
@@ -244,6 +268,8 @@ class AgentMagics(Magics):
             value = convert_answer(given.form, result) if given.shape is None else shaped_answer(given.shape, result)
             if given.is_data:
                 view.transcript.fold_answer()
+            if given.failure is not None:
+                _show_correction(view.transcript, given.failure, result.content)
         except Exception as error:
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             if given.model and not isinstance(error, ExtractionError):  # the model did not answer
@@ -283,6 +309,14 @@ class AgentMagics(Magics):
         if current.get().run is None:
             set_current(approver=NotebookApprover(partial(is_watched, self.shell), view.waiting_for_approval))
         return view
+
+
+def _show_correction(transcript: Transcript, failure: Failure, answer: str) -> None:
+    """Show the corrected cell in an answer as a diff."""
+    block, code = last_block(answer) or ("", "")
+    if code and failure.code.strip() not in ("", code):
+        diff = code_diff(failure.code, code, failure.cell_id)
+        transcript.show_instead(block, diff["text/html"], diff["text/plain"])
 
 
 def _question_of(cell_id: str | None, agent: Agent) -> LLMMessage | None:

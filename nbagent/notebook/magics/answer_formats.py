@@ -27,6 +27,8 @@ MISSING = frozenset(("", "-", "–", "—", "n/a", "na", "nan", "none", "null", 
 #: A number with more digits is an identifier, or would be rounded.
 MAX_DIGITS = 15
 _NUMBER = re.compile(r"[-+−]?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_PYTHON = ("py", "ipython")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -87,7 +89,7 @@ def parse_code(text: str) -> str:
     'x = 1'
     """
     blocks = _code_blocks(render.markdown_tokens(text))
-    python = [content for language, content in blocks if language.startswith(("python", "py", "ipython"))]
+    python = [content for language, content in blocks if language.startswith(_PYTHON)]
     if chosen := python or [content for _, content in blocks]:
         return "\n\n".join(content.rstrip() for content in chosen)
     try:
@@ -97,6 +99,22 @@ def parse_code(text: str) -> str:
     if not text.strip():
         raise ValueError("there is no code block in the answer")
     return text.strip()
+
+
+def last_block(text: str) -> tuple[str, str] | None:
+    """The last Python block of an answer, or else its last block: its Markdown and its code. None if there is none.
+
+    >>> last_block("So:\\n```python\\nx = 1\\n```\\nDone.")
+    ('```python\\nx = 1\\n```\\n', 'x = 1')
+    """
+    fences = [token for token in render.markdown_tokens(text) if token.type == "fence" and token.content.strip()]
+    python = [token for token in fences if token.info.strip().lower().startswith(_PYTHON)]
+    if not fences:
+        return None
+    chosen = (python or fences)[-1]
+    lines = [0, *(end.end() for end in _LINE_END.finditer(text)), len(text)]
+    begin, end = chosen.map
+    return text[lines[begin] : lines[end]], chosen.content.rstrip()
 
 
 def _code_blocks(tokens: Sequence[Any]) -> list[tuple[str, str]]:

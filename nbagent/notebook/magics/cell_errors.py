@@ -1,15 +1,17 @@
-"""How errors look in cells, and the last error of a cell as text for a model: what `%agent fix` explains."""
+"""How errors look in cells, and the errors of cells as text for a model: what `%agent fix` explains."""
 
 from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
 
 from nbagent.core.render.control_chars import show_control_chars
+from nbagent.core.render.markdown import escape
 
 E = TypeVar("E", bound=BaseException)
 
@@ -25,17 +27,25 @@ def readable(error: E) -> E:
     return error
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a cell failed. `text` has the code and the traceback, for a model; `code` is the cell's own, as it ran."""
+
+    text: str
+    code: str = ""
+    cell_id: str | None = None
+
+
 class LastError:
-    """The last error of a cell. Wrong `%agent` lines and failed `%%agent` cells don't count: they are not user code.
+    """The errors of cells. Wrong `%agent` lines and failed `%%agent` cells don't count: they are not user code.
 
     Until a cell fails, the interpreter's own last error is used.
     """
 
     def __init__(self) -> None:
-        self._error: BaseException | None = None
-        #: The code of the failed cell, and the cell's id.
-        self.cell = ""
-        self.cell_id: str | None = None
+        self._newest: Failure | None = None
+        #: The last failure of each cell that has an id.
+        self.of_cells: dict[str, Failure] = {}
         #: Whether failed cells name `%agent fix`.
         self.offers_fix = True
 
@@ -44,18 +54,31 @@ class LastError:
         error = result.error_before_exec or result.error_in_exec
         if error is None or _is_ours(error):
             return False
-        self._error, self.cell = error, getattr(result.info, "raw_cell", None) or ""
-        self.cell_id = cell_id
+        code = getattr(result.info, "raw_cell", None) or ""
+        self._newest = Failure(_text(error, code), code, cell_id)
+        if cell_id:
+            self.of_cells[cell_id] = self._newest
         return not isinstance(error, KeyboardInterrupt)
 
-    def text(self) -> str | None:
-        """The failed cell and its traceback, or None if nothing has failed."""
-        error = self._error or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        if error is None or _is_ours(error):
-            return None
-        cell = f"The cell:\n{self.cell.strip()[:CELL_CHARS]}\n\n" if self.cell.strip() else ""
-        lines = traceback.TracebackException(type(error), error, _user_frames(error.__traceback__)).format()
-        return f"{cell}The error:\n{''.join(lines)[-TRACEBACK_CHARS:]}"
+    def failure(self, cell_id: str | None = None) -> Failure | None:
+        """How this cell failed, or else the last one that did; None if nothing has failed."""
+        if (noted := self.of_cells.get(cell_id or "", self._newest)) is not None:
+            return noted
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        return None if error is None or _is_ours(error) else Failure(_text(error, ""))
+
+
+def _text(error: BaseException, code: str) -> str:
+    cell = f"The cell:\n{code.strip()[:CELL_CHARS]}\n\n" if code.strip() else ""
+    lines = traceback.TracebackException(type(error), error, _user_frames(error.__traceback__)).format()
+    return f"{cell}The error:\n{''.join(lines)[-TRACEBACK_CHARS:]}"
+
+
+def fix_hint(cell_id: str | None) -> dict[str, str]:
+    """What stands below the traceback of a failed cell; `answer_buttons.js` makes it a button where it can."""
+    place = f' data-nbagent-failed="{escape(cell_id)}"' if cell_id else ""
+    words = f'<small style="opacity: .65"{place}><code>%agent fix</code> explains this error</small>'
+    return {"text/html": words, "text/plain": "%agent fix explains this error"}
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -70,5 +93,5 @@ def _user_frames(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
-#: The last error of this notebook.
+#: The errors of this notebook.
 last_error = LastError()

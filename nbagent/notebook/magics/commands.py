@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
-from IPython.display import display
 
 from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
@@ -21,10 +20,8 @@ from nbagent.functions.live import as_tool
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
 from nbagent.functions.vendor_tools import vendor_tool
-from nbagent.notebook.display.code_diff import code_diff
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
 from nbagent.notebook.magics import nesting
-from nbagent.notebook.magics.answer_formats import parse_code
 from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.keeping import keep, restore
 from nbagent.notebook.magics.mcp_commands import MCP_USAGE, mcp
@@ -162,18 +159,7 @@ def _file(words: Sequence[str], command: str) -> str:
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Ask the agent to explain the last error, and show how it would change the cell."""
-    if (text := last_error.text()) is None:
-        raise UsageError("%agent fix: no cell has failed yet")
-    before, cell_id = last_error.cell.strip(), last_error.cell_id
-    # a model that reads about tools in its prompt would call one rather than explain
-    line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
-    shell.run_cell_magic("agent", line, f"{text}\n\nExplain this error briefly and show the whole corrected cell.")
-    try:
-        after = parse_code(shell.user_ns["_agent"].content)
-    except ValueError:  # there is no code in the answer
-        return
-    if before and after != before:
-        display(code_diff(before, after, cell_id), raw=True)
+    run_sync(shell.magics_manager.registry["AgentMagics"].fixing())
 
 
 def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
@@ -404,7 +390,7 @@ COMMANDS: dict[str, Command] = {
     "keep": Command(keep, "[off | FILE]", "write conversation and trace beside the notebook after each turn"),
     "restore": Command(restore, "[FILE]", "bring back what keep wrote, in a new kernel"),
     "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
-    "hints": Command(hints, "on | off", "name %agent fix below cells that failed"),
+    "hints": Command(hints, "on | off", "offer to explain cells that failed, below them"),
     "serve": Command(serve, SERVE_USAGE, "serve the agent over HTTP on this machine; or its tools to MCP clients"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
     "nest": Command(

@@ -31,4 +31,4 @@ def test_what_is_not_removed_is_the_new_code(before, after):
 def test_code_is_text():
     for text in (payload.text for payload in PAYLOADS):
         page = code_diff(text, f"x = 1\n{text}", text)["text/html"].replace("<style>", "")
-        assert not re.search(r"<(?!/?(?:del|ins|span|pre|div|style)\b)", page), text
+        assert not re.search(r"<(?!/?(?:del|details|div|ins|pre|span|style|summary)\b)", page), text

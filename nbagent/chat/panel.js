@@ -63,6 +63,36 @@ function arrange(parent, children) {
   while (parent.children.length > children.length) parent.lastElementChild.remove();
 }
 
+function parsed(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
+
+const isLike = (node, other) => node?.nodeName === other.nodeName && (node.nodeType !== Node.TEXT_NODE || node.data === other.data);
+
+// Changes an element that shows `before` where `after` differs: a selection, what the reader opened, and formulas that
+// the host has drawn stay as they are. What others have changed in the element itself is replaced.
+function change(element, before, after) {
+  const [shown, old, next] = [element, before, after].map((each) => [...each.childNodes]);
+  if (!old.every((node, place) => isLike(shown[place], node))) return element.replaceChildren(...next);
+  next.forEach((node, place) => {
+    const [mine, was] = [shown[place], old[place]];
+    if (!was) element.insertBefore(node, shown[old.length] ?? null); // others may have added something at the end
+    else if (was.isEqualNode(node)) return;
+    else if (mine.nodeName !== node.nodeName) mine.replaceWith(node);
+    else if (mine.nodeType === Node.ELEMENT_NODE) changeAttributes(mine, was, node), change(mine, was, node);
+    else if (node.data.startsWith(was.data)) mine.appendData(node.data.slice(was.length));
+    else mine.data = node.data;
+  });
+  for (const mine of shown.slice(next.length, old.length)) mine.remove();
+}
+
+function changeAttributes(element, before, after) {
+  for (const { name } of before.attributes) if (!after.hasAttribute(name)) element.removeAttribute(name);
+  for (const { name, value } of after.attributes) if (before.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
 // -- a turn ---------------------------------------------------------------------------------------------------------------
 
 // One question with its answer. Its pieces are replaced one by one, so that what is complete is not drawn again.
@@ -143,21 +173,13 @@ class HtmlPiece {
   constructor(panel) {
     this.panel = panel;
     this.root = h("div", { class: "nbagent-piece" });
-    this.folds = new Map(); // the blocks that the reader opened or closed, by their places
-    // only clicks, also those of keys, are the reader's: blocks of agents that work come open and are folded at the end
-    this.root.addEventListener("click", ({ target }) => {
-      const block = target.closest("summary")?.parentElement;
-      if (block) this.folds.set([...this.root.querySelectorAll("details")].indexOf(block), !block.open);
-    });
   }
 
   show(piece) {
     if (piece.html === this.shown) return;
     const scrolled = [...this.root.querySelectorAll("pre")].map((each) => atEnd(each));
+    change(this.root, parsed(this.shown ?? ""), parsed(piece.html));
     this.shown = piece.html;
-    this.root.innerHTML = piece.html;
-    const blocks = this.root.querySelectorAll("details");
-    for (const [place, open] of this.folds) if (blocks[place]) blocks[place].open = open;
     // what a running tool prints is followed to its end
     this.root.querySelectorAll("pre").forEach((each, place) => scrolled[place] !== false && (each.scrollTop = each.scrollHeight));
     if (piece.tex) this.panel.host.typeset(this.root);
@@ -386,7 +408,8 @@ class Suggestions {
 let made = 0;
 
 // Shows a conversation in `root`. `host` tells what people do (`tell(name, value, buffers)`), embeds widgets and typesets
-// formulas. Call `show(state)` for each new state, and `receive(message)` for other messages of the kernel.
+// formulas. It keeps the reader's `place` for the next panel. Call `show(state)` for each new state, and `receive(message)`
+// for other messages of the kernel.
 class Panel {
   constructor(root, host) {
     Object.assign(this, { root, host, tell: host.tell, turns: new Map(), held: new Map(), recalled: null, pause: null });
@@ -453,7 +476,8 @@ class Panel {
     this.status = h("div", { class: "nbagent-status" });
     this.latest = button("↓ Jump to latest", "", () => this.jump(), { class: "nbagent-latest", hidden: true });
     this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);
-    const parts = [this.row, this.draft, this.status, this.latest, this.suggestions.list];
+    const below = h("div", { class: "nbagent-below" }, this.draft, this.status);
+    const parts = [this.row, below, this.latest, this.suggestions.list];
     this.area = h("div", { class: "nbagent-input-area" }, ...parts);
   }
 
@@ -467,6 +491,7 @@ class Panel {
       if (this.wanted) this.tell("tab", "Chat");
     }, options);
     this.chat.addEventListener("scroll", () => this.showJump(), options);
+    this.chat.addEventListener("scrollend", () => (this.host.place = this.place()), options);
     for (const kind of ["dragover", "dragleave", "drop"]) this.root.addEventListener(kind, (event) => this.onDrag(event), options);
     this.root.addEventListener("focusin", (event) => (this.last = event.target), options);
     this.root.addEventListener("focusout", (event) => event.relatedTarget && (this.last = null), options);
@@ -493,6 +518,7 @@ class Panel {
     this.log.classList.toggle("nbagent-busy", !state.idle);
     this.root.classList.toggle("nbagent-kept", Boolean(state.is_kept));
     this.showTurns(state);
+    if (!before.order?.length && this.host.place) this.goTo(...this.host.place);
     this.showBar(state, before);
     this.showTab(state, before);
     this.showBox(state, before);
@@ -625,6 +651,19 @@ class Panel {
 
   showJump() {
     this.latest.hidden = !(this.chat.scrollTop <= -NEAR_END);
+  }
+
+  // The turn at the upper edge and where it begins below that; null at the end of the conversation.
+  place() {
+    if (this.latest.hidden) return null;
+    const edge = this.chat.getBoundingClientRect().top;
+    const turn = [...this.turns.values()].find(({ root }) => root.getBoundingClientRect().bottom > edge);
+    return turn ? [turn.key, Math.round(turn.root.getBoundingClientRect().top - edge)] : null;
+  }
+
+  goTo(key, below) {
+    const turn = this.turns.get(key)?.root.getBoundingClientRect();
+    if (turn) this.chat.scrollTop += turn.top - this.chat.getBoundingClientRect().top - below;
   }
 
   jump() {
@@ -796,6 +835,13 @@ function render({ model, el }) {
     tell: (name, value, buffers) => model.send({ do: name, with: value ?? null }, undefined, buffers),
     embed: (id, into) => embed(model.widget_manager, id, into),
     typeset: (element) => typeset(model.widget_manager, element),
+    get place() {
+      return model.get("place");
+    },
+    set place(value) {
+      model.set("place", value);
+      model.save_changes();
+    },
   };
   let panel = null;
   let frame = null;

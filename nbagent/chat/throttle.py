@@ -26,12 +26,12 @@ class Throttle:
         self._ticking = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def request(self) -> None:
-        """Paint now, or as soon as that is allowed again."""
-        if self._timer is not None:
+    def request(self, at_once: bool = False) -> None:
+        """Paint as soon as that is allowed again, or `at_once`, as the first words of an answer."""
+        if self._timer is not None and not at_once:
             return
         wait = self._next - monotonic()
-        if wait <= 0:
+        if wait <= 0 or at_once:
             self.now()
         else:
             self._timer = asyncio.get_running_loop().call_later(wait, self.now)

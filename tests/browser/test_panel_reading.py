@@ -1,4 +1,4 @@
-"""Writing in the panel: earlier questions, leaving an edit, suggested questions."""
+"""Writing and reading in the panel: earlier questions, leaving an edit, a calm page, the reader's place."""
 
 import pytest
 from playwright.sync_api import expect
@@ -54,3 +54,98 @@ def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
     expect(box).to_have_value("")
     expect(panel.get_by_role("button", name="Edit", exact=True)).to_have_text("Edit")
     assert panel.locator(".nbagent-you").all_inner_texts() == ["one\ntwo <b>", "three"]
+
+
+STREAM = """import asyncio, time
+answer = "First words. " + "More of the same, in a long paragraph. " * 100
+agent = Agent(ScriptedProvider(["earlier line\\n\\n" * 40, answer, "short"], delay=0.02))
+said = []
+def note(event):
+    if event.type == "text" and "First" in event.content:
+        said.append(time.time() * 1000)
+agent.observers.append(note)
+ChatPanel(agent, height="300px")"""
+#: In the page: when the words were there to be painted, and how far things moved that nobody scrolled.
+WATCH = """() => {
+    const has = () => document.querySelector(".nbagent-log").innerText.includes("First");
+    const note = () => { if (!window.painted && has()) requestAnimationFrame(() => (window.painted = Date.now())); };
+    new MutationObserver(note)
+        .observe(document.querySelector(".nbagent-log"), {childList: true, subtree: true, characterData: true});
+    window.moved = [];
+    new PerformanceObserver(seen => seen.getEntries().flatMap(each => each.sources)
+        .filter(each => each.node?.closest?.(".jp-Cell") && !each.node.closest(".nbagent-chat"))
+        .filter(each => each.previousRect.y != each.currentRect.y)
+        .forEach(each => window.moved.push([each.node.className, each.previousRect.y, each.currentRect.y])))
+        .observe({type: "layout-shift"});
+}"""
+#: Selects a few words of the last answer that has them.
+SELECT = """words => {
+    const pieces = [...document.querySelectorAll(".nbagent-log .nbagent-piece")];
+    const last = pieces.findLast(each => each.innerText.includes(words));
+    const texts = document.createTreeWalker(last, NodeFilter.SHOW_TEXT);
+    while (!texts.nextNode().data.includes(words));
+    const [node, start] = [texts.currentNode, texts.currentNode.data.indexOf(words)];
+    getSelection().setBaseAndExtent(node, start, node, start + words.length);
+}"""
+SELECTED = "getSelection().toString()"
+LENGTH = "document.querySelector('.nbagent-log').innerText.length"
+#: Where the second question stands in the conversation, in pixels below its upper edge.
+PLACE = """() => document.querySelectorAll(".nbagent-you")[1].getBoundingClientRect().y
+    - document.querySelector(".nbagent-chat").getBoundingClientRect().y"""
+
+
+def grows(page, by=200):
+    page.wait_for_function(f"length => {LENGTH} > length", arg=page.evaluate(LENGTH) + by)
+
+
+def test_an_answer_streams_without_disturbing_its_reader(lab):
+    page = lab.run("calm.ipynb", [SETUP, STREAM, "'a cell below'"])
+    panel = page.get_by_role("region", name="Chat with an agent")
+    panel.get_by_placeholder("Shift-Enter").wait_for()
+    asks(panel, "one", "earlier line")
+    panel.locator(".nbagent-foot").wait_for()
+    page.evaluate(WATCH)
+    panel.get_by_label("Your question").press_sequentially("two")
+    expect(panel.locator(".nbagent-draft")).to_contain_text("tokens")
+    panel.get_by_label("Your question").press("Enter")
+    page.wait_for_function("window.painted")
+    for words in ("First words.", "earlier line"):
+        panel.locator(".nbagent-piece", has_text=words).first.wait_for()
+        page.evaluate(SELECT, words)
+        grows(page)
+        assert page.evaluate(SELECTED) == words
+    latest = panel.get_by_role("button", name="Jump to latest")
+    expect(latest).to_be_hidden()
+    page.evaluate("document.querySelector('.nbagent-chat').scrollTop -= 200")
+    place = page.evaluate(PLACE)
+    grows(page)
+    assert abs(page.evaluate(PLACE) - place) < 2
+    latest.click()
+    expect(latest).to_be_hidden()
+    panel.locator(".nbagent-foot").nth(1).wait_for()
+    assert page.evaluate("window.moved") == [], "the page stands still"
+    said = lab.run_new_cell(page, "print(said[0])").locator(".jp-OutputArea-output").last
+    expect(said).to_contain_text(".")
+    assert page.evaluate("window.painted") - float(said.inner_text()) < 1_000  # a frame, where nothing else runs
+
+
+def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
+    page = lab.run("place.ipynb", [SETUP, STREAM], fresh=True)
+    panel = page.get_by_role("region", name="Chat with an agent")
+    panel.get_by_placeholder("Shift-Enter").wait_for()
+    asks(panel, "one", "earlier line")
+    asks(panel, "two", "First words.")
+    panel.locator(".nbagent-foot").nth(1).wait_for()
+    page.wait_for_function("() => !document.querySelector('.nbagent-jump')")
+    with page.expect_event("console", lambda message: message.text == "scrolled"):
+        chat = panel.get_by_role("tabpanel", name="Chat")
+        chat.evaluate("chat => chat.addEventListener('scrollend', () => console.log('scrolled'))")
+        chat.evaluate("chat => { chat.scrollTop = 100 - chat.scrollHeight + chat.clientHeight }")
+    place = page.evaluate(PLACE)
+    lab.command(page, "docmanager:save")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    page.reload()
+    panel.locator(".nbagent-foot").nth(1).wait_for()
+    assert abs(page.evaluate(PLACE) - place) < 2
+    panel.get_by_role("button", name="Jump to latest").click()
+    assert page.evaluate(PLACE) < 300

@@ -48,6 +48,7 @@ class CellView:
 
     def feed(self, event: Event) -> None:
         """Take one event and request an update."""
+        waited = self.transcript.status
         self.transcript.feed(event)
         if not self.live:
             return
@@ -55,7 +56,7 @@ class CellView:
             self._throttle.now()  # so that the tool's own output stands below its call
             self._throttle.every_second(lambda: self.transcript.has_running_tools)
         else:
-            self._throttle.request()
+            self._throttle.request(at_once=bool(waited and not self.transcript.status))
 
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:

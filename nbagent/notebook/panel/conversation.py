@@ -359,8 +359,9 @@ class PanelConversation:
                 self._running[run_id] = None
                 self._notify()
             if (entry := self._running[run_id]) is not None:
+                waited = entry.transcript.status
                 entry.feed(event)
-                self._throttle.request()
+                self._throttle.request(at_once=bool(waited and not entry.transcript.status))
             if isinstance(event, events.ToolStarted):
                 self._throttle.every_second(self._refresh_running_tools)
             if isinstance(event, events.UsageReport):

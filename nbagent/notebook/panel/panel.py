@@ -16,6 +16,7 @@ from typing import Any
 import anywidget
 from IPython import get_ipython
 from IPython.display import display
+from traitlets import Any as AnyTrait
 from traitlets import Dict, Unicode
 
 from nbagent.agent.agent import Agent
@@ -85,6 +86,8 @@ class ChatPanel(anywidget.AnyWidget):
     height = Unicode().tag(sync=True)
     #: The widget's own id, if it is to be shown beside the notebook.
     dock = Unicode().tag(sync=True)
+    #: Where the reader was, as the script says it, for a page that is loaded again.
+    place = AnyTrait().tag(sync=True)
 
     def __init__(self, agent: Agent, *, height: str = "420px", dock: bool = False) -> None:
         check_type("ChatPanel(agent)", agent, Agent, fix="Pass an Agent: ChatPanel(agent).")

@@ -103,7 +103,7 @@ def test_a_step_of_the_trace_leads_to_its_turn(lab):
     panel.get_by_role("tab", name="Trace").click()
     names = panel.locator("[data-turn] > span")
     expect(names).to_have_text(
-        ["How heavy?", "claude-sonnet-5", 'mean_by(column="mass", group="s…', "claude-sonnet-5", "Sure?"]
+        ["How heavy?", "claude-sonnet-5", 'mean_by(column="mass", group="sex")', "claude-sonnet-5", "Sure?"]
     )
     panel.get_by_role("button", name="mean_by").focus()
     page.keyboard.press("Enter")

@@ -107,6 +107,21 @@ def test_the_plots_of_run_code_are_shown_once_and_go_to_the_model(kernel, show):
     assert kernel.value("plt.get_fignums()") == []
 
 
+@pytest.mark.kernel
+def test_a_tools_plot_with_signs_that_no_font_has_comes_without_warnings(kernel):
+    kernel.ok("""
+@tool
+def draw() -> str:
+    'Draw.'
+    plt.bar(["\\U00020000", "a"], [1, 2])
+    plt.title("\\U00020001")
+    return 'drawn'
+agent = Agent(ScriptedProvider([FunctionCall('draw', {}), 'Done.']), tools=[draw])""")
+    cell = kernel.ok("%%agent\ndraw")
+    assert sum("image/png" in bundle for bundle in cell.displays) == 1
+    assert "Glyph" not in f"{cell.stdout}{cell.stderr}{cell.html}"
+
+
 # -- without a kernel -------------------------------------------------------------------------------------------------
 
 

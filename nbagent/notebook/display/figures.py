@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -45,8 +46,22 @@ def showing_new_figures() -> Iterator[None]:
                 import matplotlib.pyplot as plt
 
                 figure = plt.figure(number)
-                _show(figure)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "Glyph .* missing from")  # no font has it; one sees that
+                    _fit_fonts(figure)
+                    _show(figure)
                 plt.close(figure)
+
+
+def _fit_fonts(figure: Any) -> None:
+    """Draw all texts in fonts that have their characters."""
+    from matplotlib.text import Text
+
+    from nbagent.trace.views.fonts import fit_fonts
+
+    with suppress(Exception):  # what can't be drawn says so when it is shown
+        figure.draw_without_rendering()  # it makes the labels of the axes
+        fit_fonts(figure.findobj(Text))
 
 
 def _show(figure: Any) -> None:

@@ -13,11 +13,12 @@ from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.functions.vendor_tools import vendor_tool
-from nbagent.trace.views import plots, timeline
+from nbagent.text import shortened
+from nbagent.trace.views import timeline
 
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
-#: The timeline shows no more than these.
-MAX_STEPS = 100
+#: Steps in the timeline, and characters of a name there.
+MAX_STEPS, MAX_NAME = 100, 120
 NOTHING = '<p class="nbagent-quiet">Nothing yet.</p>'
 NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
 TOOLS_OF_TEAM = "Its members bring their own tools."
@@ -92,7 +93,7 @@ def _bars_html(step: Iterable[timeline.Span], begin: float, seconds: float) -> s
 def _row_html(kind: str, name: str, bars: str, seconds: float, turn: str | None) -> str:
     tag, to = ("button", f' type="button" title="Show this turn" data-turn="{turn}"') if turn else ("div", "")
     took = "" if seconds != seconds else render.format_duration(seconds)  # NaN: it has not ended
-    name = render.escape(plots.label(name))
+    name = render.escape(shortened(" ".join(name.split()), MAX_NAME))
     return f'<{tag} class="nbagent-trace-{kind}"{to}><span>{name}</span><i>{bars}</i><small>{took}</small></{tag}>'
 
 

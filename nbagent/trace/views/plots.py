@@ -5,7 +5,7 @@ Text and background take their colours from the style in use (`plt.style.use("da
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.control_chars import show_control_chars
@@ -13,6 +13,7 @@ from nbagent.core.render.markdown import format_duration
 from nbagent.errors import missing_extra
 from nbagent.text import shortened
 from nbagent.trace.views.days import name_days
+from nbagent.trace.views.fonts import boxed, fit_fonts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +107,7 @@ def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Seque
         left.text(calls, place, f" {calls:,}" + (f", {bad:,} failed" if bad else ""), va="center", fontsize=8.5)
     left.set_xlabel("calls")
     left.set_xlim(0, 1.45 * max(stats["calls"].max() if len(stats) else 1, 1))
-    left.set_yticks(places, list(map(label, stats.index)), parse_math=False)
+    name_rows(left, places, stats.index)
     left.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     _distributions(right, [seconds.get(name, []) for name in stats.index])
     right.set_yticks(places)
@@ -194,6 +195,12 @@ def tidy(ax: Axes, *sides: str) -> None:
     if sides:
         ax.grid(axis="y", color="0.5", alpha=0.2, linewidth=0.6)
         ax.set_axisbelow(True)
+
+
+def name_rows(ax: Axes, places: Iterable[int], names: Iterable[str]) -> None:
+    """Label the places of the vertical axis, in fonts that have the characters."""
+    ax.set_yticks(list(places), [boxed(label(name)) for name in names], parse_math=False)
+    fit_fonts(ax.get_yticklabels())
 
 
 def label(name: str) -> str:

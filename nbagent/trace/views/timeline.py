@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.render.markdown import format_call, format_duration
 from nbagent.trace.table import Row
 from nbagent.trace.views.days import name_days
-from nbagent.trace.views.plots import COLOURS, add_legend, label, show_empty, subplots, tidy
+from nbagent.trace.views.plots import COLOURS, add_legend, name_rows, show_empty, subplots, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,12 +240,12 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
     """See `Trace.timeline`."""
     found = folded_spans(calls, tools, runs)
     if separate := len({span.lane for span in found}) <= MAX_LANES:
-        labels = {span.lane: "› " * span.depth + label(span.title) for span in found}
+        names = {span.lane: "› " * span.depth + span.title.strip() for span in found}
     else:
         found = packed(found)
-        labels = {span.lane: label(span.label) for span in found}
+        names = {span.lane: span.label for span in found}
     end = max((span.end for span in found), default=1.0) or 1.0
-    given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(labels), 1)))[0]
+    given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(names), 1)))[0]
     for kind, colour in COLOURS.items():
         if own := [span for span in found if span.kind == kind]:
             lanes, starts = [span.lane for span in own], [span.start for span in own]
@@ -253,9 +253,9 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
             look: dict[str, Any] = {"height": 0.68, "color": colour, "edgecolor": colour, "linewidth": 0.7}
             ax.barh(lanes, [span.end - span.start for span in own], left=starts, label=LEGEND[kind], **look)
     ax.set_xlim(0, end * 1.1 if separate else end)
-    ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
     ax.set_xlabel(unit(found))
-    ax.set_yticks(list(labels), list(labels.values()), parse_math=False)
+    name_rows(ax, names, names.values())
     for lane, (until, took) in lane_times(found).items() if separate else ():
         ax.text(until + 0.006 * end, lane, format_duration(took), va="center", fontsize=8.5)
     for before, span in pairwise(found) if separate else ():

@@ -9,6 +9,7 @@ import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
 from nbagent.errors import ConfigurationError
+from nbagent.trace.views import fonts
 from nbagent.trace.views.timeline import spans
 
 mpl.use("agg")
@@ -134,3 +135,46 @@ async def test_waiting_for_approval_is_not_time_of_the_tool():
     assert ax.get_xlim()[1] < 0.15, "the waits are drawn short"
     assert re.fullmatch(r"1[5-9]\d ms|[\d.]+ s", ax.texts[1].get_text()), "but their times are told"
     assert agent.tool_stats()[["calls", "succeeded", "denied"]].values.tolist() == [[2, 1, 1]]
+
+
+@pytest.fixture
+def font(tmp_path):
+    """An installed font that has 日 and 本, and nothing else."""
+    from fontTools.fontBuilder import FontBuilder
+    from fontTools.pens.ttGlyphPen import TTGlyphPen
+    from matplotlib import font_manager
+
+    pen = TTGlyphPen(None)
+    for go, point in [(pen.moveTo, (0, 0)), (pen.lineTo, (0, 700)), (pen.lineTo, (700, 0))]:
+        go(point)
+    pen.closePath()
+    names = [".notdef", "sun", "book"]
+    made = FontBuilder(1000, isTTF=True)
+    made.setupGlyphOrder(names)
+    made.setupCharacterMap({ord("日"): "sun", ord("本"): "book"})
+    made.setupGlyf(dict.fromkeys(names, pen.glyph()))
+    made.setupHorizontalMetrics(dict.fromkeys(names, (800, 0)))
+    made.setupHorizontalHeader(ascent=800, descent=-200)
+    made.setupNameTable({"familyName": "Of two signs", "styleName": "Regular"})
+    made.setupOS2(usWeightClass=400)
+    made.setupPost()
+    made.save(tmp_path / "signs.ttf")
+    before = list(font_manager.fontManager.ttflist)
+    font_manager.fontManager.addfont(tmp_path / "signs.ttf")
+    fonts._font_with.cache_clear()
+    yield "Of two signs"
+    font_manager.fontManager.ttflist[:] = before
+    fonts._font_with.cache_clear()
+
+
+@pytest.mark.filterwarnings("error")
+async def test_labels_are_drawn_in_a_font_that_has_their_characters_and_else_as_boxes(font):
+    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), "Done."]), tools=[double])
+    await agent.chat("日本 \U00020000?")
+    ax = agent.trace.timeline()
+    question, call, _ = ax.get_yticklabels()
+    assert question.get_text() == "日本 □?", "no font has the last character"
+    assert question.get_fontfamily()[-1] == font
+    assert font not in call.get_fontfamily()
+    ax.figure.canvas.draw()
+    assert agent.trace.timeline().get_yticklabels()[0].get_fontfamily()[-1] == font

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from nbagent.skills.manifest import SkillManifest
 
 _ENTRY = Path(__file__).with_name("entry.py")
-#: Bytes of an output as JSON.
-MAX_OUTPUT = 16 * 2**20
 
 
 async def call_entry(
@@ -36,7 +34,7 @@ async def call_entry(
     if skill.scope == "builtin" or IN_BROWSER:  # where there are no other processes
         found = await run_in_thread(partial(answer, **call))
     else:
-        limits = replace(limits, seconds=skill.timeout, output_bytes=MAX_OUTPUT)
+        limits = replace(limits, seconds=skill.timeout)
         found = await run_in_thread(_answer_of_process, skill.name, limits, call)
     if "invalid" in found:
         raise invalid_arguments(tool, found["invalid"], arguments)

@@ -37,7 +37,7 @@ class ProcessLimits:
 
     seconds: float = 30.0
     memory_mb: int = 1_024
-    output_bytes: int = 1_000_000
+    output_bytes: int = 16 * 2**20
 
 
 def run_limited(
@@ -87,9 +87,8 @@ def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limit
         if time.monotonic() > end:
             return f"it took more than {limits.seconds:g} s"
         memory = 0
-        with suppress(psutil.Error):
-            command = psutil.Process(process.pid)
-            for each in (command, *command.children(recursive=True)):
+        for each in _family(process):
+            with suppress(psutil.Error):
                 memory += each.memory_info().rss
         if memory > limits.memory_mb * 2**20:
             return f"it took more than {limits.memory_mb} MB of memory"
@@ -99,17 +98,24 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the command, its process group, and its children that left the group."""
     import psutil
 
-    children: list[psutil.Process] = []
-    with suppress(psutil.Error):
-        children = psutil.Process(process.pid).children(recursive=True)
+    family = _family(process)
     if os.name == "posix":
         with suppress(OSError):
             os.killpg(process.pid, 9)
-    process.kill()
-    for each in children:
+    for each in family:
         with suppress(psutil.Error):
             each.kill()
     process.wait()
+
+
+def _family(process: subprocess.Popen[bytes]) -> list[Any]:
+    """The command and what it started."""
+    import psutil
+
+    with suppress(psutil.Error):
+        command = psutil.Process(process.pid)
+        return [command, *command.children(recursive=True)]
+    return []
 
 
 def _environment(cwd: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The package `jsonschema`, imported quickly: `from nbagent.core.json_schema import jsonschema`.
+"""What checks values against a JSON Schema; and the package `jsonschema`, imported quickly.
 
 JupyterLab brings the package rfc3987-syntax. Where it is installed, `import jsonschema` makes parsers for the format
 "iri", which takes seconds. Here they are made when a value of that format is checked.
@@ -6,11 +6,13 @@ JupyterLab brings the package rfc3987-syntax. Where it is installed, `import jso
 
 from __future__ import annotations
 
+import json
 import sys
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 _PARSERS = "rfc3987_syntax"
 
@@ -35,3 +37,25 @@ if TYPE_CHECKING:
     import jsonschema as jsonschema
 else:
     jsonschema = _imported()
+
+
+def validator_of(schema: Any) -> Any:
+    """The validator of a schema; it is kept, since to check a schema takes longer than to check values.
+
+    Raises `jsonschema.SchemaError` for what is no schema. The validator raises `referencing.exceptions.Unresolvable` at
+    a reference to another schema: none makes this process fetch one.
+
+    >>> validator_of({"type": "integer"}).is_valid(5)
+    True
+    """
+    return _validator(json.dumps(schema))
+
+
+@lru_cache(256)
+def _validator(text: str) -> Any:
+    from referencing import Registry
+
+    schema = json.loads(text)
+    make = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    make.check_schema(schema)
+    return make(schema, registry=Registry())

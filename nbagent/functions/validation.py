@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from typing import Any, cast
 
 from nbagent.core.messages import FunctionCall, fault_in
@@ -256,10 +256,10 @@ def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any
 
 def check_parameters(definition: FunctionDefinition) -> Any:
     """The validator of given parameters. Raises `ConfigurationError` if these are not a JSON Schema."""
-    from nbagent.core.json_schema import jsonschema
+    from nbagent.core.json_schema import jsonschema, validator_of
 
     try:
-        return _validator(json.dumps(definition.parameters))
+        return validator_of(definition.parameters)
     except (jsonschema.SchemaError, RecursionError) as broken:
         raise _not_a_schema(definition, getattr(broken, "message", broken)) from None
 
@@ -268,20 +268,6 @@ def _not_a_schema(definition: FunctionDefinition, reason: object) -> Configurati
     return ConfigurationError(
         f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
     )
-
-
-@lru_cache(256)
-def _validator(parameters: str) -> Any:
-    """Raises `jsonschema.SchemaError`. It is kept, since to check a schema takes longer than to check arguments."""
-    from referencing import Registry
-
-    from nbagent.core.json_schema import jsonschema
-
-    schema = json.loads(parameters)
-    make = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    make.check_schema(schema)
-    # an empty registry: a schema never makes this process fetch another one
-    return make(schema, registry=Registry())
 
 
 def _is_mended(data: dict[str, Any], error: Any, validator: Any) -> bool:

@@ -57,16 +57,12 @@ def _default(schema: dict[str, Any]) -> Any:
 
 def _problem(schema: dict[str, Any], answers: dict[str, Any]) -> str:
     """What is wrong with the answers."""
-    from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    from nbagent.core.json_schema import jsonschema
+    from nbagent.core.json_schema import jsonschema, validator_of
 
     try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-        error = jsonschema.exceptions.best_match(
-            jsonschema.Draft202012Validator(schema, registry=Registry()).iter_errors(answers)
-        )
+        error = jsonschema.exceptions.best_match(validator_of(schema).iter_errors(answers))
     except (jsonschema.SchemaError, Unresolvable):
         return "the server's question has no valid schema"
     if error is None:

@@ -12,7 +12,7 @@ import itertools
 import re
 import uuid
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -253,13 +253,15 @@ def answers_unaided(request: ModelRequest) -> bool:
 
 def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
     """A call of the tool, or None if the arguments do not fit its schema."""
-    from nbagent.core.json_schema import jsonschema
+    from referencing.exceptions import Unresolvable
+
+    from nbagent.core.json_schema import jsonschema, validator_of
 
     schema = {"type": "object", **(tool.get("parameters") or {})}
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    if not isinstance(arguments, dict) or not validator.is_valid(arguments):
-        return None
-    return FunctionCall(tool["name"], arguments, f"call_{uuid.uuid4().hex[:12]}")
+    with suppress(jsonschema.SchemaError, Unresolvable):
+        if isinstance(arguments, dict) and validator_of(schema).is_valid(arguments):
+            return FunctionCall(tool["name"], arguments, f"call_{uuid.uuid4().hex[:12]}")
+    return None
 
 
 # -- the conversation as the model gets it ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage, Usage
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 from nbagent.providers.local.provider import LocalProvider
-from nbagent.providers.prompting.provider import UNREADABLE, PromptedProvider, fit, plain
+from nbagent.providers.prompting.provider import UNREADABLE, PromptedProvider, checked_call, fit, plain
 
 # ---------------------------------------------------------------- with the real model
 
@@ -180,3 +180,9 @@ async def test_a_server_model_that_needs_no_tool_answers(loopback, connect, repl
     response = await connect(function_calling=False).chat([user("How is it in Rome?")], TOOLS)
     assert not response.function_calls
     assert response.content == "It is warm."
+
+
+def test_a_schema_elsewhere_is_not_fetched():
+    parameters = {"properties": {"count": {"$ref": "http://127.0.0.1:9/count.json"}}}
+    assert checked_call({"name": "buy", "parameters": parameters}, {"count": 1}) is None
+    assert checked_call({"name": "buy", "parameters": {}}, {"count": 1}).arguments == {"count": 1}

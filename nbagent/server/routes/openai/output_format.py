@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nbagent.core.json_schema import jsonschema
+from nbagent.core.json_schema import jsonschema, validator_of
 from nbagent.core.json_text import json_text
 from nbagent.providers.base import LLMProvider
 from nbagent.server.routes.openai.errors import ParameterError
@@ -24,7 +24,7 @@ def output_options(wanted: Mapping[str, Any] | None, provider: LLMProvider, para
     named = wanted.get("json_schema", wanted)  # chat completions have it one level deeper
     schema = named.get("schema", {"type": "object"})
     try:
-        jsonschema.Draft202012Validator.check_schema(schema)
+        validator_of(schema)
     except jsonschema.SchemaError as error:
         raise ParameterError(param, f"the JSON Schema is wrong: {error.message}", "invalid_json_schema") from None
     options = provider.output_options(named.get("name", "answer"), schema)

@@ -37,7 +37,6 @@ ELEMENTS = set(
 ATTRIBUTES = {
     "class": r"(nbagent|tex2jax_ignore|mathjax_ignore|n$)",
     "href": r"(https?://|mailto:)",
-    "style": r"text-align: ?(left|right|center);?$",
     "title": "",
     "target": "_blank$",
     "rel": "noopener noreferrer nofollow$",

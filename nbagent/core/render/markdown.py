@@ -37,7 +37,10 @@ _TAGS = {
     "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
     "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}}
+#: How a column of a table is aligned: as a class, since a page may allow no style in HTML.
+_ALIGNMENTS = {f"text-align:{side}": f"nbagent-{side}" for side in ("left", "center", "right")}
+_CELL_CLASSES = set(_ALIGNMENTS.values())
 #: Only http, https and mailto links are kept: a relative link would reach the notebook server.
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 _TEX_COMMAND = re.compile(
@@ -123,7 +126,10 @@ def _escape_tex(text: str) -> str:
 
 
 def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule for tables. Rows that are too many leave the text here, before their cells are parsed."""
+    """markdown-it's rule for tables. Rows that are too many leave the text here, before their cells are parsed.
+
+    Columns are aligned by classes.
+    """
     from markdown_it.rules_block import table
 
     begin = len(state.tokens)
@@ -131,6 +137,9 @@ def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
         return False
     if not silent:
         _shorten_table(state, begin)
+        for token in state.tokens[begin:]:
+            if style := token.attrs.pop("style", None):
+                token.attrs["class"] = _ALIGNMENTS[style]
     return True
 
 
@@ -181,8 +190,7 @@ def clean_html(page: str) -> str:
         page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        allowed_classes={"span": highlight.CLASSES, "code": {OTHER_LANGUAGE}},
-        filter_style_properties={"text-align"},  # Markdown tables align their columns with it
+        allowed_classes={"span": highlight.CLASSES, "code": {OTHER_LANGUAGE}, "th": _CELL_CLASSES, "td": _CELL_CLASSES},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},

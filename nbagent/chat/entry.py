@@ -90,13 +90,17 @@ class PanelEntry:
 
     def show_error(self, error: BaseException) -> None:
         """Show an error below what is there."""
-        name, text = render.escape(type(error).__name__), render.escape(render.shortened_with_note(str(error)))
+        self.show_failure(type(error).__name__, str(error))
+
+    def show_failure(self, name: str, text: str) -> None:
+        """Show what went wrong below what is there, in words."""
+        name, text = render.escape(name), render.escape(render.shortened_with_note(text))
         classes = f"nbagent nbagent-error {render.NO_TEX}"
         block = f'<div class="{classes}" role="alert"><strong>{name}</strong><div>{text}</div></div>'
         self.add_below({"html": block})
 
     def add_below(self, piece: Piece) -> None:
-        """Show this below the answer: `{"html": …}`, or `{"widget": id}`."""
+        """Show this below the answer: `{"html": …}`, `{"widget": id}`, or `{"ask": {"id": …, "html": …}}`."""
         self._below.append(piece)
         self._state = None
 
@@ -158,8 +162,8 @@ class PanelEntry:
     def state(self) -> State:
         """The turn as panels get it, as JSON: the HTML of the question, and pieces by name with their `order`.
 
-        A piece is `{"html": …}`, with `"tex": True` if it has formulas, or `{"widget": id}`. The same object until
-        something changes.
+        A piece is `{"html": …}`, with `"tex": True` if it has formulas, `{"widget": id}`, or `{"ask": …}` for a call
+        that a person decides on. The same object until something changes.
         """
         if self._state is None:
             pieces = self._pieces()

@@ -13,19 +13,23 @@ from nbagent.functions.vendor_tools import vendor_tool
 MAX_TOOLS = 8
 
 
-def greeting(agent: Agent, data: Sequence[tuple[str, str]] = ()) -> State:
+def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> State:
     """What can be used here, as `[name, about]`, and `prompts`. `data` names variables, and says what they are.
 
-    `{"tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": ["What is in @orders?"]}`
+    `about` says in a sentence how this place works.
+
+    `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": [question, …]}`
     """
     offered = agent.offered_tools()
     tools = [[render.printable(name), _first_line(agent, name)] for name in offered[:MAX_TOOLS]]
     prompts = [f"What is in @{name}?" for name, _ in data[:2]]
-    prompts += [f"What do the columns of @{name} hold?" for name, about in data[:1] if about.startswith("DataFrame")]
+    prompts += [f"What do the columns of @{name} hold?" for name, kind in data[:1] if kind.startswith("DataFrame")]
+    prompts += [f"What does {name} do?" for name, _ in tools[:2]]
     return {
+        "about": about,
         "tools": tools,
         "more_tools": len(offered) - len(tools),
-        "variables": [[f"@{name}", render.printable(about)] for name, about in data],
+        "variables": [[f"@{name}", render.printable(kind)] for name, kind in data],
         "prompts": [*prompts[:2], "What can you do here?"],
     }
 

@@ -1,5 +1,6 @@
-// The chat panel. It shows the state that `panel.py` keeps, and tells what people do. The kernel renders what models and
-// tools say as safe HTML; all other text is only ever set as text.
+// The chat panel, in a notebook and on the server's page. It shows a state that the kernel or the server keeps, and tells
+// what people do. They render what models and tools say as safe HTML; all other text is only ever set as text. What the
+// state leaves out, such as `tab`, `draft` or `editable`, is not offered.
 
 const TABS = { Chat: "", Trace: "What happened", Setup: "Tools, prompt" };
 const HEADS = ["Model", "Provider", "Context", "Tools", "Images", "Thinks"];
@@ -11,6 +12,8 @@ const JUMP_MS = 150;
 const PAUSE_MS = 150;
 // Larger files would end the connection to the kernel.
 const MAX_BYTES = 8_000_000;
+// Of a host to which files can't be attached.
+const NO_DRAFT = { chips: [], line: "" };
 const CLIP = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M13.5 7.5 8.3 12.7a3.2 3.2 0 0 1-4.6-4.6l5.6-5.5a2.1 2.1 0 0 1
   3 3L6.8 11a1 1 0 0 1-1.5-1.4l5-5"/></svg>`;
 // An @ at the beginning of a word, with what is typed of the word; or a / at the beginning of the question.
@@ -121,7 +124,7 @@ class Turn {
   showQuestion(html) {
     this.question.innerHTML = html;
     const said = this.question.querySelector(".nbagent-you");
-    if (!said) return;
+    if (!said || !this.panel.state.editable) return;
     const edit = () => this.panel.tell("edit", this.key);
     const pencil = button("", "Edit this question", edit, { class: "nbagent-pencil", "aria-label": "Edit this question" });
     const line = h("div", { class: "nbagent-line" });
@@ -153,7 +156,7 @@ class Turn {
   showPieces({ pieces, order }) {
     for (const [name, piece] of this.pieces) if (!pieces[name]) piece.remove(), this.pieces.delete(name);
     for (const name of order) {
-      const Kind = pieces[name].widget ? WidgetPiece : HtmlPiece;
+      const Kind = pieces[name].widget ? WidgetPiece : pieces[name].ask ? AskPiece : HtmlPiece;
       if (!(this.pieces.get(name) instanceof Kind)) this.pieces.get(name)?.remove(), this.pieces.delete(name);
       if (!this.pieces.has(name)) this.pieces.set(name, new Kind(this.panel));
       this.pieces.get(name).show(pieces[name]);
@@ -212,6 +215,36 @@ class WidgetPiece {
   remove() {
     this.isGone = true;
     this.view?.dispose();
+    this.root.remove();
+  }
+}
+
+// A call that waits until a person decides, where no widget of the kernel's asks.
+class AskPiece {
+  constructor(panel) {
+    this.panel = panel;
+    this.question = h("div", {});
+    this.reason = h("input", { type: "text", placeholder: "why not? the model reads it", "aria-label": "Reason" });
+    this.approve = button("Approve", "Run it with these arguments", () => this.decide(true), { class: "nbagent-first" });
+    this.deny = button("Deny", "Don't run it; the model is told so", () => this.decide(false));
+    const row = h("div", { class: "nbagent-decide" }, this.approve, this.deny, this.reason);
+    this.root = h("div", { class: "nbagent-ask", role: "group", "aria-label": "A tool asks for your approval" }, this.question, row);
+  }
+
+  show({ ask }) {
+    if (ask.id === this.shown) return;
+    this.shown = ask.id;
+    this.question.innerHTML = ask.html;
+  }
+
+  // The piece disappears once the decision has arrived; if it has not, it can be made again.
+  async decide(approve) {
+    this.approve.disabled = this.deny.disabled = true;
+    const isMade = await this.panel.tell("decide", { id: this.shown, approve, reason: this.reason.value.trim() });
+    if (!isMade) this.approve.disabled = this.deny.disabled = false;
+  }
+
+  remove() {
     this.root.remove();
   }
 }
@@ -407,9 +440,9 @@ class Suggestions {
 
 let made = 0;
 
-// Shows a conversation in `root`. `host` tells what people do (`tell(name, value, buffers)`), embeds widgets and typesets
-// formulas. It keeps the reader's `place` for the next panel. Call `show(state)` for each new state, and `receive(message)`
-// for other messages of the kernel.
+// Shows a conversation in `root`. `host` tells what people do (`tell(name, value, buffers)`), embeds widgets, typesets
+// formulas, and says what a question waits for (`waiting`). It keeps the reader's `place` for the next panel. Call
+// `show(state)` for each new state, and `receive(message)` for other messages of the kernel.
 class Panel {
   constructor(root, host) {
     Object.assign(this, { root, host, tell: host.tell, turns: new Map(), held: new Map(), recalled: null, pause: null });
@@ -562,7 +595,7 @@ class Panel {
     const prompts = greeting.prompts.map((text) => button(text, "Ask this", () => this.ask(text)));
     this.greeting.replaceChildren(
       h("strong", { textContent: "What would you like to know?" }),
-      h("p", { textContent: "Cells with %%agent and this panel share one conversation." }),
+      h("p", { textContent: greeting.about }),
       ...listed("Tools that this agent can use", [...greeting.tools, ...more]),
       ...listed("Data in this notebook, which you can mention", greeting.variables),
       h("div", { class: "nbagent-prompts" }, ...prompts),
@@ -570,6 +603,8 @@ class Panel {
   }
 
   showBar(state, before) {
+    this.bar.hidden = !state.tab; // a host can have its own
+    if (!state.tab) return;
     if (state.conversations !== before.conversations) {
       this.list.replaceChildren(...(state.conversations ?? []).map(([value, textContent]) => h("option", { value, textContent })));
     }
@@ -587,7 +622,7 @@ class Panel {
       const selected = tab.textContent === state.tab;
       mark(tab, { "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
-    for (const [name, part] of [["Chat", this.chat], ["Trace", this.trace], ["Setup", this.setup]]) part.hidden = state.tab !== name;
+    for (const [name, part] of [["Chat", this.chat], ["Trace", this.trace], ["Setup", this.setup]]) part.hidden = (state.tab ?? "Chat") !== name;
     if (state.trace !== undefined && state.trace !== before.trace) {
       this.trace.innerHTML = state.trace;
       for (const table of this.trace.querySelectorAll("table")) table.tabIndex = 0; // so that the keyboard scrolls it
@@ -627,7 +662,8 @@ class Panel {
     if (isFilled) this.endPause();
     if (isFilled || follows) this.box.value = text;
     if (isFilled && state.edited) this.focus();
-    const { chips, line } = state.draft;
+    const { chips, line } = state.draft ?? NO_DRAFT;
+    this.clip.hidden = !state.draft;
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
     if (line !== before.draft?.line) this.line.innerHTML = line;
     this.draft.hidden = !chips.length && !line;
@@ -735,13 +771,13 @@ class Panel {
   }
 
   send() {
-    if (this.box.value.trim() || this.state.draft.chips.length) this.ask(this.box.value);
+    if (this.box.value.trim() || this.state.draft?.chips.length) this.ask(this.box.value);
   }
 
   ask(text) {
     this.endPause();
     const number = Math.random(); // other views of the panel number theirs, too
-    const note = h("div", { class: "nbagent-quiet", textContent: "Waiting for the kernel…" });
+    const note = h("div", { class: "nbagent-quiet", textContent: this.host.waiting });
     const said = h("div", { class: "nbagent nbagent-said" }, h("div", { class: "nbagent-you", textContent: text.trim() }), note);
     this.held.set(number, said);
     ([...this.held.values()].at(-2) ?? this.log).after(said);
@@ -792,7 +828,7 @@ class Panel {
   // What comes as text, too, such as a part of a table, is pasted as text.
   onPaste(event) {
     const { files, types } = event.clipboardData;
-    if (!files.length || types.includes("text/plain")) return;
+    if (!this.state?.draft || !files.length || types.includes("text/plain")) return;
     event.preventDefault();
     this.attach([...files]);
   }
@@ -802,7 +838,7 @@ class Panel {
       if (!this.root.contains(event.relatedTarget)) this.root.classList.remove("nbagent-dropping");
       return;
     }
-    if (!event.dataTransfer?.types.includes("Files")) return;
+    if (!this.state?.draft || !event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     event.stopPropagation();
     this.root.classList.toggle("nbagent-dropping", event.type === "dragover");
@@ -835,6 +871,7 @@ function render({ model, el }) {
     tell: (name, value, buffers) => model.send({ do: name, with: value ?? null }, undefined, buffers),
     embed: (id, into) => embed(model.widget_manager, id, into),
     typeset: (element) => typeset(model.widget_manager, element),
+    waiting: "Waiting for the kernel…",
     get place() {
       return model.get("place");
     },

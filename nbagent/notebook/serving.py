@@ -11,6 +11,7 @@ from typing import Any
 from IPython.display import display
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.approval import where_asked
 from nbagent.core.background import call_on_main, note_main_loop
 from nbagent.core.cells import is_watched
 from nbagent.core.current import current, set_current
@@ -20,7 +21,7 @@ from nbagent.errors import ToolDeniedError
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
-from nbagent.notebook.display.approval import SHOWN_WITHIN_S, Answer, ApprovalForm, where_asked
+from nbagent.notebook.display.approval import SHOWN_WITHIN_S, Answer, ApprovalForm
 from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 

@@ -78,7 +78,7 @@ class AgentHost:
         """
         again = request.repeatable
         provider = self.provider_for(request.provider, request.model)
-        run = HostedRun(request.conversation_id or new_id("conv"), provider)
+        run = HostedRun(owner, request.conversation_id or new_id("conv"), provider)
         async with AsyncExitStack() as held:
             if again is not None:
                 first = await held.enter_async_context(self.store.request(owner, again.key))
@@ -94,7 +94,7 @@ class AgentHost:
             if self._is_ending:
                 raise shutting_down()
             agent = self._fork(owner, request, turn, run, provider)
-            agent.observers.append(run.put_child_event)
+            agent.observers.append(run.put_observed)
             context = context_with(account=account)
             save = partial(self._save, owner, request, turn, agent, run, account)
             stream = request.stream(agent, limits)
@@ -117,6 +117,13 @@ class AgentHost:
             for model in self.models if dollars is not None else ():
                 vendor, _, own_model = model.partition(":")
                 check_priced(dollars, self.provider_for(vendor, own_model), name)
+
+    def stop(self, owner: str, conversation_id: str) -> int:
+        """End an owner's runs of a conversation in this process, validly. Returns their number."""
+        found = [run for run in self._running.values() if (run.owner, run.conversation_id) == (owner, conversation_id)]
+        for run in found:
+            run.stop()
+        return len(found)
 
     def stop_runs(self) -> int:
         """End the runs that go on, validly. Returns their number."""

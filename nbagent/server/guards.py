@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nbagent.server.problems import RefusedError, problem_response, route_path
 from nbagent.server.settings import ServerSettings
 
-#: Where calls that wait are decided.
-_DECISIONS = "/agent/approvals/"
+#: Where calls that wait are decided, and runs are stopped.
+_DECISIONS = ("/agent/approvals/", "/page/stop")
 #: Seconds in which a body must arrive.
 BODY_S = 30.0
 

@@ -14,7 +14,18 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.core.events import AnyEvent, ChildEvent, Done, Error, Event, RunStarted, ToolResult, TurnStarted
+from nbagent.core.events import (
+    AnyEvent,
+    ChildEvent,
+    Done,
+    Error,
+    Event,
+    Interrupted,
+    RunStarted,
+    ToolResult,
+    TurnStarted,
+    UsageReport,
+)
 from nbagent.core.inputs import MessageInput
 from nbagent.core.limits import Limits
 from nbagent.core.messages import LLMMessage
@@ -99,7 +110,8 @@ class HostedRun:
     If the request can be repeated, `kept_answer` is what was kept for a repeat. If it is one, nothing runs.
     """
 
-    def __init__(self, conversation_id: str, provider: LLMProvider) -> None:
+    def __init__(self, owner: str, conversation_id: str, provider: LLMProvider) -> None:
+        self.owner = owner
         self.conversation_id = conversation_id
         self.run_id = ""
         self.provider = provider.vendor
@@ -107,6 +119,8 @@ class HostedRun:
         self.result: AgentResult | None = None
         self.error: BaseException | None = None
         self.kept_answer: str | None = None
+        #: Whether a person has stopped it.
+        self.is_stopped = False
         #: Is set when the last event is there.
         self.ended = asyncio.Event()
         self._tool_results: list[ToolResult] = []
@@ -137,10 +151,15 @@ class HostedRun:
         self._note(event)
         self._queue.put_nowait(event)
 
-    def put_child_event(self, event: Event) -> None:
-        """Hand out what the agents do that tools ask: only observers of the run are told."""
-        if isinstance(event, ChildEvent):
+    def put_observed(self, event: Event) -> None:
+        """Hand out what only observers of the run are told: what agents do that tools ask, and how it is stopped."""
+        if isinstance(event, ChildEvent) or (self.is_stopped and isinstance(event, UsageReport | Interrupted)):
             self.put(event)
+
+    def stop(self) -> None:
+        """End the run at once, validly, because a person wants it."""
+        self.is_stopped = True
+        self.cancel()
 
     def cancel(self) -> None:
         """End the run at once, validly."""
@@ -169,7 +188,7 @@ class HostedRun:
                 except Exception as failure:  # noqa: BLE001  the client gets it as the last event
                     error = failure
                 if error is None and self._last is None:
-                    error = shutting_down()
+                    error = _stopped() if self.is_stopped else shutting_down()
                 event = self._last if error is None else Error(str(error), exception=error)
                 if isinstance(event, Error):
                     self.result, self.error = None, event.exception
@@ -214,6 +233,10 @@ async def _ended(reading: asyncio.Task[None], lost: asyncio.Event | None) -> Bas
     if is_lost:
         return TurnLostError("The conversation was deleted meanwhile, or another process has its turn. Ask again.")
     return None if reading.cancelled() else reading.exception()
+
+
+def _stopped() -> RefusedError:
+    return RefusedError(409, "stopped", "The run was stopped.")
 
 
 def shutting_down() -> RefusedError:

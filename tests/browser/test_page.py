@@ -36,6 +36,8 @@ DROP = "Drop the rows without a sex, then plot mass by species."
 CLICK_ALL = "all => all.forEach(each => each.dispatchEvent(new MouseEvent('click')))"
 #: A million brackets make parsers slow.
 LONG = "[" * 2**20
+#: A stream of the page that ends too early.
+BROKEN_OFF = 'data: {"turns": {"t": {"pieces": {}, "order": [], "live": true, "question": ""}}}\n\n'
 COUNT = "window.hits = []; window.hit = number => window.hits.push(number)"
 
 
@@ -109,14 +111,14 @@ def visit(browser):
 
 
 def ask(page, text):
-    box = page.get_by_role("textbox", name="Question")
+    box = page.get_by_role("textbox", name="Your question")
     box.fill(text)
     box.press("Enter")
 
 
 def finished(page, answers=1):
     """Wait until this many answers are complete."""
-    expect(page.locator(".foot")).to_have_count(answers)
+    expect(page.locator(".nbagent-foot")).to_have_count(answers)
 
 
 def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
@@ -124,18 +126,20 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
         page = visit(server)
         ask(page, HEAVIEST)
         finished(page)
-        expect(page.locator(".you")).to_have_text(HEAVIEST)
-        expect(page.locator("summary").nth(0)).to_contain_text("Thought for")
+        expect(page.locator(".nbagent-you")).to_have_text(HEAVIEST)
+        expect(page.locator("summary").nth(0)).to_contain_text("Thought")
         call = page.locator("details").nth(1)
         expect(call.locator("summary")).to_contain_text('mean_by(column="body_mass_g", group="species")')
         call.locator("summary").click()
         expect(call.locator("pre").nth(1)).to_have_text('{"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}')
-        expect(page.locator("details").nth(2).locator("summary")).to_contain_text("failed")
-        expect(page.locator(".answer td")).to_have_count(6)
-        expect(page.locator(".answer .nbagent-comment")).to_have_text("# in grams")
-        expect(page.locator(".foot")).to_contain_text(re.compile(r"claude-sonnet-5\s*1,204 in \(980 cached\)\s*86 out"))
-        expect(page.locator(".foot span").last).to_have_text("quoted from the tool")
-        expect(page.get_by_role("status")).to_have_text("The answer is complete.")
+        expect(page.locator("details").nth(2).locator("summary")).to_contain_text("✗ error")
+        expect(page.locator(".nbagent-piece td")).to_have_count(6)
+        expect(page.locator(".nbagent-piece .nbagent-comment")).to_have_text("# in grams")
+        expect(page.locator(".nbagent-foot")).to_contain_text(
+            re.compile(r"claude-sonnet-5\s*1,204 in \(980 cached\)\s*86 out")
+        )
+        expect(page.locator(".nbagent-foot span").last).to_have_text("quoted from the tool")
+        expect(page.get_by_role("status")).to_contain_text("Gentoo penguins are heaviest")
 
 
 class Slow(ScriptedProvider):
@@ -162,45 +166,78 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         ask(page, "Count.")
         for number in range(3):
             provider.going.release()
-            expect(page.locator(".answer")).to_contain_text(f"word{number}")
-        expect(page.get_by_role("button", name="Send")).to_be_disabled()
+            expect(page.locator(".nbagent-entry")).to_contain_text(f"word{number}")
+        expect(page.get_by_role("button", name="Send", exact=True)).to_have_count(0)
         page.keyboard.press("Escape")
         finished(page)
-        expect(page.locator(".note")).to_have_text("You stopped the answer.")
+        expect(page.locator(".nbagent-entry")).to_contain_text("Interrupted.")
         assert provider.left.wait(PATIENCE_S)
-        expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
         ask(page, "Again.")
         provider.going.release()
-        expect(page.locator(".answer").nth(1)).to_contain_text("word0")
+        expect(page.locator(".nbagent-entry").nth(1)).to_contain_text("word0")
+        ask(page, "And this?")
+        expect(page.locator(".nbagent-said").last).to_contain_text("Waiting…")
         page.get_by_role("button", name="Stop").click()
         finished(page, 2)
+        expect(page.get_by_role("textbox", name="Your question")).to_have_value("And this?")
 
 
 def test_a_person_approves_or_denies(visit):
     with served(penguin_agent()) as server:
         page = visit(server, color_scheme="dark")
-        asks = page.get_by_role("group", name="run_code")
+        asks = page.get_by_role("group", name="A tool asks for your approval")
         for number, button, said in ((1, "Approve", "Dropped 11 of 344"), (2, "Deny", "as they are")):
             ask(page, DROP)
+            expect(asks.get_by_role("alert")).to_have_text(re.compile(r"^run_code asks to run on the server"))
             expect(asks.locator("pre")).to_have_text(f"code =\n{CODE}")
-            expect(page.get_by_role("status")).to_have_text("A tool asks for your approval.")
             asks.get_by_role("button", name=button).click()
             finished(page, number)
             expect(asks).to_have_count(0)
-            expect(page.locator(".answer").last).to_contain_text(said)
+            expect(page.locator(".nbagent-entry").last).to_contain_text(said)
 
 
-def test_what_is_not_seen_is_not_approved(visit):
+def test_a_decision_that_fails_can_be_made_again_and_a_broken_connection_is_told(visit):
     with served(penguin_agent()) as server:
         page = visit(server)
-        page.get_by_role("textbox", name="Question").wait_for()
-        page.route("**/page/render", lambda route: route.abort())
+        page.get_by_role("textbox", name="Your question").wait_for()
+        page.route("**/agent/approvals/*", lambda route: route.abort())
         ask(page, DROP)
-        expect(page.locator(".asks pre")).to_contain_text("This can't be shown")
-        expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator(".nbagent-notice")).to_have_text("The server does not answer.")
+        page.unroute_all()
+        page.get_by_label("Reason").fill("not today")
         page.get_by_role("button", name="Deny").click()
         finished(page)
+        assert "not today" in server.client().get(f"/agent/conversations/{page.url.partition('=')[2]}").text
+        page.route("**/page/chat", lambda route: route.fulfill(status=200, body=BROKEN_OFF))
+        ask(page, DROP)
+        expect(page.locator(".nbagent-entry").last).to_contain_text("The connection to the server broke.")
         page.unroute_all()
+        page.route("**/page/chat", lambda route: route.abort())
+        ask(page, HEAVIEST)
+        expect(page.get_by_role("textbox", name="Your question")).to_have_value(HEAVIEST)  # given back
+        expect(page.locator(".nbagent-notice")).to_have_text("The server does not answer.")
+        page.unroute_all()
+
+
+def test_a_new_conversation_greets_with_the_tools_and_a_prompt(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server)
+        expect(page.locator(".nbagent-greeting li")).to_have_text(
+            [*(re.compile(n) for n in ("mean_by", "count_by", "run_code"))]
+        )
+        page.get_by_role("button", name="What can you do here?").click()
+        finished(page)
+        expect(page.locator(".nbagent-greeting")).to_be_hidden()
+        for _ in range(3):
+            ask(page, HEAVIEST)
+        finished(page, 4)
+        page.locator(".nbagent-chat").evaluate("chat => chat.scrollTop = -chat.scrollHeight")
+        page.get_by_role("button", name="Jump to latest").click()
+        expect(page.locator(".nbagent-entry").last).to_be_in_viewport()
+        absent = [".nbagent-top", ".nbagent-attach", ".nbagent-pencil", ".nbagent-actions"]
+        assert [name for name in absent if page.locator(f"{name}:visible").count()] == []
 
 
 def test_everything_works_by_keyboard(visit):
@@ -212,13 +249,13 @@ def test_everything_works_by_keyboard(visit):
         expect(page.get_by_role("alert")).to_have_text("The server does not know that token.")
         page.keyboard.type(TOKEN)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        expect(page.get_by_role("textbox", name="Your question")).to_be_focused()
         page.keyboard.type("one")
         page.keyboard.press("Shift+Enter")
         page.keyboard.type("two")
         page.keyboard.press("Enter")
         finished(page)
-        expect(page.locator(".you")).to_have_text("one\ntwo")
+        expect(page.locator(".nbagent-you")).to_have_text("one\ntwo")
         page.keyboard.type(DROP)
         page.keyboard.press("Enter")
         page.get_by_role("button", name="Approve").wait_for()
@@ -226,12 +263,12 @@ def test_everything_works_by_keyboard(visit):
             page.keyboard.press("Shift+Tab")
         page.keyboard.press("Enter")
         finished(page, 2)
-        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        expect(page.get_by_role("textbox", name="Your question")).to_be_focused()
         while page.evaluate("document.activeElement.id") != "new":
             page.keyboard.press("Shift+Tab")
         page.keyboard.press("Enter")
-        expect(page.locator(".foot")).to_have_count(0)
-        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        expect(page.locator(".nbagent-foot")).to_have_count(0)
+        expect(page.get_by_role("textbox", name="Your question")).to_be_focused()
 
 
 def test_conversations_are_listed_and_go_on(visit):
@@ -246,24 +283,24 @@ def test_conversations_are_listed_and_go_on(visit):
         earlier = page.get_by_role("list").get_by_role("button")
         expect(earlier).to_have_text([re.compile("^Drop"), re.compile("^Which")])
         earlier.nth(1).click()
-        expect(page.locator(".you")).to_have_text(HEAVIEST)
-        expect(page.locator(".answer td")).to_have_count(6)
+        expect(page.locator(".nbagent-you")).to_have_text(HEAVIEST)
+        expect(page.locator(".nbagent-piece td")).to_have_count(6)
         expect(page.locator("details")).to_have_count(2)
         ask(page, DROP)
         page.get_by_role("button", name="Deny").click()
-        expect(page.locator(".answer").last).to_contain_text("as they are")
+        expect(page.locator(".nbagent-entry").last).to_contain_text("as they are")
         expect(earlier.first).to_have_text(re.compile("^Which"))
         page.reload()
-        expect(page.locator(".you")).to_have_text([HEAVIEST, DROP])
+        expect(page.locator(".nbagent-you")).to_have_text([HEAVIEST, DROP])
 
 
 def test_the_token_stays_in_the_tab_and_leaves_the_address(visit):
     with served(penguin_agent()) as server:
         page = visit(server)
-        page.get_by_role("textbox", name="Question").wait_for()
+        page.get_by_role("textbox", name="Your question").wait_for()
         assert page.url == f"{server.url}/"
         page.reload()
-        page.get_by_role("textbox", name="Question").wait_for()
+        page.get_by_role("textbox", name="Your question").wait_for()
         assert page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
         page.evaluate("sessionStorage.setItem('nbagent-token', 'old-and-not-known')")
         page.reload()
@@ -346,19 +383,18 @@ def test_nothing_that_a_model_or_a_tool_says_runs_or_loads(visit):
         ask(page, EVERYTHING)
         finished(page)
         expect(page.locator("details")).to_have_count(1 + 2 * len(TEXTS))
-        expect(page.locator(".answer")).to_have_count(2)
         expect(page.locator("summary code", has_text="echo(").last).to_contain_text("echo(text=")
         check()
         ask(page, TEXTS[0])
         page.get_by_role("button", name="Deny").wait_for()
-        expect(page.locator(".asks pre")).to_contain_text("tagged")
+        expect(page.locator(".nbagent-ask pre")).to_contain_text("tagged")
         check()
         page.get_by_role("button", name="Deny").click()
         finished(page, 2)
         check()
         ask(page, "Say much.")
         finished(page, 3)
-        expect(page.locator(".answer").last).to_have_text(LONG)
+        expect(page.locator(".nbagent-plain").last).to_have_text(LONG)
         server.run(remember(server.host.store, TEXTS))
         page.reload()
         titles = page.get_by_role("list", name="Earlier").get_by_role("button")
@@ -368,11 +404,11 @@ def test_nothing_that_a_model_or_a_tool_says_runs_or_loads(visit):
         expect(titles).to_have_count(len(TEXTS) + 1)
         check()
         titles.last.click()  # the conversation as it is stored
-        expect(page.locator(".answer")).to_have_count(4)
-        expect(page.locator(".answer").nth(1)).to_contain_text("tagged")
-        page.locator(".answer a").evaluate_all(CLICK_ALL)
+        expect(page.locator(".nbagent-entry")).to_have_count(3)
+        expect(page.locator(".nbagent-entry").nth(1)).to_contain_text("tagged")
+        page.locator(".nbagent-piece a").evaluate_all(CLICK_ALL)
         check()
 
 
 #: What holds text of others: titles, questions, answers, calls, questions to the person.
-OURS = ".you, .answer, summary code, .whole, .asks p, .note, #list span, .foot"
+OURS = ".nbagent-question, .nbagent-piece, .nbagent-ask [role=alert], #list span, .nbagent-greeting li, .nbagent-foot"

@@ -1,12 +1,35 @@
 """The page to try the agent: who gets it, what it may do, and how it has text rendered."""
 
+import asyncio
 import base64
 import hashlib
 import re
+from threading import Event, Thread
 
-from support.serving import served
+from support.panels import merged
+from support.serving import OTHER_TOKEN, events_of, served
 
-from nbagent import Agent, ScriptedProvider
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.events import Text
+from nbagent.errors import ServerError
+
+
+def add(a: int) -> int:
+    """Add."""
+    return a
+
+
+class Waiting(ScriptedProvider):
+    """Begins an answer, and waits."""
+
+    def __init__(self):
+        super().__init__(["unused"])
+        self.asked = Event()
+
+    async def stream(self, request):
+        yield Text("I begin")
+        self.asked.set()
+        await asyncio.sleep(600)
 
 
 def page_agent():
@@ -16,8 +39,9 @@ def page_agent():
 def test_only_the_page_is_there_without_the_token():
     with served(page_agent()) as server:
         assert server.client(token=None).get("/").status_code == 200
-        assert server.client(token=None).post("/page/render", json={"items": []}).status_code == 401
-        assert "/page/render" not in server.client().get("/openapi.json").json()["paths"]
+        assert server.client(token=None).get("/page/state").status_code == 401
+        assert server.client(token=None).post("/page/chat", json={"message": "?"}).status_code == 401
+        assert not [path for path in server.client().get("/openapi.json").json()["paths"] if path.startswith("/page")]
 
 
 def test_only_the_pages_own_script_and_style_run():
@@ -25,8 +49,9 @@ def test_only_the_pages_own_script_and_style_run():
         page = server.client().get("/")
     rules = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))
     for tag in ("script", "style"):
-        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page.text, re.DOTALL)
-        assert rules[f"{tag}-src"] == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        texts = re.findall(rf"<{tag}[^>]*>(.*?)</{tag}>", page.text, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+        assert rules[f"{tag}-src"].split() == [f"'sha256-{digest}'" for digest in digests]
     assert rules["default-src"] == rules["frame-ancestors"] == "'none'"
     assert rules["connect-src"] == "'self'"
     assert "unsafe" not in page.headers["content-security-policy"]
@@ -34,19 +59,57 @@ def test_only_the_pages_own_script_and_style_run():
     assert not re.search(r"\son\w+=|\sstyle=", page.text)
 
 
-def test_what_the_page_shows_is_rendered_as_in_a_notebook():
-    items = [
-        {"kind": "markdown", "text": "| a |\n|--:|\n| **1** <b onclick=x> |" + "\n| 2 |" * 300},
-        {"kind": "call", "name": "evil name\u202e", "arguments": {"x": 1}},
-        {"kind": "arguments", "arguments": {"code": "a\n" + "\n" * 60 + "b\u200b"}},
-    ]
-    with served(page_agent()) as server:
-        answer = server.client().post("/page/render", json={"items": items})
-        refused = server.client().post("/page/render", json={"items": [items[0]] * 201})
-    table, call, arguments = answer.json()["html"]
-    assert '<td class="right"><strong>1</strong> ' in table
-    assert "<b " not in table
-    assert "… 101 more rows" in table
-    assert call == "&quot;evil name\\u202e&quot;(x=1)"
-    assert arguments == "code =\na\n[60 blank lines]\nb⟨U+200B⟩"
-    assert refused.status_code == 422
+def test_patches_lead_to_what_the_page_shows_of_the_conversation_later():
+    agent = Agent(
+        ScriptedProvider([[FunctionCall("add", {"a": 1})], "| a |\n|--:|\n| **1** <b onclick=x> |"]), tools=[add]
+    )
+    with served(agent) as server:
+        client = server.client()
+        body = {"message": "1?", "conversation_id": "c"}
+        patches = events_of(client.post("/page/chat", json=body))
+        later = client.get("/page/state", params={"conversation_id": "c"}).json()
+        assert client.get("/page/conversations").json() == {"conversations": [["c", "1?"]], "next": None}
+        assert client.get("/page/state", params={"conversation_id": "other"}).status_code == 404
+        assert server.client(token=OTHER_TOKEN).get("/page/state", params={"conversation_id": "c"}).status_code == 404
+        new = client.get("/page/state").json()
+    shown = {}
+    for patch in patches:
+        shown = merged(shown, patch)
+    assert shown["said"] == "a 1 <b onclick=x>"
+    (streamed,), (stored,) = shown["turns"].values(), later["turns"].values()
+    assert (streamed["live"], stored["live"]) == (False, False)
+    assert streamed["question"] == stored["question"]
+    for turn in (streamed, stored):
+        call, table = (turn["pieces"][name]["html"] for name in turn["order"][:2])
+        assert "add(a=1)" in call
+        assert '<td class="nbagent-right"><strong>1</strong> &lt;b onclick=x&gt;</td>' in table
+    assert new["greeting"]["tools"] == [["add", "Add."]]
+
+
+def test_a_fast_model_sends_few_patches():
+    with served(Agent(ScriptedProvider(["word " * 2000]))) as server:
+        patches = events_of(server.client().post("/page/chat", json={"message": "?"}))
+    assert len(patches) < 200
+
+
+def test_a_failure_is_told_as_to_other_clients():
+    with served(Agent(ScriptedProvider([ServerError("secret-sk-12345678 is down", vendor="acme")]))) as server:
+        text = server.client().post("/page/chat", json={"message": "?"}).text
+    assert "<strong>Failed</strong>" in text
+    assert "RefusedError" not in text
+
+
+def test_who_stops_ends_the_runs_of_one_conversation_only():
+    provider = Waiting()
+    with served(Agent(provider), max_concurrent=1) as server:
+        asking = Thread(target=lambda: texts.append(server.client().post("/page/chat", json=body).text))
+        texts, body = [], {"message": "?", "conversation_id": "c"}
+        asking.start()
+        assert provider.asked.wait(60)
+        stop = {"conversation_id": "c"}
+        assert server.client(token=OTHER_TOKEN).post("/page/stop", json=stop).json() == {"stopped": 0}
+        assert server.client().post("/page/stop", json={"conversation_id": "d"}).json() == {"stopped": 0}
+        assert server.client().post("/page/stop", json=stop).json() == {"stopped": 1}
+        asking.join(60)
+    assert "Interrupted." in texts[0]
+    assert "Failed" not in texts[0]

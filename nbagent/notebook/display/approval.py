@@ -18,17 +18,15 @@ from typing import Any
 
 from IPython.display import display
 
-from nbagent.chat.checklist import checklist_html, plan_name, plan_of_call
+from nbagent.chat.approval import HERE, asks_html, only_name, where_asked
+from nbagent.chat.checklist import plan_name, plan_of_call
 from nbagent.chat.look import APPROVAL_STYLE
-from nbagent.chat.tool_call import LANGUAGES
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
-from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
-from nbagent.core.render.arguments import arguments_text, folded
+from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.control_chars import show_all_chars
-from nbagent.core.render.highlight import highlight_code
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
@@ -58,17 +56,9 @@ Answer = bool | Allow | dict[str, Any]
 #: How long a yes holds, as the form offers it.
 _SCOPES = {"this time": True, **{f"{allow.value}, all session": allow for allow in Allow}}
 
-#: Where a tool runs that comes from nowhere else, as the form says it.
-HERE = "in your kernel"
-
 #: Makes a context manager for a question, in which a view shows that the call waits. It gives a function to call with
 #: edited arguments.
 WhileAsking = Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str, Any]], None]]]
-
-
-def where_asked(call: FunctionCall, definition: FunctionDefinition) -> str:
-    """Where a call would run, and for which agent."""
-    return HERE if isinstance(call, Question) else f"{where_it_runs(definition, call.arguments)}{_for_whom()}"
 
 
 class NotebookApprover:
@@ -194,18 +184,7 @@ class ApprovalForm:
         self.box.observe(self._on_views, "_view_count")
 
     def _title_html(self, arguments: str) -> str:
-        """The question; `role="alert"` makes screen readers read it out."""
-        name = f"<strong>{render.escape(render.readable_name(self._call.name))}</strong>"
-        if isinstance(self._call, Question):
-            said = f"{name} asks you<pre>{render.escape(folded(self._call.text))}</pre>"
-            return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
-        if arguments == self._text and (plan := plan_of_call(self._call.name, self._call.arguments)):
-            asked = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
-            return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{asked}</div>'
-        title = f"{name} asks to run {render.escape(self._where)}"
-        code = highlight_code(render.printable(arguments), LANGUAGES.get(_only_name(self._call.arguments), ""))
-        shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
-        return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{title}{shown}</div>'
+        return APPROVAL_STYLE + asks_html(self._call, self._where, arguments)
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
@@ -338,25 +317,6 @@ def _beginning(text: str) -> tuple[str, int]:
     return text, 0
 
 
-def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any]) -> str:
-    """Where a call would run, as the form says it: here, on the server or as the skill that the tool is of."""
-    source = definition.source
-    kind, _, name = (source if isinstance(source, str) else source(**arguments)).partition(":")
-    name = render.readable_name(name)
-    places = {
-        "mcp": f"on the MCP server {name}",
-        "skills": f"on the server {name}",
-        "skill": f"as the skill {name}, with your rights",
-    }
-    return places.get(kind, HERE)
-
-
-def _for_whom() -> str:
-    """The agent that calls the tool, if another agent asked it: the person may not know that it works."""
-    run = current.get().call
-    return f", for the agent {render.readable_name(run.agent_name or '')}" if run.source == "agent" else ""
-
-
 def _typed_question(call: FunctionCall, where: str = HERE) -> str:
     """The question as plain text: on one line if the arguments are short, else below all of them."""
     name = render.readable_name(call.name)
@@ -371,11 +331,6 @@ def _typed_question(call: FunctionCall, where: str = HERE) -> str:
 
 def _only_text_argument(arguments: dict[str, Any]) -> str | None:
     """The name of the only argument if it is text without hidden characters: it can be edited as it is."""
-    name = _only_name(arguments)
+    name = only_name(arguments)
     value = arguments.get(name)
     return name if isinstance(value, str) and render.printable(value) == value else None
-
-
-def _only_name(arguments: dict[str, Any]) -> str:
-    """The name of the only argument; empty if there are several."""
-    return next(iter(arguments), "") if len(arguments) == 1 else ""

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from IPython import get_ipython
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.approval import where_asked
 from nbagent.chat.cell_link import asked_in
 from nbagent.chat.entry import PanelEntry, transcript_of
 from nbagent.chat.patch import State
@@ -40,7 +41,7 @@ from nbagent.functions.approval import offer_default_approver
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.answer_buttons import answer_buttons
-from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, where_asked
+from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover
 from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.panel.meter import Meter

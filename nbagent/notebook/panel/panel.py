@@ -24,7 +24,7 @@ from nbagent.chat.attachments import with_attachments
 from nbagent.chat.entry import PanelEntry
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
-from nbagent.chat.patch import State, merge_patch
+from nbagent.chat.patch import State, merge_patch, size_of
 from nbagent.checks import check_type
 from nbagent.core.background import heartbeat
 from nbagent.core.messages import Content
@@ -40,6 +40,7 @@ from nbagent.notebook.panel.tabs import offer, setup_state, tool_count, trace_ht
 log = logging.getLogger("nbagent")
 
 CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
+ABOUT = "Cells with %%agent and this panel share one conversation. Mention variables, cells and files with @."
 EDITING = "Editing your last question: Send asks it again as another version, Escape leaves it as it was."
 EDITING_EARLIER = (
     "Editing an earlier question: Send continues from there; the rest stays as another branch. Escape leaves it."
@@ -252,7 +253,7 @@ class ChatPanel(anywidget.AnyWidget):
             "tools": tool_count(self.agent),
             "is_kept": is_kept(self.agent),
             **({"edited": self._edited.key} if self._edited is not None else {}),
-            **({"greeting": greeting(self.agent, data_in(get_ipython()))} if not conversation.entries else {}),
+            **({"greeting": greeting(self.agent, ABOUT, data_in(get_ipython()))} if not conversation.entries else {}),
             **({"trace": self._trace} if self._tab == TRACE else {}),
             **({"setup": setup_state(self.agent)} if self._tab == SETUP else {}),
         }
@@ -268,7 +269,7 @@ class ChatPanel(anywidget.AnyWidget):
         self._shown = state  # before it is sent: a page that asks for the state may get a part twice, but misses none
         if patch:
             self.send({"patch": patch})
-        return _size(patch)
+        return size_of(patch)
 
     def _show(self) -> None:
         self.update()
@@ -314,15 +315,6 @@ class ChatPanel(anywidget.AnyWidget):
         bundle, _ = self._repr_mimebundle_() or ({}, {})
         display({**bundle, "text/html": "", "text/plain": repr(self)}, raw=True)
         self._saved.display()
-
-
-def _size(patch: Any) -> int:
-    """The characters of texts in a patch."""
-    if isinstance(patch, str):
-        return len(patch)
-    if isinstance(patch, dict):
-        return sum(map(_size, patch.values()))
-    return sum(map(_size, patch)) if isinstance(patch, list) else 0
 
 
 def _hand_over(answer: Future[AgentResult], asked: asyncio.Task[AgentResult]) -> None:

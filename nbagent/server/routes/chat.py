@@ -105,7 +105,7 @@ async def chat(
     repeatable = None
     if idempotency_key is not None and not streams:
         repeatable = Repeatable(idempotency_key, hashlib.sha256(await request.body()).hexdigest(), whole)
-    run = host.run(owner, _run_request(body, repeatable))
+    run = host.run(owner, run_request(body, repeatable))
     if streams:
         return EventStream(run, _written)
 
@@ -119,7 +119,8 @@ async def chat(
     return await while_connected(request.receive, answer())
 
 
-def _run_request(body: ChatRequest, repeatable: Repeatable | None) -> RunRequest:
+def run_request(body: ChatRequest, repeatable: Repeatable | None = None) -> RunRequest:
+    """What a question asks of the agent."""
     limits = Limits(max_tool_calls=body.max_tool_calls, max_total_tokens=body.max_total_tokens, max_cost=body.max_cost)
     return RunRequest(
         message=body.message,

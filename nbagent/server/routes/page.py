@@ -1,26 +1,49 @@
-"""`GET /`: a page to try the agent in a browser; and what it shows, rendered as safe HTML."""
+"""`GET /`: a page to chat with the agent in a browser. It is a host of the notebook's panel (`nbagent.chat`).
+
+The other routes are the page's own: they give it the state of a panel, and patches of this state while a run goes on.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
-from functools import cache
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
+from nbagent.chat.approval import asks_html, where_it_runs
+from nbagent.chat.children import own_event
+from nbagent.chat.entry import PanelEntry, transcript_of
+from nbagent.chat.greeting import greeting
+from nbagent.chat.look import PANEL_STYLE, SCRIPT
+from nbagent.chat.patch import State, merge_patch, size_of
+from nbagent.chat.throttle import Throttle
+from nbagent.chat.transcript import FOR_YOU
+from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
+from nbagent.core.history.history import split_turns
+from nbagent.core.json_text import json_text
+from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.render.arguments import arguments_text
-from nbagent.core.render.markdown import escape, format_call, markdown_to_html, readable_name
+from nbagent.core.render.markdown import printable
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.event_stream import EventStream, sse
+from nbagent.server.hosted_run import HostedRun
+from nbagent.server.problems import not_found, problem_of
+from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
+from nbagent.server.routes.chat import ChatRequest, run_request
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = Path(__file__).parents[1] / "page" / "index.html"
-#: How Markdown aligns the columns of tables: as a class, since the page allows no style in HTML.
-_ALIGNED = re.compile(r'style="text-align:\s?(right|center|left);?"')
+FOLDER = Path(__file__).parents[1] / "page"
+ABOUT = "Your conversations are kept on this server."
 
 
 @router.get("/")
@@ -29,60 +52,157 @@ async def page() -> HTMLResponse:
     return HTMLResponse(_page(), headers=_headers())
 
 
-class PageItem(BaseModel):
-    """Something that a model, a tool or a person wrote."""
-
-    kind: Literal["markdown", "plain", "name", "call", "arguments"]
-    text: str = ""
-    name: str = ""
-    arguments: dict[str, Any] = {}
-
-
-class Items(BaseModel):
-    """What the page wants to show."""
-
-    items: Annotated[list[PageItem], Field(max_length=200)]
+@router.get("/page/conversations")
+async def conversations(
+    host: Host, owner: Owner, after: Annotated[str | None, Query(max_length=300)] = None
+) -> dict[str, Any]:
+    """Ids and titles of the conversations of this token, the last changed first; `next` is for the next ones."""
+    found = await host.store.page(owner, after=after)
+    return {"conversations": [[each.id, printable(each.title)] for each in found.conversations], "next": found.next}
 
 
-@router.post("/page/render")
-def render(body: Items) -> dict[str, list[str]]:
-    """The items as safe HTML, as a notebook shows them: no script, no style, no request, no hidden character."""
-    return {"html": [_html(item) for item in body.items]}
+@router.get("/page/state")
+async def state(
+    host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None
+) -> Response:
+    """What the panel shows of a conversation, or of a new one."""
+    if conversation_id is None:
+        return _json({"turns": {}, "greeting": greeting(host.agent, ABOUT)})
+    found = await host.store.get(owner, conversation_id)
+    if found is None:
+        raise not_found("conversation of that id")
+    return _json({"turns": await asyncio.to_thread(_turns, found.messages)})
 
 
-def _html(item: PageItem) -> str:
-    match item.kind:
-        case "markdown":
-            return _ALIGNED.sub(r'class="\1"', markdown_to_html(item.text))
-        case "name":
-            return escape(readable_name(item.name))
-        case "call":
-            return escape(format_call(item.name, item.arguments))
-        case "arguments":
-            return escape(arguments_text(item.arguments))
-        case "plain":
-            return escape(item.text)
+def _turns(messages: Sequence[LLMMessage]) -> State:
+    entries = [PanelEntry(turn[0], transcript_of(turn)) for turn in split_turns(messages)]
+    return {entry.key: entry.state() for entry in entries}
+
+
+def _json(shown: State) -> Response:
+    return Response(json_text(shown), media_type="application/json")
+
+
+@router.post("/page/chat")
+async def chat(host: Host, owner: Owner, body: ChatRequest) -> Response:
+    """Ask the agent as `/agent/chat` does. The answer is a stream of merge patches of the panel's state."""
+    return EventStream(host.run(owner, run_request(body)), partial(_patches, host, body.message))
+
+
+class StopRequest(BaseModel):
+    """Whose run to stop."""
+
+    conversation_id: str = Field(pattern=ID_PATTERN)
+
+
+@router.post("/page/stop")
+async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
+    """End the runs of a conversation; 0 if this process has none."""
+    return {"stopped": host.stop(owner, body.conversation_id)}
+
+
+async def _patches(host: AgentHost, question: str, run: HostedRun) -> AsyncIterator[str]:
+    turn = RunningTurn(host, question)
+    following = asyncio.create_task(turn.follow(run))
+    try:
+        while (patch := await turn.patches.get()) is not None:
+            yield sse(patch)
+        await following
+    finally:
+        following.cancel()
+
+
+class RunningTurn:
+    """A turn whose run goes on: `patches` gets what changes the panel's state, and None at the end."""
+
+    def __init__(self, host: AgentHost, question: str) -> None:
+        self.patches: asyncio.Queue[State | None] = asyncio.Queue()
+        self._host = host
+        self._entry = PanelEntry(LLMMessage("user", question))
+        self._shown: State = {}
+        self._throttle = Throttle(self._publish)
+        #: What to do once a call is decided on, by its id.
+        self._asked: dict[str, ExitStack] = {}
+
+    async def follow(self, run: HostedRun) -> None:
+        """Read the run to its end."""
+        try:
+            async for event in run:
+                self._feed(event, run)
+                self._throttle.request()
+                if isinstance(event, ToolStarted):
+                    self._throttle.every_second(self._refresh)
+            self._throttle.now()
+        finally:
+            self.patches.put_nowait(None)
+
+    def _feed(self, event: AnyEvent, run: HostedRun) -> None:
+        own = own_event(event)
+        if isinstance(own, Approval) and own.content == "asked":
+            self._ask(own)
+        elif isinstance(own, Approval | ToolStarted | ToolResult):
+            self._asked.pop(own.metadata.get("tool_call_id", ""), ExitStack()).close()
+        if not isinstance(event, Error):
+            self._entry.feed(event)
+        elif not run.is_stopped:
+            self._entry.transcript.feed(event)
+            self._entry.show_failure("Failed", problem_of(event.exception).detail)
+        if self._entry.transcript.over:
+            for asked in self._asked.values():
+                asked.close()
+
+    def _ask(self, event: Event) -> None:
+        """Show that a call waits for a person, with all of its arguments, until that is over."""
+        call = FunctionCall(event.tool_name or "", event.tool_arguments or {})
+        definition = self._host.agent.function_registry.get_function(call.name)
+        here = "on the server"
+        where = here if definition is None else where_it_runs(definition, call.arguments, here)
+        html = asks_html(call, where, arguments_text(call.arguments))
+        piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}
+        call_id = event.metadata["tool_call_id"]
+        asked = self._asked[call_id] = ExitStack()
+        asked.enter_context(self._entry.transcript.call_waits(call_id, FOR_YOU))
+        self._entry.add_below(piece)
+        asked.callback(self._entry.remove_below, piece)
+
+    def _refresh(self) -> bool:
+        """Show how long tools have been running. Returns whether there are any."""
+        self._entry.refresh()
+        return self._entry.transcript.has_running_tools
+
+    def _publish(self) -> int:
+        entry = self._entry
+        after: State = {"turns": {entry.key: entry.state()}}
+        if entry.transcript.over:
+            after = {**after, "said": entry.spoken_text()}
+        patch = merge_patch(self._shown, after)
+        self._shown = after
+        if patch:
+            self.patches.put_nowait(patch)
+        return size_of(patch)
 
 
 @cache
 def _page() -> str:
-    return PAGE.read_text("utf-8")
+    page = (FOLDER / "index.html").read_text("utf-8")
+    script = SCRIPT.read_text("utf-8") + (FOLDER / "page.js").read_text("utf-8")
+    return page.replace("<!-- the panel's style -->", PANEL_STYLE).replace("// the script", script)
 
 
 @cache
 def _headers() -> dict[str, str]:
-    """Only the page's own script and style run, and it speaks with this server alone."""
+    """Only the page's own script and styles are used, and it speaks with this server alone."""
     policy = {
         "default-src": "'none'",
-        "script-src": _hash_of("script"),
-        "style-src": _hash_of("style"),
+        "script-src": _hashes_of("script"),
+        "style-src": _hashes_of("style"),
         "img-src": "data:",
         "connect-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",
         "frame-ancestors": "'none'",
         "require-trusted-types-for": "'script'",
-        "trusted-types": "nbagent",
+        "trusted-types": "default",
     }
     return {
         "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
@@ -92,8 +212,8 @@ def _headers() -> dict[str, str]:
     }
 
 
-def _hash_of(tag: str) -> str:
-    """The page's script or style, as its policy names it."""
-    (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", _page(), re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
+def _hashes_of(tag: str) -> str:
+    """The page's scripts or styles, as its policy names them."""
+    texts = re.findall(rf"<{tag}[^>]*>(.*?)</{tag}>", _page(), re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return " ".join(f"'sha256-{digest}'" for digest in digests)

@@ -8,10 +8,11 @@ import ipywidgets
 import pytest
 
 from nbagent import FunctionCall
+from nbagent.chat.approval import where_asked
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.display.approval import ApprovalForm, _typed_question, where_asked
+from nbagent.notebook.display.approval import ApprovalForm, _typed_question
 
 CODE = 'if x:\n    y = "a"'
 

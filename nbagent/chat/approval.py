@@ -1,0 +1,61 @@
+"""What a person is asked before a tool runs, as HTML: in a cell, in the panel and on the server's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbagent.chat.checklist import checklist_html, plan_of_call
+from nbagent.chat.tool_call import LANGUAGES
+from nbagent.core.current import current
+from nbagent.core.messages import FunctionCall
+from nbagent.core.render import markdown as render
+from nbagent.core.render.arguments import arguments_text, folded
+from nbagent.core.render.highlight import highlight_code
+from nbagent.functions.asking import Question
+from nbagent.functions.registry import FunctionDefinition
+
+#: Where a tool runs that comes from nowhere else, as the form says it.
+HERE = "in your kernel"
+
+
+def asks_html(call: FunctionCall, where: str, arguments: str) -> str:
+    """The question, with these arguments of the call as text; `role="alert"` makes screen readers read it out."""
+    name = f"<strong>{render.escape(render.readable_name(call.name))}</strong>"
+    if isinstance(call, Question):
+        said = f"{name} asks you<pre>{render.escape(folded(call.text))}</pre>"
+    elif (plan := plan_of_call(call.name, call.arguments)) and arguments == arguments_text(call.arguments):
+        said = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
+    else:
+        code = highlight_code(render.printable(arguments), LANGUAGES.get(only_name(call.arguments), ""))
+        shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
+        said = f"{name} asks to run {render.escape(where)}{shown}"
+    return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
+
+
+def where_asked(call: FunctionCall, definition: FunctionDefinition) -> str:
+    """Where a call would run, and for which agent."""
+    return HERE if isinstance(call, Question) else f"{where_it_runs(definition, call.arguments)}{_for_whom()}"
+
+
+def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any], here: str = HERE) -> str:
+    """Where a call would run, as the question says it: here, on the server or as the skill that the tool is of."""
+    source = definition.source
+    kind, _, name = (source if isinstance(source, str) else source(**arguments)).partition(":")
+    name = render.readable_name(name)
+    places = {
+        "mcp": f"on the MCP server {name}",
+        "skills": f"on the server {name}",
+        "skill": f"as the skill {name}, with your rights",
+    }
+    return places.get(kind, here)
+
+
+def _for_whom() -> str:
+    """The agent that calls the tool, if another agent asked it: the person may not know that it works."""
+    run = current.get().call
+    return f", for the agent {render.readable_name(run.agent_name or '')}" if run.source == "agent" else ""
+
+
+def only_name(arguments: dict[str, Any]) -> str:
+    """The name of the only argument; empty if there are several."""
+    return next(iter(arguments), "") if len(arguments) == 1 else ""

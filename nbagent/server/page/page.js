@@ -1,0 +1,236 @@
+
+// -- the server's page: a host of the panel above. This follows `panel.js` in the same script. ------------------------
+
+const byId = (id) => document.getElementById(id);
+const SCROLLED = ".nbagent :is(pre, table), .nbagent-you";
+const BROKEN = "The connection to the server broke.";
+// What the panel shows below a turn that the server can't end any more; no text of others is in it.
+const ENDED = {
+  stopped: '<div class="nbagent"><div class="nbagent-quiet">You stopped the answer.</div></div>',
+  broken: `<div class="nbagent nbagent-error" role="alert"><strong>Failed</strong><div>${BROKEN}</div></div>`,
+};
+
+// The panel places HTML that the server has rendered; the page's policy takes it from no other script.
+window.trustedTypes?.createPolicy("default", { createHTML: (html) => html });
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const showTheme = () => document.documentElement.setAttribute("theme", dark.matches ? "dark" : "light");
+dark.addEventListener("change", showTheme);
+showTheme();
+
+// -- the token: from the address once, then in this tab only --
+
+let token = sessionStorage.getItem("nbagent-token") ?? "";
+
+// What the address holds after `#`. A token is taken out of it.
+function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  if (given.has("token")) {
+    token = given.get("token");
+    given.delete("token");
+    history.replaceState(null, "", location.pathname + (given.size ? `#${given}` : ""));
+  }
+  return given;
+}
+
+function askForToken(why) {
+  sessionStorage.removeItem("nbagent-token");
+  token = "";
+  byId("app").hidden = true;
+  byId("login").hidden = false;
+  byId("refused").textContent = why;
+  byId("token").focus();
+}
+
+byId("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = byId("token").value.trim();
+  byId("token").value = "";
+  open();
+});
+
+// -- requests --
+
+// Fails with the problem's detail unless the request succeeds.
+async function fetched(path, { body, ...options } = {}) {
+  const headers = { Authorization: `Bearer ${token}`, ...(body && { "Content-Type": "application/json" }) };
+  const asked = { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), ...options };
+  const response = await fetch(path, asked).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("The server does not answer.");
+  });
+  if (response.status === 401) askForToken(token ? "The server does not know that token." : "");
+  if (!response.ok) throw new Error((await response.json().catch(() => ({}))).detail ?? `HTTP ${response.status}`);
+  return response;
+}
+
+const answerOf = async (path, options) => (await fetched(path, options)).json();
+
+// The patches of a stream of server-sent events.
+async function* patchesOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const whole = (rest + value).split("\n\n");
+    rest = whole.pop();
+    for (const event of whole) if (event.startsWith("data: ")) yield JSON.parse(event.slice(6));
+  }
+}
+
+// -- the conversation --
+
+const EMPTY = { turns: {}, box: { text: "", filled: 0 }, status: "" };
+let conversation = "";
+let shown = EMPTY;
+const asked = new Set(); // the questions whose answers are not complete
+
+const host = { tell: (name, value) => actions[name]?.(value), embed: () => {}, typeset: () => {}, waiting: "Waiting…" };
+const panel = new Panel(byId("panel"), host);
+const actions = { ask, stop, leave: stop, decide };
+
+function show(patch = {}) {
+  shown = merged(shown, patch);
+  panel.show({ ...shown, order: Object.keys(shown.turns), idle: !asked.size, pending: asked.size > 0 });
+}
+
+const fail = (error) => show({ notice: error.message });
+
+async function ask({ text, number }) {
+  const [id, one] = [conversation, { key: "", connection: new AbortController() }];
+  asked.add(one);
+  show({ notice: null });
+  goTo(id);
+  try {
+    const body = { message: text.trim(), conversation_id: id, waits_for_approval: true, max_tool_calls: 1000 };
+    const response = await fetched("page/chat", { body, signal: one.connection.signal });
+    for await (const patch of patchesOf(response)) if (id === conversation) place(one, patch, number);
+    if (shown.turns[one.key]?.live) throw new Error(BROKEN);
+  } catch (error) {
+    if (id === conversation) end(one, error, text);
+    panel.receive({ taken: number });
+  }
+  asked.delete(one);
+  show();
+  showList().catch(fail);
+}
+
+function place(one, patch, number) {
+  const isFirst = !one.key;
+  one.key ||= Object.keys(patch.turns)[0];
+  show({ ...patch, greeting: null });
+  if (isFirst) panel.receive({ taken: number });
+}
+
+// A question that the server did not take is given back; an answer that broke off says so.
+function end({ key, connection }, error, text) {
+  const isStopped = connection.signal.aborted;
+  if (key) {
+    const html = isStopped ? ENDED.stopped : ENDED.broken;
+    show({ turns: { [key]: { live: false, pieces: { end: { html } }, order: [...shown.turns[key].order, "end"] } } });
+    return;
+  }
+  const box = { text: [panel.box.value, text].filter(Boolean).join("\n\n"), filled: shown.box.filled + 1 };
+  show({ box, ...(!isStopped && { notice: error.message }) });
+}
+
+// The server ends the run, so that its stream says how it ended. What it does not end is left.
+async function stop() {
+  const all = [...asked];
+  all.filter(({ key }) => !key).forEach(({ connection }) => connection.abort());
+  const body = { conversation_id: conversation };
+  const { stopped } = all.length ? await answerOf("page/stop", { body }).catch(() => ({})) : {};
+  if (!stopped) all.forEach(({ connection }) => connection.abort());
+}
+
+async function decide({ id, approve, reason }) {
+  const body = approve ? { decision: "approve" } : { decision: "deny", reason };
+  return fetched(`agent/approvals/${id}`, { body }).then(() => true, fail);
+}
+
+// -- conversations --
+
+const newId = () => `page-${[...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
+
+const goTo = (id) => history.replaceState(null, "", location.pathname + (id ? `#conversation=${encodeURIComponent(id)}` : ""));
+
+// Shows a conversation; without an id it begins one. What was asked in the one before is stopped.
+async function go(id = "") {
+  for (const { connection } of asked) connection.abort();
+  const here = (conversation = id || newId());
+  goTo(id);
+  setMenu(false);
+  markList();
+  show((shown = EMPTY));
+  panel.focus();
+  const path = id ? `page/state?conversation_id=${encodeURIComponent(id)}` : "page/state";
+  const state = await answerOf(path).catch(({ message }) => ({ notice: message }));
+  if (here === conversation) show(state);
+}
+
+const list = byId("list");
+
+function markList() {
+  for (const each of list.querySelectorAll("button")) mark(each, { "aria-current": each.dataset.id === conversation });
+}
+
+async function showList(after) {
+  const page = await answerOf(`page/conversations${after ? `?after=${encodeURIComponent(after)}` : ""}`);
+  const items = page.conversations.map(([id, title]) => {
+    const made = h("button", { type: "button", onclick: () => go(id) }, h("span", { textContent: title || "Without a question" }));
+    made.dataset.id = id;
+    return h("li", {}, made);
+  });
+  list.replaceChildren(...(after ? list.children : []), ...items);
+  byId("earlier").hidden = !list.children.length;
+  byId("more").hidden = !page.next;
+  byId("more").onclick = () => showList(page.next).catch(fail);
+  markList();
+}
+
+async function open() {
+  try {
+    await showList();
+  } catch (error) {
+    if (!token) return;
+    byId("login").hidden = false;
+    byId("refused").textContent = error.message;
+    return;
+  }
+  sessionStorage.setItem("nbagent-token", token);
+  byId("login").hidden = true;
+  byId("app").hidden = false;
+  await go(readAddress().get("conversation") ?? "");
+}
+
+// -- keys and buttons --
+
+function setMenu(opened) {
+  byId("conversations").classList.toggle("open", opened);
+  mark(byId("menu"), { "aria-expanded": opened });
+}
+
+// Before the panel takes the key for itself.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (byId("conversations").classList.contains("open")) setMenu(false);
+  else if (event.target !== panel.box) stop();
+}, true);
+byId("new").addEventListener("click", () => go());
+byId("menu").addEventListener("click", () => setMenu(byId("menu").getAttribute("aria-expanded") !== "true"));
+document.querySelector("main").addEventListener("click", () => setMenu(false));
+
+// The keyboard scrolls what is too wide or too high for its place.
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+const news = new MutationObserver(() => panel.log.querySelectorAll(SCROLLED).forEach((each) => sizes.observe(each)));
+news.observe(panel.log, { childList: true, subtree: true });
+
+addEventListener("hashchange", () => (readAddress(), open()));
+readAddress();
+if (token) open();
+else askForToken("");

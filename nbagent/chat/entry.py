@@ -139,10 +139,6 @@ class PanelEntry:
         branches, place = self.versions
         return f"Version {place + 1} of {len(branches)}" if branches else ""
 
-    def refresh(self) -> None:
-        """Show what has changed in the transcript."""
-        self._state = None
-
     def spoken_text(self) -> str:
         """The beginning of the answer as a screen reader should say it: what a browser shows, as plain text."""
         said = " ".join(segment.text for segment in self.transcript.segments if segment.kind == "text")
@@ -315,6 +311,8 @@ def _result_event(message: LLMMessage, row: Row) -> Event:
         approval=approval,
         denied=approval == "denied",
         interrupted=row.get("error_type") == "interrupted",
+        started=row.get("started") or 0.0,
+        duration_s=row.get("duration_s"),
     )
     outputs = json.loads(row.get("outputs") or "[]")
     text = content_as_text(message.content)

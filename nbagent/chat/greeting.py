@@ -18,7 +18,7 @@ def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> 
 
     `about` says in a sentence how this place works.
 
-    `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": [question, …]}`
+    `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": [question]}`
     """
     offered = agent.offered_tools()
     tools = [[render.printable(name), _first_line(agent, name)] for name in offered[:MAX_TOOLS]]

@@ -180,11 +180,8 @@ class HtmlPiece {
 
   show(piece) {
     if (piece.html === this.shown) return;
-    const scrolled = [...this.root.querySelectorAll("pre")].map((each) => atEnd(each));
     change(this.root, parsed(this.shown ?? ""), parsed(piece.html));
     this.shown = piece.html;
-    // what a running tool prints is followed to its end
-    this.root.querySelectorAll("pre").forEach((each, place) => scrolled[place] !== false && (each.scrollTop = each.scrollHeight));
     if (piece.tex) this.panel.host.typeset(this.root);
   }
 
@@ -193,7 +190,16 @@ class HtmlPiece {
   }
 }
 
-const atEnd = (element) => element.scrollHeight - element.scrollTop - element.clientHeight < 4;
+// What runs says how long it has been running: since a second of the kernel's clock, which `skew` corrects.
+let skew = 0;
+function showTimes(root) {
+  for (const each of root.querySelectorAll("[data-nbagent-since]")) {
+    const taken = Math.floor(Date.now() / 1000 - skew - each.dataset.nbagentSince);
+    const [minutes, seconds] = [Math.floor(taken / 60), taken % 60];
+    const text = minutes > 0 ? `${minutes} min ${seconds} s` : taken > 0 ? `${seconds} s` : "";
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
 
 // A widget of the kernel's: the question before a tool runs, or what a tool displayed.
 class WidgetPiece {
@@ -456,6 +462,7 @@ class Panel {
     this.said = h("div", { class: "nbagent-unseen", role: "status" });
     root.append(this.bar, this.notice, this.chat, this.trace, this.setup, this.area, this.said);
     this.listen();
+    this.ticking = setInterval(() => showTimes(this.log), 1000);
   }
 
   makeBar() {
@@ -537,6 +544,7 @@ class Panel {
 
   end() {
     this.ended.abort();
+    clearInterval(this.ticking);
     this.changes.disconnect();
     if (this.pause !== null) this.tell("typed", this.box.value);
     this.endPause();
@@ -572,6 +580,7 @@ class Panel {
       this.turns.get(key).show(turns[key], idle);
     }
     arrange(this.log, order.map((key) => this.turns.get(key).root));
+    showTimes(this.log);
     this.log.after(...this.held.values());
     this.showActions(editable.at(-1) === order.at(-1) ? this.turns.get(order.at(-1)) : null);
     this.edit.textContent = edited ? "Cancel edit" : "Edit";
@@ -854,7 +863,8 @@ function noticeOf(text) {
 
 // One model follows the kernel, however many views show it, and also while none does.
 function initialize({ model }) {
-  const told = ({ state, patch }) => {
+  const told = ({ state, patch, now }) => {
+    if (now) skew = Date.now() / 1000 - now;
     if (state) model.set("state", state);
     if (patch) model.set("state", merged(model.get("state"), patch));
   };

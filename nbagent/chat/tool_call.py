@@ -1,4 +1,4 @@
-"""One tool call as HTML: folded, with its arguments, a preview of its result, its duration and its outcome.
+"""Tool calls as HTML: folded, with their arguments, what they printed, a preview of the result, time and outcome.
 
 Tables are shown as tables and code as code. Images that the tool returned stand below, where they are always visible.
 The trace has everything in full.
@@ -7,6 +7,7 @@ The trace has everything in full.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from nbagent.text import beginning, shortened
 
 #: Rows and columns of a table, and characters of each value.
 MAX_ROWS, MAX_COLUMNS, VALUE_CHARS = 10, 12, 80
+#: Characters of the last line that a running tool has printed.
+LINE_CHARS = 120
 #: Colours of a terminal.
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Languages of arguments, by their name.
@@ -27,9 +30,15 @@ LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
 
 
 def tool_call_html(
-    call: Event, result: ToolResult | None, *, edited: dict[str, Any] | None, state: str, timings: bool
+    call: Event,
+    result: ToolResult | None,
+    *,
+    edited: dict[str, Any] | None,
+    state: str,
+    printed: Sequence[Mapping[str, str]],
+    timings: bool,
 ) -> str:
-    """The folded block. `state` describes a call that has no result yet, `edited` are the arguments of a person."""
+    """The folded block. `state` is that of a call without a result, as HTML; `edited` are the arguments of a person."""
     arguments = (call.tool_arguments if edited is None else edited) or {}
     if plan := plan_of_call(call.tool_name, arguments):  # one that waits for approval, or was denied
         title = f'<span class="nbagent-quiet">{render.escape(plan_name(plan).capitalize())}</span>'
@@ -39,9 +48,27 @@ def tool_call_html(
     if edited is not None:
         title += ' <span class="nbagent-quiet">edited</span>'
         body += render.labelled_html("asked for by the model", render.readable_json(call.tool_arguments or {}))
+    if printed:
+        body += "<small>printed</small>" + "".join(map(_output_html, printed))
     if result is None:
         return render.details_html(title, state, body)
     return render.details_html(title, _outcome_html(result, timings), body + _result_html(result))
+
+
+def group_html(
+    calls: Sequence[tuple[Event, ToolResult | None]], body: str, *, is_over: bool, taken: str, timings: bool
+) -> str:
+    """The calls of one answer, which are the `body`: unfolded until the last has ended. `taken` is the time so far."""
+    names = dict.fromkeys(render.readable_name(call.tool_name or "") for call, _ in calls)
+    title = f'<span class="nbagent-quiet">{len(calls)} tool calls</span> <code>{render.escape(", ".join(names))}</code>'
+    results = [result for _, result in calls if result is not None]
+    if len(results) < len(calls) and not is_over:
+        return render.details_html(title, f"<span>{len(results)} done</span>{taken}", body, is_open=True)
+    failures = Counter(filter(None, map(_failure, results)))
+    failures["interrupted"] += len(calls) - len(results)
+    words = ", ".join(f"{count} {word}" for word, count in failures.items() if count)
+    outcome = f'<span class="nbagent-bad">✗ {words}</span>' if words else '<span class="nbagent-ok">✓</span>'
+    return render.details_html(title, outcome + (_side_by_side(results) if timings else ""), body)
 
 
 def result_images_html(result: ToolResult | None) -> list[str]:
@@ -56,6 +83,23 @@ def result_images_html(result: ToolResult | None) -> list[str]:
 def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
     """What a tool printed and displayed; of a widget its text, marked with its id."""
     return [f'<div class="nbagent-output {render.NO_TEX}"{_mark(part)}>{_output_html(part)}</div>' for part in outputs]
+
+
+def printed_in(outputs: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """What was printed, without what was displayed."""
+    return [part for part in outputs if "stream" in part]
+
+
+def displayed_in(outputs: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """What was displayed, without what was printed."""
+    return [part for part in outputs if "stream" not in part]
+
+
+def last_line(outputs: Sequence[Mapping[str, str]]) -> str:
+    """The last line that was printed."""
+    lines = "\n".join(part["text"] for part in printed_in(outputs)[-2:]).rsplit("\n", 20)
+    shown = (" ".join(_ANSI.sub("", line).split()) for line in reversed(lines))
+    return shortened(next(filter(None, shown), ""), LINE_CHARS)
 
 
 def widget_mark(model_id: str) -> str:
@@ -130,14 +174,36 @@ def _row_html(tag: str, values: Iterable[Any], classes: Iterable[str]) -> str:
 
 
 def _outcome_html(result: ToolResult, timings: bool) -> str:
-    outcome, seconds = result.outcome, result.metadata["duration_s"] if timings else None
+    seconds = result.metadata["duration_s"] if timings else None
     took = f" {render.format_duration(seconds)}" if seconds is not None else ""
+    match _failure(result):
+        case "":
+            return f'<span class="nbagent-ok">✓</span>{took}'
+        case "invalid":
+            return '<span class="nbagent-bad">arguments invalid, sent back</span>'
+        case "denied":
+            return '<span class="nbagent-bad">denied</span>'
+        case "interrupted":
+            return f'<span class="nbagent-bad">interrupted</span>{took}'
+    return f'<span class="nbagent-bad">✗ error</span>{took}'
+
+
+def _failure(result: ToolResult) -> str:
+    """What went wrong, in a word."""
+    outcome = result.outcome
     if outcome is not None and not outcome.args_valid:
-        return '<span class="nbagent-bad">arguments invalid, sent back</span>'
+        return "invalid"
     if outcome is not None and outcome.denied:
-        return '<span class="nbagent-bad">denied</span>'
+        return "denied"
     if outcome is not None and outcome.interrupted:
-        return f'<span class="nbagent-bad">interrupted</span>{took}'
-    if result.metadata["is_error"]:
-        return f'<span class="nbagent-bad">✗ error</span>{took}'
-    return f'<span class="nbagent-ok">✓</span>{took}'
+        return "interrupted"
+    return "error" if result.metadata["is_error"] else ""
+
+
+def _side_by_side(results: Sequence[ToolResult]) -> str:
+    """From the beginning of the first call to the end of the last, if that is known."""
+    outcomes = [result.outcome for result in results]
+    times = [(each.started, each.started + (each.duration_s or 0)) for each in outcomes if each is not None]
+    if not times or len(times) < len(outcomes) or not all(started for started, _ in times):
+        return ""
+    return f" {render.format_duration(max(end for _, end in times) - min(started for started, _ in times))}"

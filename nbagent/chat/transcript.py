@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from time import monotonic
+from itertools import groupby, pairwise
+from time import monotonic, time
 from typing import Any, NamedTuple
 
 from nbagent.agent.plan import UPDATE_PLAN, Step, plan_in
 from nbagent.chat.checklist import checklist_html, checklist_lines
 from nbagent.chat.children import Children, own_event
-from nbagent.chat.tool_call import image_html, outputs_html, result_images_html, tool_call_html
+from nbagent.chat.tool_call import (
+    displayed_in,
+    group_html,
+    image_html,
+    last_line,
+    outputs_html,
+    printed_in,
+    result_images_html,
+    tool_call_html,
+)
 from nbagent.core import events
 from nbagent.core.checking import reason_in
 from nbagent.core.citations import Citation, numbered
@@ -27,6 +36,8 @@ from nbagent.core.render import sources
 
 #: Characters of thinking that are shown; the trace has all of it.
 THINKING_CHARS = 20_000
+#: Characters of it that are shown while it streams: its end.
+THINKING_TAIL = 1_200
 #: Displays of one run: JupyterLab folds all after the fiftieth of a cell. The last one holds the rest of the run.
 MAX_DISPLAYS = 40
 
@@ -47,6 +58,7 @@ class Segment:
     kind: str
     pieces: list[str] = field(default_factory=list)
     key: str = ""
+    answer: int = 0  # the number of the model's answer that makes the call; 0 if it writes the plan
     event: Event | None = None
     result: events.ToolResult | None = None
     edited: dict[str, Any] | None = None  # the arguments that a person put in place of the model's
@@ -55,7 +67,7 @@ class Segment:
     progress: str = ""  # how far the tool says it is
     fraction: float | None = None  # the same, from 0 to 1, if it is a number
     children: Children | None = None  # the agents that the tool asked
-    started: float = 0.0
+    started: float = 0.0  # seconds since the epoch
     duration: float | None = None
     html: str | None = None  # cached once nothing can change any more
     #: Of the parts of the text that can't change any more, the HTML and where each ends.
@@ -73,6 +85,10 @@ class Segment:
         self.stable_html.clear()
         self.stable_ends.clear()
         self.marks.update(mark for here in marks.values() for mark in here)
+
+    def is_named(self, key: str | None) -> bool:
+        """Whether it shows the call with this `tool_call_id`, or this id of the vendor."""
+        return self.event is not None and key in (self.key, self.event.metadata.get("wire_id"))
 
     def plain(self, text: str) -> str:
         """A part of the text, with plain marks."""
@@ -121,6 +137,7 @@ class Transcript:
         self.note = ""
         self.over = False
         self._turn_start = 0
+        self._answers = 0
         self._sources: sources.Numbers = {}
         self._model = ""
         self._speaker: str | None = None
@@ -142,10 +159,14 @@ class Transcript:
             case events.TurnStarted():
                 self._show_speaker(event.metadata.get("speaker"))
                 self._turn_start = len(self.segments)
+                self._answers += 1
                 self._model = str(event.metadata.get("model") or "")
                 self.status = f"waiting for {self._model}"
             case events.Text() | events.Thinking():
                 self._add_text(event)
+            case events.ToolCallDelta():
+                self._end_segment()
+                self.status = "writing a tool call"
             case events.TurnDone(response=response):
                 self._origin = event.metadata.get("note", "")
                 self._complete_turn((response and response.metadata) or {})
@@ -179,11 +200,14 @@ class Transcript:
             yield
         finally:
             self._waiting.remove((key, state))
+            for segment in self.segments:
+                if segment.started and segment.is_named(key):
+                    segment.started = time()  # the tool begins now
 
     def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
         """Show these arguments in the block of a call, marked as edited. For `key` see `call_waits`."""
         for segment in self.segments:
-            if segment.event is not None and key in (segment.key, segment.event.metadata.get("wire_id")):
+            if segment.is_named(key):
                 segment.edited, segment.html = arguments, None
             if segment.children is not None:
                 segment.children.show_edited(key, arguments)
@@ -218,7 +242,8 @@ class Transcript:
     def _add_text(self, event: Event) -> None:
         self.status = ""
         if len(self.segments) <= self._turn_start or self.segments[-1].kind != event.type:
-            self._add(Segment(event.type, started=monotonic()))
+            self._add(Segment(event.type, started=time()))
+        self.segments[-1].html = None
         self.segments[-1].pieces.append(event.content)
         self.segments[-1].duration = event.metadata.get("duration_s")  # known for a turn that is over
 
@@ -228,12 +253,13 @@ class Transcript:
                 self.status = ""
                 plan = next((each for each in self.segments if each.plan), None)
                 if plan is None or event.tool_name != UPDATE_PLAN:
-                    self._add(Segment("tool", key=event.metadata["tool_call_id"], event=event))
+                    answer = 0 if event.tool_name == UPDATE_PLAN else self._answers
+                    self._add(Segment("tool", key=event.metadata["tool_call_id"], answer=answer, event=event))
                 else:
                     plan.key, plan.event = event.metadata["tool_call_id"], event
             case events.ToolStarted():
                 for segment in self._calls(event):
-                    segment.started = monotonic()
+                    segment.started = time()
             case events.ToolPrinted(outputs=outputs):
                 for segment in self._calls(event):
                     segment.outputs = outputs
@@ -313,7 +339,7 @@ class Transcript:
 
     def _end_segment(self) -> None:
         if self.segments and self.segments[-1].duration is None:
-            self.segments[-1].duration = monotonic() - self.segments[-1].started
+            self.segments[-1].duration = time() - self.segments[-1].started
 
     def _complete_turn(self, about: Mapping[str, Any]) -> None:
         """Add to the text of the turn what is known at its end."""
@@ -380,7 +406,7 @@ class Transcript:
         The status or the footer follows the text in the last bundle, or has a bundle of its own. Which bundles there
         are at the end does not depend on how the text came.
         """
-        blocks = [block for segment in self.segments for block in self._blocks(segment)]
+        blocks = [block for group in self._groups() for block in self._blocks(group)]
         if rest := blocks[MAX_DISPLAYS - 1 :]:
             pages, plains, texts = zip(*rest, strict=True)
             blocks[MAX_DISPLAYS - 1 :] = [_Block("".join(pages), "\n".join(filter(None, plains)), "".join(texts))]
@@ -398,11 +424,18 @@ class Transcript:
             for index, (page, plain, text) in enumerate(blocks)
         ]
 
-    def _blocks(self, segment: Segment) -> Iterator[_Block]:
-        """What is shown of a segment, in one display each."""
-        pieces, is_text = self._pieces(segment), segment.kind == "text"
+    def _groups(self) -> Iterator[list[Segment]]:
+        """The segments; those of the tool calls that the model made in one answer are together."""
+        for _, group in groupby(self.segments, key=lambda each: (each.answer, 0 if each.answer else id(each))):
+            yield [*group]
+
+    def _blocks(self, group: list[Segment]) -> Iterator[_Block]:
+        """What is shown of segments, in one display each; of tool calls, in one."""
+        segment, pieces = group[0], self._pieces(group)
+        is_text = segment.kind == "text"
         if not is_text or len(pieces) == 1:
-            yield _Block("".join(pieces), "\n".join(self._lines(segment)), segment.text if is_text else "")
+            lines = (line for each in group for line in self._lines(each))
+            yield _Block("".join(pieces), "\n".join(lines), segment.text if is_text else "")
             return
         ends = (0, *segment.stable_ends, len(segment.text))
         for piece, (start, end) in zip(pieces, pairwise(ends), strict=False):  # at the end, the last range is empty
@@ -413,9 +446,12 @@ class Transcript:
         return (segment.text for segment in self.segments if segment.kind == "text")
 
     def _all_pieces(self) -> Iterator[str]:
-        return (piece for segment in self.segments for piece in self._pieces(segment))
+        return (piece for group in self._groups() for piece in self._pieces(group))
 
-    def _pieces(self, segment: Segment) -> list[str]:
+    def _pieces(self, group: list[Segment]) -> list[str]:
+        segment = group[0]
+        if segment.event is not None and not segment.plan:
+            return self._calls_pieces(group)
         if segment.kind == "text":
             pieces = self._text_pieces(segment)
             folded = '<span class="nbagent-quiet">Answer</span>'
@@ -427,38 +463,59 @@ class Transcript:
             return [image_html(image, segment.text) if image is not None else render.note_html(segment.text)]
         if segment.kind in ("sources", "page"):
             return [segment.html or ""]
-        if segment.html is None:
-            block = self._block_html(segment)
-            if (segment is self.segments[-1] or segment.kind == "tool") and not segment.result and not self.over:
-                return [block, *self._below(segment)]
-            segment.html = block
-        return [segment.html, *self._below(segment), *result_images_html(segment.result)]
+        return [checklist_html(segment.plan) if segment.plan else self._thinking_html(segment)]
 
-    def _below(self, segment: Segment) -> list[str]:
-        """What stands below a call while it runs."""
-        children = segment.children.html() if segment.children is not None else []
-        return [*children, *self._outputs(segment)]
-
-    def _outputs(self, segment: Segment) -> list[str]:
-        return outputs_html(segment.outputs) if self._shows_outputs else []
-
-    def _block_html(self, segment: Segment) -> str:
-        """A plan, a folded tool call, or folded thinking."""
-        if segment.plan:
-            return checklist_html(segment.plan)
-        if segment.event is not None:
-            state = render.escape(self._state(segment))
-            if segment.fraction is not None and not segment.result and not self.over:
-                state = f"{_bar_html(segment.fraction)}{state}"
-            return tool_call_html(
-                segment.event, segment.result, edited=segment.edited, state=state, timings=self.timings
-            )
-        took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
-        head = "Thinking…" if segment.duration is None else f"Thought{took}"
-        text = render.shortened_with_note(segment.text, THINKING_CHARS, ": see agent.trace.thinking")
-        return render.details_html(
-            f'<span class="nbagent-quiet">{head}</span>', "", f"<pre>{render.escape(text)}</pre>"
+    def _calls_pieces(self, calls: list[Segment]) -> list[str]:
+        """The tool calls of one answer, folded, then what stays visible."""
+        blocks, visible = zip(*map(self._call_pieces, calls), strict=True)
+        below = [piece for pieces in visible for piece in pieces]
+        if len(calls) == 1:
+            return [*blocks[0], *below]
+        started = min((call.started for call in calls if call.started), default=0.0)
+        page = group_html(
+            [(call.event, call.result) for call in calls if call.event is not None],
+            "".join(piece for pieces in blocks for piece in pieces),
+            is_over=self.over,
+            taken=self._time_html(started),
+            timings=self.timings,
         )
+        return [page, *below]
+
+    def _call_pieces(self, segment: Segment) -> tuple[list[str], list[str]]:
+        """A folded call with what the agents do that it asks and, while it runs, what it prints; what stays visible."""
+        outputs = segment.outputs if self._shows_outputs else ()
+        is_running = segment.result is None and not self.over
+        block = segment.html
+        if block is None:
+            assert segment.event is not None
+            block = tool_call_html(
+                segment.event,
+                segment.result,
+                edited=segment.edited,
+                state=self._state_html(segment),
+                printed=() if is_running else printed_in(outputs),
+                timings=self.timings,
+            )
+            segment.html = None if is_running else block
+        children = segment.children.html() if segment.children is not None else []
+        printed = "".join(outputs_html(printed_in(outputs))) if is_running else ""
+        tail = [f'<div class="nbagent-tail"><div>{printed}</div></div>'] if printed else []
+        return [block, *children, *tail], [*outputs_html(displayed_in(outputs)), *result_images_html(segment.result)]
+
+    def _thinking_html(self, segment: Segment) -> str:
+        """Thinking: its end while it streams, then all of it, folded."""
+        if segment.html is not None:
+            return segment.html
+        if segment.duration is None and segment is self.segments[-1] and not self.over:
+            head, tail = '<span class="nbagent-quiet">Thinking…</span>', segment.text[-THINKING_TAIL:]
+            text = tail if len(tail) == len(segment.text) else f"…{tail}"
+            body = f'<div class="nbagent-tail">{render.verbatim_html(text)}</div>'
+            return render.details_html(head, self._time_html(segment.started), body, is_open=True)
+        took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
+        text = render.shortened_with_note(segment.text, THINKING_CHARS, ": see agent.trace.thinking")
+        head = f'<span class="nbagent-quiet">Thought{took}</span>'
+        segment.html = render.details_html(head, "", render.verbatim_html(text))
+        return segment.html
 
     def _text_pieces(self, segment: Segment) -> list[str]:
         """The parts that can't change any more, each rendered once, then the rest of the text."""
@@ -490,10 +547,28 @@ class Transcript:
         """The state of a call that has no result."""
         if self.over:
             return "interrupted"
-        wire_id = segment.event.metadata.get("wire_id") if segment.event is not None else None
-        seconds = int(monotonic() - segment.started) if self.timings and segment.started else 0
-        running = " ".join(filter(None, (f"{segment.progress or 'running'}…", f"{seconds} s" if seconds else "")))
-        return next((state for key, state in self._waiting if key in (segment.key, wire_id)), running)
+        words = f"{segment.progress}…" if segment.progress else last_line(segment.outputs) or "running…"
+        return next((state for key, state in self._waiting if segment.is_named(key)), words)
+
+    def _state_html(self, segment: Segment) -> str:
+        """The same as HTML, with a bar and the time."""
+        if segment.result or self.over:
+            return render.escape(self._state(segment))
+        bar = "" if segment.fraction is None else _bar_html(segment.fraction)
+        is_waiting = any(segment.is_named(key) for key, _ in self._waiting)
+        taken = self._time_html(0 if is_waiting else segment.started)
+        return f"{bar}<span>{render.escape(self._state(segment))}</span>{taken}"
+
+    def _time_html(self, started: float) -> str:
+        """How long something has been going on; `panel.js` keeps it up to date."""
+        if not started or not self.timings:
+            return ""
+        return f' <span class="nbagent-time" data-nbagent-since="{started:.1f}">{self._elapsed(started)}</span>'
+
+    def _elapsed(self, started: float) -> str:
+        """How long something has been going on, in whole seconds."""
+        minutes, seconds = divmod(int(time() - started) if started and self.timings else 0, 60)
+        return f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s" if seconds > 0 else ""
 
     # -- plain text ---------------------------------------------------------------------------------------------------
 
@@ -511,7 +586,8 @@ class Transcript:
             call += " (edited)" if segment.edited is not None else ""
             below = [*segment.children.lines()] if segment.children is not None else []
             if segment.result is None:
-                return [f"{call} {self._state(segment)}", *below]
+                state = (call, self._state(segment), "" if self.over else self._elapsed(segment.started))
+                return [" ".join(filter(None, state)), *below]
             shown = segment.outputs if self._shows_outputs else ()
             texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
             return [call, *below, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]

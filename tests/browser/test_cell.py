@@ -64,9 +64,7 @@ def test_answers_stream_into_their_cells_and_an_exported_page_shows_them_offline
     lab.command(page, "docmanager:save")
     page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
     saved = nbformat.read(lab.folder / "all.ipynb", 4)
-    first, *others = (len(cell.outputs) for cell in saved.cells[1:5])
-    assert first <= 4  # thinking, the two calls together or as they came, the answer
-    assert others == [1, 1, 1]
+    assert [len(cell.outputs) for cell in saved.cells[1:5]] == [3, 1, 1, 1]  # thinking, the two calls, the answer
     for output in (output for cell in saved.cells[1:5] for output in cell.outputs):
         assert set(output.data) == {"text/html", "text/plain"}
     (lab.folder / "all.html").write_text(HTMLExporter().from_notebook_node(saved)[0], "utf-8")
@@ -78,12 +76,14 @@ def test_answers_stream_into_their_cells_and_an_exported_page_shows_them_offline
 
 def assert_answers(shown):
     first = shown.nth(0)
-    assert first.locator("details").count() == 3  # thinking, two calls
+    assert first.locator("details").count() == 4  # thinking, a group of two calls
     assert first.locator("details[open]").count() == 0
     assert first.locator("table tbody tr").count() == 3
+    assert "✗ 1 invalid" in first.inner_text()
+    for place in (1, 2):
+        first.locator("summary").nth(place).click()
     assert "arguments invalid" in first.inner_text()
-    first.locator("summary").nth(1).click()
-    assert "3733.1" in first.locator("details[open]").inner_text()
+    assert "3733.1" in first.locator("details[open]").nth(1).inner_text()
     assert "second" in shown.nth(1).inner_text()
     assert "third" in shown.nth(2).inner_text()
     assert "<script>" in shown.nth(3).inner_text()
@@ -110,7 +110,7 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab):
     shown = outputs(page).nth(0)
     # By now the beginning has displays of its own, the last of 800 characters. The tail may be drawn again.
     page.wait_for_function("document.body.innerText.split('More of it').length > 80")
-    for place in (0, 2):
+    for place in (0, 1, 3):
         shown.locator("summary").nth(place).click()
     assert page.evaluate(SELECT).strip() == "More of it, and more."
     seen = len(shown.inner_text())
@@ -120,7 +120,7 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab):
     lab.command(page, "notebook:interrupt-kernel")
     page.wait_for_selector(".nbagent-foot")
     expect(shown).to_contain_text("Interrupted.")
-    assert shown.locator("details").evaluate_all("all => all.map(each => each.open)") == [True, False, True]
+    assert shown.locator("details").evaluate_all("all => all.map(each => each.open)") == [True, True, False, True]
     assert "By year, by island." in shown.locator("details[open]").nth(0).inner_text()
 
 

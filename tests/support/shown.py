@@ -42,6 +42,8 @@ ATTRIBUTES = {
     "rel": "noopener noreferrer nofollow$",
     "role": "alert$",
     "start": r"\d+$",
+    "open": "$",
+    "data-nbagent-since": r"[\d.]+$",
 }
 COMMANDS = re.compile(r"\\(href|url|style|class|cssId|require|unicode|def|gdef|let|newcommand|definecolor)(?![a-zA-Z])")
 #: Characters that hide, reorder or overwrite others.

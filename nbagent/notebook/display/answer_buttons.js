@@ -12,7 +12,7 @@ const CODE = ".nbagent pre > code";
 const OTHER = ".nbagent-other-language";
 // What takes keys in the explorer. Enter must not edit the cell, and D D must not delete it.
 const EXPLORER_KEYS = ".nbagent-explore :is(a, button, input, select, summary, [tabindex])";
-const SCROLLED = ".nbagent :is(pre, table), .nbagent-detail > div";
+const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-detail > div";
 // The words below a failed cell.
 const FAILED = "[data-nbagent-failed]";
 // What of a running kernel's messages is an output.

@@ -335,8 +335,8 @@ def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
 
 
 def _feed_unread(view: CellView | TerminalView, event: events.Event) -> None:
-    """Show what the cell does not read: what agents do that a tool asks, and the calls that were interrupted."""
-    if isinstance(event, events.ChildEvent):
+    """Show what the cell does not read: what agents do that a tool asks, what is printed, and interrupted calls."""
+    if isinstance(event, events.ChildEvent | events.ToolPrinted):
         view.feed(event)
     elif isinstance(event, events.ToolResult) and event.outcome is not None and event.outcome.interrupted:
         view.transcript.feed(event)

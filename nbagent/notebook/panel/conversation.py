@@ -363,20 +363,11 @@ class PanelConversation:
                 waited = entry.transcript.status
                 entry.feed(event)
                 self._throttle.request(at_once=bool(waited and not entry.transcript.status))
-            if isinstance(event, events.ToolStarted):
-                self._throttle.every_second(self._refresh_running_tools)
             if isinstance(event, events.UsageReport):
                 self.meter.count(run_id, event)
                 self._notify()
             if isinstance(event, events.Done | events.Error | events.Interrupted):
                 self._end_entry(self._running.pop(run_id))
-
-    def _refresh_running_tools(self) -> bool:
-        """Show how long tools have been running. Returns whether there are any."""
-        entries = [entry for entry in self._running.values() if entry and entry.transcript.has_running_tools]
-        for entry in entries:
-            entry.refresh()
-        return bool(entries)
 
     def _begin_entry(self, event: events.RunStarted) -> PanelEntry | None:
         """The entry that shows this run."""

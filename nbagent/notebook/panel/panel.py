@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
+from time import time
 from typing import Any
 
 import anywidget
@@ -117,7 +118,7 @@ class ChatPanel(anywidget.AnyWidget):
         """Do what the script tells: `{"do": name, "with": value}`."""
         conversation, draft, value = self._conversation, self._draft, message["with"]
         actions: dict[str, Callable[[], Any]] = {
-            "hello": lambda: self.send({"state": self._shown}),  # a page shows the panel, and may have missed patches
+            "hello": self._greet,
             "ask": lambda: self._ask_typed(**value),
             "stop": conversation.stop,
             "retry": lambda: conversation.retry(self._give_back) and None,
@@ -136,6 +137,10 @@ class ChatPanel(anywidget.AnyWidget):
             "models": lambda: self._models.act(**value),
         }
         return actions[message["do"]]()
+
+    def _greet(self) -> None:
+        """A page shows the panel. It may have missed patches, and its clock may be wrong."""
+        self.send({"state": self._shown, "now": time()})
 
     def _begin(self) -> None:
         self._conversation.begin()

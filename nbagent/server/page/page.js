@@ -2,7 +2,7 @@
 // -- the server's page: a host of the panel above. This follows `panel.js` in the same script. ------------------------
 
 const byId = (id) => document.getElementById(id);
-const SCROLLED = ".nbagent :is(pre, table), .nbagent-you";
+const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-you";
 const BROKEN = "The connection to the server broke.";
 // What the panel shows below a turn that the server can't end any more; no text of others is in it.
 const ENDED = {
@@ -104,6 +104,7 @@ async function ask({ text, number }) {
   try {
     const body = { message: text.trim(), conversation_id: id, waits_for_approval: true, max_tool_calls: 1000 };
     const response = await fetched("page/chat", { body, signal: one.connection.signal });
+    skew = (Date.now() - Date.parse(response.headers.get("date"))) / 1000;
     for await (const patch of patchesOf(response)) if (id === conversation) place(one, patch, number);
     if (shown.turns[one.key]?.live) throw new Error(BROKEN);
   } catch (error) {

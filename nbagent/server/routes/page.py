@@ -130,8 +130,6 @@ class RunningTurn:
             async for event in run:
                 self._feed(event, run)
                 self._throttle.request()
-                if isinstance(event, ToolStarted):
-                    self._throttle.every_second(self._refresh)
             self._throttle.now()
         finally:
             self.patches.put_nowait(None)
@@ -164,11 +162,6 @@ class RunningTurn:
         asked.enter_context(self._entry.transcript.call_waits(call_id, FOR_YOU))
         self._entry.add_below(piece)
         asked.callback(self._entry.remove_below, piece)
-
-    def _refresh(self) -> bool:
-        """Show how long tools have been running. Returns whether there are any."""
-        self._entry.refresh()
-        return self._entry.transcript.has_running_tools
 
     def _publish(self) -> int:
         entry = self._entry

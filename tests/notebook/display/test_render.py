@@ -13,7 +13,7 @@ from support.shown import check_page, check_visible
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.chat.transcript import MAX_DISPLAYS, Transcript
 from nbagent.core import events
-from nbagent.core.render.markdown import format_call, markdown_to_html, shortened_with_note
+from nbagent.core.render.markdown import STYLE, format_call, markdown_to_html, shortened_with_note
 from nbagent.notebook.display.view import CellView, TerminalView
 
 
@@ -127,7 +127,7 @@ def test_a_saved_answer_is_small():
     calls = [FunctionCall("table", {"part": n}, f"c{n}") for n in range(5)]
     turns = [LLMResponse("", calls, "tool_calls", {"thinking": "First all of the tables. " * 40}), LONG_ANSWER[:12_000]]
     _, displays = shown(ScriptedProvider(turns), table)
-    assert displays.html.count("<details ") == 6
+    assert displays.html.count("<details ") == 1 + 1 + 5, "thinking, and a group of five calls"
     assert sum(len(text.encode()) for bundle in displays.shown for text in bundle.values()) < 80_000
     assert not re.search("https?:|<script|<link|@import|url", displays.html)
 
@@ -146,15 +146,32 @@ def test_updates_are_few_and_the_last_one_is_whole():
 
 
 def test_many_calls_share_the_last_display():
-    calls = [FunctionCall("count", {"n": n}, f"c{n}") for n in range(60)]
-
-    def count(n: int) -> int:
-        return n
-
-    transcript, displays = shown(ScriptedProvider([LLMResponse("", calls), "done"]), count)
+    transcript, displays = Transcript(), Displays()
+    view = CellView(transcript, displays, live=True)
+    for n in range(60):
+        transcript.feed(events.TurnStarted())
+        transcript.feed(events.ToolCall("", "count", {"n": n}, {"tool_call_id": f"c{n}"}))
+    transcript.feed(events.Text("done"))
+    transcript.feed(events.Done())
+    view.close()
     assert len(displays.shown) == MAX_DISPLAYS
     assert displays.html.count("<details ") == 60
     assert displays.text == transcript.plain()
+
+
+def test_thinking_streams_and_then_folds():
+    transcript = Transcript()
+    transcript.feed(events.Thinking("First all of it. " * 200 + "Then the end."))
+    streaming = transcript.html()
+    assert " open><summary>" in streaming
+    assert "Then the end.</div></div></div></details>" in streaming
+    assert len(streaming) < 2_000 + len(STYLE), "the end of it alone is sent with each piece"
+    transcript.feed(events.ToolCallDelta())
+    assert ">Thought<" in transcript.html(), "the model writes a call now"
+    assert "writing a tool call…" in transcript.plain()
+    transcript.feed(events.Text("So."))
+    assert " open><summary>" not in transcript.html()
+    assert transcript.html().count("First all of it.") == 200
 
 
 def test_control_characters_do_not_reach_a_terminal(capsys):

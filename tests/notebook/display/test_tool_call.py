@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 from support.displays import Displays
 
-from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
 from nbagent.chat.entry import turn_html
+from nbagent.chat.recorded import Recorded
 from nbagent.chat.transcript import Transcript
+from nbagent.core import events
 from nbagent.core.content.images import Image
 from nbagent.notebook.display.view import CellView
 
@@ -52,6 +54,61 @@ def test_code_in_arguments_reads_as_code():
     assert '<small>arguments</small><pre>{"times": 2}</pre>' in html
     assert "\\u202e" in html, "what would change the reading order is visible"
     assert "<b>" not in html
+
+
+def feed(transcript, kind, call_id, **fields):
+    metadata = {"tool_call_id": call_id, "is_error": False, "duration_s": 1.5}
+    transcript.feed(kind("", call_id, {}, metadata, **fields))
+
+
+def test_a_running_call_shows_the_last_line_that_it_printed_and_folds_when_it_is_done():
+    transcript, outputs = Transcript(), [{"stream": "stdout", "text": "epoch 1\n\x1b[1mepoch <2>\x1b[0m\n\n"}]
+    feed(transcript, events.ToolCall, "fit")
+    feed(transcript, events.ToolStarted, "fit")
+    running = r'<span>running…</span> <span class="nbagent-time" data-nbagent-since="\d+\.\d">'
+    assert re.search(running, transcript.html())
+    feed(transcript, events.ToolPrinted, "fit", outputs=outputs)
+    call, printed = transcript.html().split("</details>")
+    assert "<span>epoch &lt;2&gt;</span>" in call
+    assert "<pre>epoch 1\nepoch &lt;2&gt;</pre>" in printed
+    assert "epoch <2>" in transcript.plain()
+    displayed = {"text/plain": "a chart"}
+    feed(transcript, events.ToolResult, "fit", outputs=[*outputs, displayed])
+    call, displayed = transcript.html().split("</details>")
+    assert '<span class="nbagent-ok">✓</span> 1.5 s' in call
+    assert "<small>printed</small><pre>epoch 1\nepoch &lt;2&gt;</pre>" in call
+    assert "a chart" in displayed, "what was displayed stays visible"
+
+
+def test_the_calls_of_one_answer_are_a_group():
+    """Each is in it; a call of the next answer is not, and what they displayed stays visible below."""
+
+    def one() -> Image:
+        return GIF
+
+    def two() -> str:
+        raise ValueError("not two")
+
+    calls = [FunctionCall("one", {}, "a"), FunctionCall("two", {}, "b"), FunctionCall("one", {}, "c")]
+    agent = Agent(ScriptedProvider([LLMResponse("", calls), FunctionCall("two", {}, "d"), "done"]), tools=[one, two])
+    displays = Displays()
+
+    async def run():
+        view = CellView(Transcript(), displays)
+        async for event in agent.chat_stream("question"):
+            view.feed(event)
+        view.close()
+
+    asyncio.run(run())
+    assert any(" open><summary>" in bundle["text/html"] for _, bundle in displays.sent), "unfolded as long as they run"
+    head, *inside = displays.shown[0]["text/html"].split("<details ")[1:]
+    assert '3 tool calls</span> <code>one, two</code> <span class="nbagent-side">' in head
+    assert re.search(r'<span class="nbagent-bad">✗ 1 error</span> \d+ (ms|µs)</span></summary>', head)
+    assert [page.count("<img") for page in inside] == [0, 0, 2]
+    assert inside[-1].index("</div></details>") < inside[-1].index("<img")
+    past = turn_html(agent.conversation_history, Recorded(agent.trace))
+    assert head in past, "and so it is later"
+    assert displays.shown[1]["text/html"].count("<details ") == 1
 
 
 def test_an_image_that_a_tool_returned_stands_below_its_call():

@@ -3,7 +3,7 @@
 // state leaves out, such as `tab`, `draft` or `editable`, is not offered.
 
 const TABS = { Chat: "", Trace: "What happened", Setup: "Tools, prompt" };
-const HEADS = ["Model", "Provider", "Context", "Tools", "Images", "Thinks"];
+const HEADS = ["Model", "Provider", "Date", "Context", "Images", "Thinks"];
 // Pixels above its end at which the conversation counts as scrolled up.
 const NEAR_END = 40;
 // Milliseconds after a question in which the conversation can't be scrolled, so that its end comes into view again.
@@ -266,10 +266,10 @@ class Models {
     this.search = h("input", { type: "text", placeholder: "Search, or type provider:model", "aria-label": "Search models" });
     this.search.addEventListener("input", () => tell("search", this.search.value));
     const heads = HEADS.map((name) => h("span", { textContent: name }));
-    this.heads = h("div", { class: "nbagent-picker-head", title: "A dash means: not known." }, ...heads);
+    this.heads = h("div", { class: "nbagent-picker-head", title: "Blank: not known" }, ...heads);
     this.rows = h("div", { class: "nbagent-picker-rows" });
     this.note = h("span", { role: "status" });
-    this.list = button("", "Ask the provider which models it offers with this key", () => tell("list"));
+    this.list = button("", "Ask the provider which models it offers with this key", () => tell("list", this.asked));
     this.foot = h("div", { class: "nbagent-picker-foot" }, this.note, this.list);
     this.key = h("input", { type: "password", autocomplete: "off", "aria-label": "Key" });
     this.about = h("div", {});
@@ -302,7 +302,9 @@ class Models {
     this.key.value = "";
     if (!wasOpen || hadKey) this.search.focus({ preventScroll: true });
     this.note.textContent = open.note;
-    this.list.textContent = open.ask;
+    this.asked = open.ask;
+    this.list.hidden = !open.ask;
+    this.list.textContent = `Ask ${open.ask} for its list`;
     if (JSON.stringify(open.rows) !== this.shown) this.showRows(open.rows);
     for (const row of this.rows.children) mark(row, { "aria-current": row.dataset.spec === open.used });
   }
@@ -310,11 +312,14 @@ class Models {
   showRows(rows) {
     const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.spec : null;
     this.shown = JSON.stringify(rows);
+    this.heads.children[2].textContent = rows.some((row) => row[4]) ? "Date" : "";
     this.rows.replaceChildren(
-      ...rows.map(([spec, ...cells], place) => {
-        const named = cells.map((text, index) => (index < 2 ? text : `${HEADS[index]} ${text}`)).join(", ");
+      ...rows.map(([spec, name, about = "", ...cells], place) => {
+        const facts = cells.map((text, index) => (index && text ? `${HEADS[index + 1]} ${text}` : text));
+        const named = [name, about, ...facts].filter(Boolean).join(", ");
         const row = h("button", { type: "button", "aria-label": named, tabIndex: place ? -1 : 0 });
-        row.append(...cells.map((textContent) => h("span", { textContent })));
+        const first = h("span", {}, name, ...(about ? [h("small", { textContent: about })] : []));
+        row.append(first, ...cells.map((textContent, index) => h("span", { textContent, "data-head": HEADS[index + 1] })));
         row.dataset.spec = spec;
         row.addEventListener("click", () => this.tell("choose", spec));
         return row;

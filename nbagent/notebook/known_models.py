@@ -1,4 +1,4 @@
-"""The models that can be chosen, and what is known about each, without asking a vendor.
+"""The models that can be chosen, their order, how they are found, and what is known of each without asking a provider.
 
 The panel's model picker shows them, and Tab completes their names.
 """
@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from nbagent.pricing import listed_window, priced_models
+from nbagent.providers import provider_names
+from nbagent.providers.base import ListedModel
 from nbagent.providers.catalog import CATALOG
+from nbagent.providers.larger_models import LARGER_MODELS
+from nbagent.providers.local.download import SMOLLM2, cached
+from nbagent.providers.local_servers import local_servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +26,28 @@ class ModelFacts:
 
     #: Tokens that it takes.
     window: int | None = None
-    #: Whether it calls tools, takes images, and can think before it answers.
-    tools: bool | None = None
+    #: Whether it takes images, and can think before it answers.
     images: bool | None = None
     thinking: bool | None = None
 
 
+class LocalModel(NamedTuple):
+    """A model that runs on this machine."""
+
+    #: What runs it.
+    title: str
+    #: The memory that it takes; empty if that is not known.
+    memory: str
+    #: What `create_provider` takes to ask it.
+    provider: str
+    options: Mapping[str, Any] = {}
+    #: Whether it can be asked at once: its file is there.
+    is_here: bool = True
+
+
 #: Words in the names of models that hear, speak, draw, embed or search, and don't hold a conversation of texts.
 _SPECIAL = re.compile(
-    "audio|embed|image|live|moderation|ocr|realtime|robotics|safeguard|search|transcri|translate|tts|voice"
+    "audio|embed|image|live|moderation|ocr|realtime|robotics|safeguard|search|transcri|translate|tts|voice|whisper"
 )
 #: A number of a version: neither a date nor a size, such as 120b.
 _VERSION = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d{1,2})?(?![\d.]*[bkx\d])")
@@ -68,7 +87,7 @@ def known_models(vendor: str) -> list[str]:
 
 
 def model_facts(vendor: str, model: str) -> ModelFacts:
-    """What the price list and the vendor's file say about a model, by its name.
+    """What the price list and the provider's file say about a model, by its name.
 
     >>> model_facts("zhipu", "glm-5.2").images
     False
@@ -78,19 +97,120 @@ def model_facts(vendor: str, model: str) -> ModelFacts:
         return ModelFacts(window)
     row = CATALOG[vendor]
     profile = row.profile(model)
-    # what the last profile says of a name that nobody knows is an assumption, unless it is the vendor's own default
+    # what the last profile says of a name that nobody knows is an assumption, unless it is the provider's own default
     is_default = model == row.model and bool(row.own_models) and profile.thinks_by_default is not None
     is_described = is_default or (bool(profile.models) and profile.thinks_by_default is not None)
     return ModelFacts(
         window,
-        tools=True if is_default else None,
         images=False if not row.takes_images(model or vendor) else True if is_default else None,
         thinking=profile.thinks if is_described else None,
     )
 
 
-def models_without_setup() -> list[str]:
-    """What can be used at once: the model in NBAGENT_MODEL, vendors with a key, the embedded model."""
-    named = [os.environ["NBAGENT_MODEL"]] if os.environ.get("NBAGENT_MODEL") else []
+def local_models() -> dict[str, LocalModel]:
+    """The models that this machine runs, by `provider:model`: nbagent's own, and those of servers that answer now.
+
+    Blocks. Of a name that two servers have, the first one counts.
+    """
+    embedded = f"local:{SMOLLM2.name}"
+    found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}
+    for name, each in LARGER_MODELS.items():
+        spec, is_here = f"local:{name}", cached(each) is not None
+        title = "local" if is_here else "local, not pulled"
+        found[spec] = LocalModel(title, f"{each.memory_gb} GB of memory", spec, is_here=is_here)
+    for server in local_servers():
+        for name, size in server.sizes.items():
+            about = f"{_bytes(size)} of weights" if size else ""
+            model = LocalModel(server.title, about, server.provider, server.options(name))
+            found.setdefault(f"{server.provider}:{name}", model)
+    return found
+
+
+def _bytes(size: int) -> str:
+    """A size in short.
+
+    >>> _bytes(98_362_432), _bytes(4_661_224_676)
+    ('98 MB', '4.7 GB')
+    """
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def measured_speeds(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Tokens per second after the first one, by `provider:model`, of the streamed answers in rows of `trace.calls`."""
+    sums: dict[str, tuple[int, float]] = {}
+    for row in calls:
+        tokens, first, took = (row.get(name) or 0 for name in ("output_tokens", "ttft_s", "duration_s"))
+        if tokens and took > first > 0 and not row.get("replayed") and not row.get("usage_estimated"):
+            before = sums.get(spec := f"{row['provider']}:{row['model']}", (0, 0.0))
+            sums[spec] = before[0] + tokens, before[1] + took - first
+    return {spec: tokens / seconds for spec, (tokens, seconds) in sums.items()}
+
+
+def all_models(
+    used: Iterable[str], listed: Mapping[str, Sequence[ListedModel]], local: Mapping[str, LocalModel]
+) -> list[str]:
+    """All models that can be chosen, as `provider:model`.
+
+    First those used so far, then the one in NBAGENT_MODEL, the defaults of providers with a key, those of this machine
+    (`local`), each provider's default, and all others, those of providers with a key first. What a provider has
+    `listed` replaces what is known about it. Models of this machine that must be fetched first come last.
+    """
     with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
-    return list(dict.fromkeys([*named, *with_key, "local"]))
+    named = os.environ.get("NBAGENT_MODEL", "")
+    here = [spec for spec, model in local.items() if model.is_here]
+    ready = [*used, *([named] if ":" in named else []), *with_key, *here]
+    names = [name for name in provider_names() if name not in CATALOG or known_models(name)]  # without replay, scripted
+    names = sorted(dict.fromkeys([*names, *listed]), key=lambda name: name in CATALOG and not CATALOG[name].api_key())
+    known = {name: _names(name, listed.get(name, ())) for name in names}
+    defaults = [f"{vendor}:{models[0]}" if models else vendor for vendor, models in known.items()]
+    others = [f"{vendor}:{model}" for vendor, models in known.items() for model in models]
+    return list(dict.fromkeys([*ready, *defaults, *others, *local]))
+
+
+def _names(vendor: str, listed: Sequence[ListedModel]) -> list[str]:
+    """The names of a provider's models: its default, the newest by date or version, those that don't chat or ended."""
+    known, by_name = known_models(vendor), {model.name: model for model in listed}
+
+    def place(name: str) -> tuple[bool, bool, int]:
+        model = by_name[name]
+        days = model.created.toordinal() if model.created else 0
+        return name not in known[:1], model.is_retired or is_special(name), -days
+
+    return sorted(newest_first(by_name), key=place) if listed else known
+
+
+def find_models(text: str, models: Iterable[str]) -> list[str]:
+    """The models with all of these words in their names, in any order; first one that was typed in full.
+
+    Models whose names have no other words come next if two words or more name a family, then those of a provider that
+    is named, then those whose names begin with a word; those that don't chat come last. A text that is the name of no
+    known model, but looks like one, comes first.
+
+    >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
+    ['openai:gpt-5-mini', 'openai:gpt-5.1-codex-mini', 'openai:gpt-audio-mini']
+    >>> find_models("claude:my-own", ["claude:claude-sonnet-5"])
+    ['claude:my-own']
+    """
+    typed, words = text.strip(), text.lower().split()
+    found = [spec for spec in models if all(word in _searched(spec) for word in words)]
+    if words:
+        found.sort(key=lambda spec: _rank(spec.lower(), words))
+    exact = [spec for spec in found if typed and typed in (spec, spec.partition(":")[2])]
+    vendor, colon, name = typed.partition(":")
+    if vendor and colon and name and len(words) == 1 and typed not in exact:
+        exact.insert(0, typed)
+    return list(dict.fromkeys([*exact, *found]))
+
+
+def _rank(spec: str, words: Sequence[str]) -> tuple[bool, bool, bool, bool]:
+    vendor, _, name = spec.partition(":")
+    is_family = {*re.findall("[a-z]{2,}", name)} == {*words} - {vendor}  # besides its version
+    begins = any(name.rpartition("/")[2].startswith(word) for word in words)
+    return is_special(spec), len(words) > 1 and not is_family, vendor not in words, not begins
+
+
+def _searched(spec: str) -> str:
+    """What a search looks at: the provider, its other names, and the model."""
+    vendor = spec.partition(":")[0]
+    aliases = CATALOG[vendor].aliases if vendor in CATALOG else ()
+    return " ".join([spec, *aliases]).lower()

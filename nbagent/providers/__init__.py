@@ -145,7 +145,7 @@ def default_provider(
         from nbagent.providers.local_servers import local_servers
 
         if server := next((each for each in (look or local_servers)() if each.model), None):
-            return create_provider(server.provider, **{**server.options, **options})
+            return create_provider(server.provider, **{**server.options(), **options})
     return create_provider("local", **options)
 
 

@@ -13,7 +13,8 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import date
+from typing import Any, NamedTuple
 
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
@@ -21,6 +22,16 @@ from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.options.vendor_tools import available, check_available
+
+
+class ListedModel(NamedTuple):
+    """A model that a provider offers."""
+
+    name: str
+    #: When the provider says that it was made; None: it does not say.
+    created: date | None = None
+    #: The provider says that it has ended or will end.
+    is_retired: bool = False
 
 
 class LLMProvider(ABC):
@@ -118,15 +129,15 @@ class LLMProvider(ABC):
         """
         return available(CATALOG.get(self.vendor), "", self.model_name)
 
-    async def model_list(self) -> list[str]:
-        """The names of the models to choose from, sorted. A provider without a list returns its own model.
+    async def model_list(self) -> list[ListedModel]:
+        """The models to choose from, the newest first. A provider without a list returns its own model.
 
         >>> import asyncio
         >>> from nbagent.providers import create_provider
-        >>> asyncio.run(create_provider("scripted").model_list())
+        >>> [each.name for each in asyncio.run(create_provider("scripted").model_list())]
         ['scripted']
         """
-        return [self.model_name]
+        return [ListedModel(self.model_name)]
 
     async def aclose(self) -> None:  # noqa: B027  most providers have nothing to close
         """Close the provider's connections."""

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
 
@@ -27,7 +28,7 @@ from nbagent.errors import (
     ProviderError,
 )
 from nbagent.providers.access import Access
-from nbagent.providers.base import StreamingProvider
+from nbagent.providers.base import ListedModel, StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import UNREADABLE, Codec, undecodable
 from nbagent.providers.formats.refused import Changes, refusal_event, refused_field, tool_of
@@ -267,14 +268,21 @@ class HTTPProvider(StreamingProvider):
 
         return PromptedProvider(self)
 
-    async def model_list(self) -> list[str]:
-        """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
+    async def model_list(self) -> list[ListedModel]:
+        """The models that the provider offers with this key: the newest first, retired ones last.
+
+        Raises as a request does.
+        """
         body = await self.call(self.codec.models_path)
         try:
-            listed = body if isinstance(body, list) else body.get("data") or body.get("models") or []
-            return sorted({str(item.get("id") or item["name"]).removeprefix("models/") for item in listed})
+            items = body if isinstance(body, list) else body.get("data") or body.get("models") or []
+            listed = {model.name: model for model in map(_listed_model, items)}
         except (AttributeError, KeyError, TypeError):
             raise self._explained(InvalidResponseError("expected a list of models"), None) from None
+        if len({model.created for model in listed.values()}) == 1:  # some write the time of the request
+            listed = {name: model._replace(created=None) for name, model in listed.items()}
+        newest = sorted(sorted(listed.values()), key=lambda model: model.created or date.min, reverse=True)
+        return sorted(newest, key=lambda model: model.is_retired)
 
     def encoded(self, request: ModelRequest) -> bytes:
         """The body of a resolved request that asks for one JSON body: what goes into a vendor's batch."""
@@ -446,3 +454,15 @@ async def _noted(
     async with aclosing(rest) as items:
         async for item in items:
             yield item
+
+
+def _listed_model(item: dict[str, Any]) -> ListedModel:
+    """A model of a list: OpenAI writes `created` in seconds, Anthropic `created_at` in ISO 8601."""
+    name = str(item.get("id") or item["name"]).removeprefix("models/")
+    said: Any = item.get("created") or item.get("created_at")
+    made = None
+    with suppress(ValueError, TypeError, OverflowError, OSError):  # then it does not say
+        made = date.fromisoformat(said[:10]) if isinstance(said, str) else datetime.fromtimestamp(said, UTC).date()
+    # Mistral writes when a model ends; Groq, whether it is there; some write the year 1970 for what they do not know
+    is_retired = bool(item.get("deprecation") or item.get("archived") or item.get("active") is False)
+    return ListedModel(name, made if made and made.year > 1970 else None, is_retired)

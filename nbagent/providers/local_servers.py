@@ -12,8 +12,8 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from time import monotonic
@@ -32,6 +32,8 @@ FIRST_USER = 1000
 
 #: Sends a path, and JSON data or nothing, to a server -> its answer's JSON data.
 Ask = Callable[..., Any]
+#: Bytes of the weights of models, by name; None: the server does not say.
+Sizes = dict[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +47,48 @@ class LocalServer:
     #: Its model that can call tools, or why `Agent()` does not choose it.
     model: str = ""
     problem: str = ""
+    #: All models that it could answer with, also those that can't call tools.
+    sizes: Sizes = field(default_factory=dict)
 
-    @property
-    def options(self) -> dict[str, Any]:
+    def options(self, model: str = "") -> dict[str, Any]:
         """The options for `create_provider`. It may load the model first; nobody bills its answers."""
         price = {"input": 0.0, "output": 0.0}
-        return {"model": self.model, "base_url": self.base_url, "timeout": 300.0, "price": price}
+        return {"model": model or self.model, "base_url": self.base_url, "timeout": 300.0, "price": price}
 
 
-def _of_ollama(ask: Ask) -> str:
+def _of_ollama(ask: Ask) -> tuple[str, Sizes]:
     """The model that was pulled last, of those that can call tools and that run here, not in Ollama's cloud."""
     ask("/api/version")  # at once; a long list takes longer
-    for each in ask("/api/tags")["models"]:
-        if not each.get("remote_host"):
-            abilities = each.get("capabilities") or ask("/api/show", {"model": each["name"]}).get("capabilities")
-            if "tools" in (abilities or ()):
-                return str(each["name"])
-    return ""
+    here = [each for each in ask("/api/tags")["models"] if not each.get("remote_host")]
+    sizes = {str(each["name"]): each.get("size") for each in here}
+    for each in here:
+        abilities = each.get("capabilities") or ask("/api/show", {"model": each["name"]}).get("capabilities")
+        if "tools" in (abilities or ()):
+            return str(each["name"]), sizes
+    return "", sizes
 
 
-def _of_lm_studio(ask: Ask) -> str:
+def _of_lm_studio(ask: Ask) -> tuple[str, Sizes]:
     """A model that is loaded, else the first one that it would load."""
-    usable = [each for each in ask("/api/v0/models")["data"] if "tool_use" in each.get("capabilities", ())]
-    return str(min(usable, key=lambda each: each.get("state") != "loaded")["id"]) if usable else ""
+    models = [each for each in ask("/api/v0/models")["data"] if each.get("type") != "embeddings"]
+    sizes: Sizes = {str(each["id"]): None for each in models}
+    with suppress(ValueError, LookupError):  # before version 0.4 it does not say
+        sizes |= {each["key"]: each["size_bytes"] for each in ask("/api/v1/models")["models"] if each["key"] in sizes}
+    usable = [each for each in models if "tool_use" in each.get("capabilities", ())]
+    return str(min(usable, key=lambda each: each.get("state") != "loaded")["id"]) if usable else "", sizes
 
 
-def _of_llama_cpp(ask: Ask) -> str:
+def _of_llama_cpp(ask: Ask) -> tuple[str, Sizes]:
     """The model that it was started with, if its template has a place for tools."""
     properties = ask("/props")
-    return str(properties.get("model_alias") or "default") if "tools" in properties["chat_template"] else ""
+    model, size = str(properties.get("model_alias") or "default"), None
+    with suppress(ValueError, LookupError):
+        size = ask("/v1/models")["data"][0]["meta"]["size"]
+    return model if "tools" in properties["chat_template"] else "", {model: size}
 
 
-#: Title, provider, address (or "": see `_ollama_address`), and what finds the model there.
-SERVERS: tuple[tuple[str, str, str, Callable[[Ask], str]], ...] = (
+#: Title, provider, address (or "": see `_ollama_address`), and what finds the model to choose and all models there.
+SERVERS: tuple[tuple[str, str, str, Callable[[Ask], tuple[str, Sizes]]], ...] = (
     ("Ollama", "ollama", "", _of_ollama),
     ("LM Studio", "open_source", "http://127.0.0.1:1234/v1", _of_lm_studio),
     ("llama.cpp", "open_source", "http://127.0.0.1:8080/v1", _of_llama_cpp),
@@ -119,7 +130,7 @@ def local_servers(patience: float = 0.0) -> list[LocalServer]:
 class _Look(threading.Thread):
     """Asks one server."""
 
-    def __init__(self, server: LocalServer, model_of: Callable[[Ask], str], timeout: float) -> None:
+    def __init__(self, server: LocalServer, model_of: Callable[[Ask], tuple[str, Sizes]], timeout: float) -> None:
         super().__init__(name="nbagent-local-server", daemon=True)
         self._server, self._model_of, self._timeout = server, model_of, timeout
         self.found: LocalServer | None = None
@@ -127,15 +138,15 @@ class _Look(threading.Thread):
 
     def run(self) -> None:
         try:
-            model = self._model_of(self._ask)
+            model, sizes = self._model_of(self._ask)
         except (OSError, HTTPException):  # nothing listens there, or it does not speak HTTP
             return
         except (ValueError, LookupError, TypeError, AttributeError):  # it answers something else
             return
         problem = "" if model else "it has no model that can call tools"
         if not _is_trusted(urlsplit(self._server.base_url).port or 80):
-            model, problem = "", "another user runs it"
-        self.found = replace(self._server, model=model, problem=problem)
+            model, problem, sizes = "", "another user runs it", {}
+        self.found = replace(self._server, model=model, problem=problem, sizes=sizes)
 
     def _ask(self, path: str, data: Any = None) -> Any:
         address = urlsplit(self._server.base_url)

@@ -89,7 +89,8 @@ talk = LLMResponse("", calls, "tool_calls", {"thinking": everything})
 question = FunctionCall("ask", {"text": everything, first: everything}, "q")
 turns = [talk, everything, question, "denied", RuntimeError(everything), question, "denied", RuntimeError(everything)]
 agent = Agent(ScriptedProvider(turns, model=first), tools=live)
-async def listed(): return texts
+from nbagent.providers.base import ListedModel
+async def listed(): return list(map(ListedModel, texts))
 agent.provider.model_list = listed
 formulas = Agent(ScriptedProvider(["\\n\\n".join(["$x^2$", *math])]))
 '''

@@ -47,7 +47,7 @@ agent.provider = ScriptedProvider(["Once."])"""
 
 def test_search_enter_and_a_key_that_is_saved_nowhere(lab, vendor):
     page, panel, picker = opened(lab, "picker.ipynb", vendor)
-    said = "claude-sonnet-5, claude, no key, Context 1M, Tools ✓, Images ✓, Thinks ✓"
+    said = "claude-sonnet-5, claude, no key, Context 1M, Images ✓, Thinks ✓"
     expect(picker.get_by_label("Search models")).to_be_focused()
     page.keyboard.type("sonnet-5 anthropic")
     rows = picker.locator(".nbagent-picker-rows button")

@@ -20,17 +20,32 @@ from nbagent.providers.catalog import CATALOG
 #: Of each server: what it answers with a model that can call tools, and with one that can't.
 OLLAMA = {
     "/api/version": {"version": "0.40.0"},
-    "/api/tags": {"models": [{"name": "b", "remote_host": "https://ollama.com"}, {"name": "a"}, {"name": "qwen3:4b"}]},
+    "/api/tags": {
+        "models": [{"name": "b", "remote_host": "https://ollama.com"}, {"name": "a"}, {"name": "qwen3:4b", "size": 7}]
+    },
     "/api/show": lambda asked: {"capabilities": ["completion"] if asked["model"] == "a" else ["completion", "tools"]},
 }
 STUDIO = [{"id": "a", "type": "embeddings"}, {"id": "b", "capabilities": ["tool_use"], "state": "not-loaded"}]
 STUDIO += [{"id": "qwen3-4b", "capabilities": ["tool_use"], "state": "loaded"}]
+STUDIO_SIZES = {"models": [{"key": "a", "size_bytes": 1}, {"key": "qwen3-4b", "size_bytes": 8}]}
 MINE = {"model_alias": "mine", "chat_template": "{% if tools %}{{ tools }}{% endif %}"}
 KINDS = {
     "Ollama": (OLLAMA, {**OLLAMA, "/api/show": lambda asked: {"capabilities": ["completion"]}}, "qwen3:4b"),
-    "LM Studio": ({"/api/v0/models": {"data": STUDIO}}, {"/api/v0/models": {"data": STUDIO[:1]}}, "qwen3-4b"),
-    "llama.cpp": ({"/props": MINE}, {"/props": MINE | {"chat_template": "{{ messages }}"}}, "mine"),
+    "LM Studio": (
+        {"/api/v0/models": {"data": STUDIO}, "/api/v1/models": STUDIO_SIZES},
+        {"/api/v0/models": {"data": STUDIO[:1]}},
+        "qwen3-4b",
+    ),
+    "llama.cpp": (
+        {"/props": MINE, "/v1/models": {"data": [{"meta": {"size": 9}}]}},
+        {"/props": MINE | {"chat_template": "{{ messages }}"}},
+        "mine",
+    ),
 }
+
+
+#: The bytes of their models, as far as they say.
+SIZES = {"Ollama": {"a": None, "qwen3:4b": 7}, "LM Studio": {"b": None, "qwen3-4b": 8}, "llama.cpp": {"mine": 9}}
 
 
 class Server(Loopback):
@@ -81,6 +96,7 @@ def test_a_server_with_a_model_that_can_call_tools_is_chosen(machine, kind):
     result = agent.chat_sync("Hi")
     assert (result.content, result.cost, server.requests[-1].json["model"]) == ("Hi", 0.0, model)
     assert agent.fork().provider is agent.provider
+    assert local_servers.local_servers()[0].sizes == SIZES[kind]
     server.data = useless
     assert resolve(None).vendor == "local"
     assert [each.problem for each in local_servers.local_servers()] == ["it has no model that can call tools"]

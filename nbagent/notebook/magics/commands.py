@@ -60,9 +60,11 @@ class Command:
     help: str
 
 
-def models(shell: Any, agent: Agent, words: Sequence[str]) -> list[str]:
-    """List the models that the agent's vendor offers."""
-    return run_sync(agent.provider.model_list())
+def models(shell: Any, agent: Agent, words: Sequence[str]) -> pd.DataFrame:
+    """The models that the agent's provider offers, the newest first."""
+    import pandas as pd
+
+    return pd.DataFrame(run_sync(agent.provider.model_list()))
 
 
 def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:

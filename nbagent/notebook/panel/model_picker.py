@@ -1,4 +1,4 @@
-"""The panel's model picker: a button that names the model, and below it a list to search, with abilities.
+"""The panel's model picker: a button that names the model, and below it a list to search, with what is known of each.
 
 What a provider calls its models is shown as text, never as HTML. A typed key is in no state that is saved.
 """
@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import AuthenticationError, NbagentError
-from nbagent.notebook.known_models import ModelFacts, is_special, known_models, model_facts, models_without_setup
+from nbagent.notebook.known_models import (
+    LocalModel,
+    all_models,
+    find_models,
+    local_models,
+    measured_speeds,
+    model_facts,
+)
 from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.pricing import context_window
-from nbagent.providers import provider_names, resolve
+from nbagent.providers import create_provider, provider_names, resolve
+from nbagent.providers.base import ListedModel, LLMProvider
 from nbagent.providers.catalog import CATALOG, with_keys
 from nbagent.text import shortened
 
@@ -25,7 +32,6 @@ log = logging.getLogger("nbagent")
 
 #: Rows that are sent at a time, and characters of a name in them.
 MAX_ROWS, MAX_NAME = 50, 80
-UNKNOWN = "–"
 
 
 class ModelPicker:
@@ -38,21 +44,21 @@ class ModelPicker:
         self._conversation = conversation
         self._agent = conversation.agent
         self._on_change = on_change
-        self._used: dict[str, Any] = {}  # the providers used so far, by `vendor:model`
-        self._listed: dict[str, list[str]] = {}  # what providers said that they offer
+        self._used: dict[str, LLMProvider] = {}  # by `provider:model`
+        self._listed: dict[str, list[ListedModel]] = {}  # what providers said that they offer
+        self._local: dict[str, LocalModel] = {}
+        self._speeds: dict[str, float] = {}
         self._models: list[str] = []  # all that can be searched
         self._is_open = False
         self._searched = self._note = ""
-        self._after_key: Callable[[], Awaitable[None]] | None = None  # what waits for a key
-        self._key_vendor = ""
-        self._key_for: str | None = None  # what needs a key, while it is asked for
+        self._missing_key: tuple[str, Callable[[], Awaitable[None]]] | None = None  # what needs it, what goes on then
         self._current()  # chosen here, not later on the loop: what the notebook shows of the agent names its model
 
     def state(self) -> State:
         """The model's `name` and `title`; while the list is `open`, its rows, or the key that is asked for."""
         spec = self._current()
         if not self._conversation.is_idle:
-            self.close()
+            self._close()
         name = render.printable(spec.partition(":")[2] or spec)
         return {
             "name": shortened(name, MAX_NAME) or "Choose a model",
@@ -61,15 +67,37 @@ class ModelPicker:
         }
 
     def _list_state(self, spec_in_use: str) -> State:
-        if self._key_for is not None:
-            variable = CATALOG[self._key_vendor].key_variable()
-            what = f"{plain(self._key_for)} needs a key of {self._key_vendor}, {variable}."
+        if self._missing_key is not None:
+            spec = self._missing_key[0]
+            vendor = spec.partition(":")[0]
+            what = f"{_plain(spec)} needs a key of {vendor}, {CATALOG[vendor].key_variable()}."
             return {"key": f"{what} This kernel keeps it in memory only."}
         found = find_models(self._searched, self._models)
-        rows = [[spec, *self._row(spec)] for spec in found[:MAX_ROWS]]
+        rows = [self._row(spec) for spec in found[:MAX_ROWS]]
         more = len(found) - len(rows)
         note = self._note or (f"… and {more:,} more: type to narrow" if more else "" if rows else "Nothing found.")
-        return {"rows": rows, "used": spec_in_use, "note": note, "ask": f"Ask {self._vendor_to_ask()} for its list"}
+        return {"rows": rows, "used": spec_in_use, "note": note, "ask": self._vendor_to_ask()}
+
+    def _row(self, spec: str) -> list[str]:
+        """`provider:model`, then its cells: the name, memory and speed, the provider, the date, the context window, and
+        whether it takes images and thinks; what is not known is empty. A name that is not known has one cell.
+        """
+        vendor, _, name = spec.partition(":")
+        if spec not in self._used and spec not in self._models:
+            return [spec, f"Use {_plain(spec)}"]
+        facts, provider, local = model_facts(vendor, name), self._used.get(spec), self._local.get(spec)
+        needs_key = vendor in CATALOG and not CATALOG[vendor].keyless and not CATALOG[vendor].api_key()
+        speed = f"{self._speeds[spec]:.3g} tokens/s here" if local and spec in self._speeds else ""
+        listed = next((each for each in self._listed.get(vendor, ()) if each.name == name), None)
+        return [
+            spec,
+            _plain(name or vendor),
+            ", ".join(filter(None, [local.memory if local else "", speed])),
+            f"{_plain(local.title if local else vendor)}{', no key' * needs_key}",
+            str(listed.created) if listed and listed.created else "",
+            _size(context_window(provider) if provider is not None else facts.window),
+            *("" if each is None else "✓" if each else "no" for each in (facts.images, facts.thinking)),
+        ]
 
     # -- what clicks and keys do --------------------------------------------------------------------------------------
 
@@ -78,10 +106,10 @@ class ModelPicker:
         start = self._conversation.run_on_loop
         match do:
             case "open":
-                self._is_open, self._key_for, self._searched, self._note = True, None, "", ""
+                self._is_open, self._missing_key, self._searched, self._note = True, None, "", ""
                 start(self._read_models)
             case "close":
-                self.close()
+                self._close()
             case "search":
                 self._searched, self._note = value, ""
             case "enter":  # it may have been typed before the list was read
@@ -89,37 +117,29 @@ class ModelPicker:
             case "choose" if self._conversation.is_idle:
                 start(self._switch, value)
             case "list":
-                start(self._fetch)
-            case "key" if value.strip() and self._after_key is not None:
-                CATALOG[self._key_vendor].keep_key(value)
-                self._key_for = None
-                start(self._after_key)
+                start(self._fetch, value)
+            case "key" if value.strip() and self._missing_key is not None:
+                spec, go_on = self._missing_key
+                CATALOG[spec.partition(":")[0]].keep_key(value)
+                self._missing_key = None
+                start(go_on)
             case "back":
-                self._key_for = None
+                self._missing_key = None
         self._on_change()
 
-    def close(self) -> None:
-        """Show the list no more."""
-        self._is_open, self._key_for = False, None
+    def _close(self) -> None:
+        self._is_open, self._missing_key = False, None
 
     async def _read_models(self) -> None:
-        """In a thread: the list is large."""
         self._current()
-        self._models = await asyncio.to_thread(all_models, list(self._used), dict(self._listed))
+        await asyncio.to_thread(self._read)
         self._on_change()
 
-    def _show_note(self, note: str) -> None:
-        self._note = note
-        self._on_change()
-
-    def _row(self, spec: str) -> list[str]:
-        vendor, _, name = spec.partition(":")
-        if spec not in self._used and spec not in self._models:
-            return [f"Use {plain(spec)}"]
-        provider = self._used.get(spec)
-        facts = model_facts(vendor, name)
-        window = context_window(provider) if provider is not None else facts.window
-        return row_cells(vendor, name, facts, window)
+    def _read(self) -> None:
+        """Look for all models, in a thread: the list is large, and servers of this machine are asked."""
+        self._local = local_models()
+        self._speeds = measured_speeds(self._agent.trace.rows("calls"))
+        self._models = all_models(list(self._used), dict(self._listed), self._local)
 
     async def _choose_first(self, text: str) -> None:
         if not self._models:
@@ -128,64 +148,64 @@ class ModelPicker:
             await self._switch(found[0])
 
     async def _switch(self, spec: str) -> None:
-        """In a thread: making a provider may import its SDK."""
         notice = ""
         try:
-            await asyncio.to_thread(setattr, self._agent, "provider", self._used.get(spec, spec))
+            await asyncio.to_thread(self._use, spec)  # this may import an SDK
         except Exception as error:  # a user's factory may raise anything
-            if self._needs_key(spec, error):
-                self._ask_key(spec, lambda: self._switch(spec))
+            if self._asks_key(spec, error, lambda: self._switch(spec)):
                 return
             log.info("the provider %s can't be made", spec, exc_info=True)
             notice = f"{spec}: {error}"
-        self.close()
+        self._close()
         self._conversation.show_notice(notice)
 
-    # -- the list of a vendor -----------------------------------------------------------------------------------------
+    def _use(self, spec: str) -> None:
+        local = self._local.get(spec)
+        made = create_provider(local.provider, **local.options) if local and spec not in self._used else spec
+        self._agent.provider = self._used.get(spec, made)
+
+    # -- the list of a provider ---------------------------------------------------------------------------------------
 
     def _vendor_to_ask(self) -> str:
-        """The vendor that the search names, else that of the model in use."""
+        """The provider that the search names, else that of the model in use; empty if it has nothing to list."""
         words = self._searched.replace(":", " ").split()
-        return next((word for word in words if word in provider_names()), self._current().partition(":")[0])
+        vendor = next((word for word in words if word in provider_names()), self._current().partition(":")[0])
+        return "" if vendor in CATALOG and CATALOG[vendor].free else vendor
 
-    async def _fetch(self) -> None:
-        """Ask a vendor for the models that it offers."""
-        vendor = self._vendor_to_ask()
-        self._show_note(f"Asking {vendor}…")
+    async def _fetch(self, vendor: str) -> None:
+        """Ask a provider for the models that it offers."""
+        self._note = f"Asking {vendor}…"
+        self._on_change()
         try:
             self._listed[vendor] = await self._list_of(vendor)
+            self._note = f"{vendor} lists {len(self._listed[vendor]):,} models."
         except Exception as error:  # a user's provider may raise anything
-            if self._needs_key(vendor, error):
-                self._ask_key(vendor, self._fetch)
+            if self._asks_key(vendor, error, lambda: self._fetch(vendor)):
                 return
             log.info("the models of %s can't be listed", vendor, exc_info=True)
-            self._show_note(f"{vendor}: {error}")
-            return
+            self._note = f"{vendor}: {error}"
         await self._read_models()
-        self._show_note(f"{vendor} lists {len(self._listed[vendor]):,} models.")
 
-    async def _list_of(self, vendor: str) -> list[str]:
+    async def _list_of(self, vendor: str) -> list[ListedModel]:
         current = self._used.get(self._current())
         if current is not None and current.vendor == vendor:
-            return list(await current.model_list())
+            return await current.model_list()
         provider = await asyncio.to_thread(resolve, vendor)
         try:
             return await provider.model_list()
         finally:
             await provider.aclose()
 
-    # -- a key that is missing ----------------------------------------------------------------------------------------
-
-    def _needs_key(self, spec: str, error: Exception) -> bool:
-        """Whether the error says that there is no key at all: no vendor answered."""
-        return isinstance(error, AuthenticationError) and error.status is None and spec.partition(":")[0] in with_keys()
-
-    def _ask_key(self, spec: str, then: Callable[[], Awaitable[None]]) -> None:
-        self._key_vendor, self._key_for, self._after_key = spec.partition(":")[0], spec, then
+    def _asks_key(self, spec: str, error: Exception, go_on: Callable[[], Awaitable[None]]) -> bool:
+        """Ask for the key if the error says that there is none at all: no provider answered."""
+        if not isinstance(error, AuthenticationError) or error.status or spec.partition(":")[0] not in with_keys():
+            return False
+        self._missing_key = spec, go_on
         self._on_change()
+        return True
 
     def _current(self) -> str:
-        """`vendor:model` of the agent's provider; empty if it can't be made."""
+        """`provider:model` of the agent; empty if it can't be made."""
         try:
             provider = self._agent.provider
         except (NbagentError, ImportError) as error:
@@ -196,92 +216,17 @@ class ModelPicker:
         return spec
 
 
-def all_models(used: Iterable[str], listed: dict[str, list[str]]) -> list[str]:
-    """All models that can be chosen, as `vendor:model`.
-
-    First those used so far, then those that need no setup, then each vendor's default, then all others, those of
-    vendors with a key first. What a vendor has `listed` replaces what is known about it.
-    """
-    ready = [*used]
-    ready += [spec for spec in models_without_setup() if not any(known.startswith(f"{spec}:") for known in ready)]
-    names = [name for name in provider_names() if name not in CATALOG or known_models(name)]  # without replay, scripted
-    names = sorted(dict.fromkeys([*names, *listed]), key=lambda name: name in CATALOG and not CATALOG[name].api_key())
-    known = {name: _names(name, listed.get(name)) for name in names}
-    defaults = [f"{vendor}:{models[0]}" if models else vendor for vendor, models in known.items()]
-    others = [f"{vendor}:{model}" for vendor, models in known.items() for model in models]
-    return list(dict.fromkeys([*ready, *defaults, *others]))
-
-
-def _names(vendor: str, listed: list[str] | None) -> list[str]:
-    """The names of a vendor's models, its default first."""
-    known = known_models(vendor)
-    if not listed:
-        return known
-    return sorted(listed, key=lambda name: (name not in known[:1], is_special(name)))
-
-
-def find_models(text: str, models: Iterable[str]) -> list[str]:
-    """The models with all of these words in their names, in any order; first one that was typed in full.
-
-    Two words or more name a family: models with no other words than these come next, and those that don't chat last.
-    A text that is the name of no known model, but looks like one, comes first.
-
-    >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
-    ['openai:gpt-5-mini', 'openai:gpt-5.1-codex-mini', 'openai:gpt-audio-mini']
-    >>> find_models("claude:my-own", ["claude:claude-sonnet-5"])
-    ['claude:my-own']
-    """
-    typed, words = text.strip(), text.lower().split()
-    found = [spec for spec in models if all(word in _searched(spec) for word in words)]
-    if words:
-        found.sort(key=lambda spec: (is_special(spec), len(words) > 1 and not _is_family(spec, words)))
-    exact = [spec for spec in found if typed and typed in (spec, spec.partition(":")[2])]
-    vendor, colon, name = typed.partition(":")
-    if vendor and colon and name and len(words) == 1 and typed not in exact:
-        exact.insert(0, typed)
-    return list(dict.fromkeys([*exact, *found]))
-
-
-def _is_family(spec: str, words: Iterable[str]) -> bool:
-    """Whether the model's name has no other words than these, besides its version."""
-    vendor, _, name = spec.lower().partition(":")
-    return set(re.findall("[a-z]{2,}", name)) == {*words} - {vendor}
-
-
-def _searched(spec: str) -> str:
-    """What a search looks at: the vendor, its other names, and the model."""
-    vendor = spec.partition(":")[0]
-    aliases = CATALOG[vendor].aliases if vendor in CATALOG else ()
-    return " ".join([spec, *aliases]).lower()
-
-
-def row_cells(vendor: str, name: str, facts: ModelFacts, window: int | None = None) -> list[str]:
-    """The cells of a model's row: its name, the provider, the context window, and whether it takes tools and images and
-    thinks.
-
-    >>> row_cells("claude", "claude-x", ModelFacts(thinking=True), 1_000_000)[2:]
-    ['1M', '–', '–', '✓']
-    """
-    needs_key = vendor in CATALOG and not CATALOG[vendor].keyless and not CATALOG[vendor].api_key()
-    return [
-        plain(name or vendor),
-        f"{plain(vendor)}, no key" if needs_key else plain(vendor),
-        _size(window),
-        *(UNKNOWN if each is None else "✓" if each else "no" for each in (facts.tools, facts.images, facts.thinking)),
-    ]
-
-
 def _size(tokens: int | None) -> str:
     """Tokens in short.
 
     >>> _size(1_050_000), _size(128_000), _size(None)
-    ('1.05M', '128k', '–')
+    ('1.05M', '128k', '')
     """
     if not tokens:
-        return UNKNOWN
+        return ""
     return f"{tokens / 1e6:.3g}M" if tokens >= 1e6 else f"{tokens / 1e3:.3g}k"
 
 
-def plain(name: str) -> str:
+def _plain(name: str) -> str:
     """A name for a row: on one line, with visible control characters, and not too long."""
     return shortened(" ".join(render.printable(name).split()), MAX_NAME)

@@ -21,6 +21,7 @@ from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.threads import DaemonThreads, run_in_thread
 from nbagent.errors import ConfigurationError, IncompleteStreamError
+from nbagent.providers.base import ListedModel
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.openai_chat import usage_of
 from nbagent.providers.http.response import read_events
@@ -129,9 +130,9 @@ class LocalProvider(OpenSourceProvider):
             (completion,) = [item async for item in items]
         return completion
 
-    async def model_list(self) -> list[str]:
+    async def model_list(self) -> list[ListedModel]:
         """This model alone; it need not be loaded."""
-        return [self.model_name]
+        return [ListedModel(self.model_name)]
 
     async def aclose(self) -> None:
         """Close the connections, and end the model's process if no other provider uses it."""

@@ -2,16 +2,26 @@
 
 import json
 import re
+from datetime import date
 
 import pytest
 from support.kernels import Kernel
 from support.loopback import Answer, Loopback, claude_said, served
 from support.panels import Panel, script
 
-from nbagent.notebook.known_models import ModelFacts, model_facts
+from nbagent.notebook.known_models import (
+    LocalModel,
+    all_models,
+    find_models,
+    local_models,
+    measured_speeds,
+    model_facts,
+)
 from nbagent.notebook.magics.completion import models as completed
-from nbagent.notebook.panel.model_picker import MAX_ROWS, all_models, find_models, row_cells
+from nbagent.notebook.panel.model_picker import MAX_ROWS
+from nbagent.providers.base import ListedModel
 from nbagent.providers.catalog import CATALOG, with_keys
+from nbagent.providers.local_servers import LocalServer
 
 KEY = "sk-ant-typed-here-0123456789"
 
@@ -29,42 +39,38 @@ def no_keys(monkeypatch):
 # -- rows and search --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_known_is_a_dash():
-    assert row_cells("custom", "m", ModelFacts())[2:] == ["–", "–", "–", "–"]
-    cells = row_cells("claude", "claude-sonnet-5", model_facts("claude", "claude-sonnet-5"), 1_000_000)
-    assert cells[2:] == ["1M", "✓", "✓", "✓"]
-
-
 @pytest.mark.parametrize(
-    ("spec", "tools", "images", "thinking"),
+    ("spec", "images", "thinking"),
     [
-        ("openai:gpt-5.1", None, None, True),
-        ("openai:o3-mini", None, False, True),
-        ("zhipu:glm-5.2", True, False, True),
-        ("openrouter:openrouter/auto", None, None, None),  # any model
-        ("local:", None, False, None),
+        ("openai:gpt-5.1", None, True),
+        ("openai:o3-mini", False, True),
+        ("zhipu:glm-5.2", False, True),
+        ("openrouter:openrouter/auto", None, None),  # any model
+        ("local:", False, None),
     ],
 )
-def test_abilities_are_facts_of_the_catalogue_and_never_guessed(spec, tools, images, thinking):
+def test_abilities_are_facts_of_the_catalogue_and_never_guessed(spec, images, thinking):
     facts = model_facts(*spec.split(":", 1))
-    assert (facts.tools, facts.images, facts.thinking) == (tools, images, thinking)
+    assert (facts.images, facts.thinking) == (images, thinking)
 
 
 def test_used_and_ready_models_come_first_then_defaults_then_all_others(no_keys):
     no_keys.setenv("DEEPSEEK_API_KEY", "k")
-    found = all_models(["custom:mine"], {})
-    assert found[:3] == ["custom:mine", "deepseek:deepseek-v4-flash", "local"]
+    here = LocalModel("local", "", "local:small")
+    found = all_models(["custom:mine"], {}, {"local:large": here._replace(is_here=False), "local:small": here})
+    assert found[-1] == "local:large"
+    assert found[:3] == ["custom:mine", "deepseek:deepseek-v4-flash", "local:small"]
     defaults = {f"{name}:{row.model}" for name, row in CATALOG.items() if row.model}
     assert defaults <= set(found[1:30])
     assert len(found) == len(set(found)) > 500
     assert not [spec for spec in found if spec.startswith(("replay", "scripted"))]
     assert completed("claude:")[1:] == [spec for spec in found if spec.startswith("claude:")], "as Tab does"
-    listed = all_models([], {"claude": ["claude-new", "claude-sonnet-5"]})
+    listed = all_models([], {"claude": [ListedModel("claude-new"), ListedModel("claude-sonnet-5")]}, {})
     assert [spec for spec in listed if spec.startswith("claude:")] == ["claude:claude-sonnet-5", "claude:claude-new"]
 
 
 def test_the_newest_models_come_first_and_those_that_do_not_chat_last(no_keys):
-    known = all_models([], {})
+    known = all_models([], {}, {})
     assert find_models("claude", [spec for spec in known if spec.startswith("claude:")])[-1] == "claude:claude-v1"
     mini = find_models("openai gpt mini", known)
     chats, others = mini[: mini.index("openai:gpt-5.1-codex-mini")], mini[-4:]
@@ -72,9 +78,26 @@ def test_the_newest_models_come_first_and_those_that_do_not_chat_last(no_keys):
     assert all(
         any(word in spec for word in ("audio", "image", "realtime", "search", "tts", "transcribe")) for spec in others
     )
-    listed = all_models([], {"claude": ["claude-image", "claude-newest", "claude-old"]})
-    claude = [spec.partition(":")[2] for spec in listed if spec.startswith("claude:")]
-    assert claude == ["claude-newest", "claude-old", "claude-image"]
+    assert find_models("mistral", known)[0].startswith("mistral:"), "the provider that is named"
+    said = [ListedModel("claude-image", date(2027, 1, 1)), ListedModel("claude-9-old", date(2025, 1, 1))]
+    said += [ListedModel("claude-gone", date(2027, 1, 1), is_retired=True), ListedModel("claude-new", date(2026, 1, 1))]
+    claude = [spec.partition(":")[2] for spec in all_models([], {"claude": said}, {}) if spec.startswith("claude:")]
+    assert claude == ["claude-new", "claude-9-old", "claude-gone", "claude-image"]
+
+
+def test_models_of_this_machine_say_what_memory_they_take_and_how_fast_they_were(monkeypatch, tmp_path):
+    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
+    server = LocalServer("Ollama", "ollama", "http://x/v1", sizes={"qwen3:4b": 2_497_293_931, "new": None})
+    monkeypatch.setattr("nbagent.notebook.known_models.local_servers", lambda: [server])
+    found = {spec: (model.title, model.memory) for spec, model in local_models().items()}
+    assert found["local:SmolLM2-135M-Instruct"] == ("local", "98 MB of weights")
+    assert found["local:qwen3.5-4b"] == ("local, not pulled", "4 GB of memory")
+    assert found["ollama:qwen3:4b"] == ("Ollama", "2.5 GB of weights")
+    assert found["ollama:new"] == ("Ollama", ""), "nothing is made up"
+    row = {"provider": "ollama", "model": "m", "output_tokens": 30, "ttft_s": 1.0, "duration_s": 3.0}
+    once = row | {"ttft_s": None}
+    rows = [row, row | {"output_tokens": 10}, once, row | {"replayed": True}, row | {"usage_estimated": True}]
+    assert measured_speeds(rows) == {"ollama:m": 10.0}
 
 
 def test_words_are_found_in_any_order_over_vendor_and_model():
@@ -174,18 +197,20 @@ def test_a_typed_key_is_used_and_is_nowhere_to_be_read(kernel, vendor):
 
 
 def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
-    listing = json.dumps({"data": [{"id": f"mine-{number}"} for number in range(9)]}).encode()
+    listed = [{"id": f"mine-{number}", "created": 1754524800 + 86400 * number} for number in range(9)]
+    listing = json.dumps({"data": listed}).encode()
     vendor.answers = [Answer(b'{"error": {"message": "not today"}}', 400), Answer(listing)]
     kernel.ok(f"agent = Agent(nbagent.create_provider('open_source', base_url={vendor.url!r}, model='mine'))")
     panel = opened(kernel)
     assert vendor.requests == [], "only a click asks a vendor"
-    assert panel.state["model"]["open"]["ask"] == "Ask open_source for its list"
-    panel.models_do("list")
+    assert panel.state["model"]["open"]["ask"] == "open_source"
+    panel.models_do("list", "open_source")
     panel.until(lambda: re.search("open_source: .*not today", panel.state["model"]["open"]["note"]))
-    panel.models_do("list")
+    panel.models_do("list", "open_source")
     panel.until(lambda: panel.state["model"]["open"]["note"] == "open_source lists 9 models.")
     panel.models_do("search", "open_source")
-    panel.until(lambda: "mine-3" in panel.models)
+    panel.until(lambda: panel.models[1:4] == ["mine-8", "mine-7", "mine-6"])
+    assert [row[4] for row in panel.state["model"]["open"]["rows"][:2]] == ["", "2025-08-15"]
 
 
 def test_each_panel_says_that_the_model_can_not_be_made(kernel):

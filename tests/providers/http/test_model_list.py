@@ -1,6 +1,7 @@
 """`model_list`: what each vendor offers, through the same transport, retries and errors as its answers."""
 
 import json
+from datetime import date
 
 import pytest
 from support.loopback import Answer
@@ -21,11 +22,15 @@ def listing(body, status=200) -> Answer:
     return Answer(json.dumps(body).encode(), status, {"content-type": "application/json", "x-request-id": "req_7"})
 
 
+async def names(provider):
+    return [each.name for each in await provider.model_list()]
+
+
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_each_vendors_listing(loopback, connect, vendor):
     path, header, body = VENDORS[vendor]
     loopback.answers = [listing({}, 503), listing(body)]
-    assert await connect(vendor).model_list() == ["a", "b"]
+    assert await names(connect(vendor)) == ["a", "b"]
     request = loopback.requests[-1]
     assert (request.path, request.body) == (path, b"")
     assert request.headers[header].endswith("test-key")
@@ -33,9 +38,27 @@ async def test_each_vendors_listing(loopback, connect, vendor):
 
 
 async def test_other_shapes(loopback, connect):
-    for body, names in [([{"id": "x"}], ["x"]), ({"models": [{"name": "y"}]}, ["y"]), ({"data": []}, [])]:
+    for body, expected in [([{"id": "x"}], ["x"]), ({"models": [{"name": "y"}]}, ["y"]), ({"data": []}, [])]:
         loopback.answers = [listing(body)]
-        assert await connect().model_list() == names
+        assert await names(connect()) == expected
+
+
+async def test_the_newest_come_first_by_the_date_that_the_provider_says_and_retired_ones_last(loopback, connect):
+    said = [
+        {"id": "undated", "created": "soon"},
+        {"id": "unknown", "created_at": "1970-01-01T00:00:00Z"},
+        {"id": "of-claude", "created_at": "2025-09-29T00:00:00Z"},
+        {"id": "of-openai", "created": 1754524800},
+        {"id": "ends", "created": 1764524800, "deprecation": "2026-03-01T12:00:00Z"},
+        {"id": "gone", "active": False},
+    ]
+    loopback.answers = [listing({"data": said})]
+    listed = await connect().model_list()
+    assert [each.name for each in listed] == ["of-claude", "of-openai", "undated", "unknown", "ends", "gone"]
+    assert [each.created for each in listed[:3]] == [date(2025, 9, 29), date(2025, 8, 7), None]
+    assert [each.is_retired for each in listed] == [False] * 4 + [True] * 2
+    loopback.answers = [listing({"data": [{"id": name, "created": 1754524800} for name in "ab"]})]
+    assert {each.created for each in await connect().model_list()} == {None}, "the time of the request"
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
@@ -64,6 +87,6 @@ async def test_what_is_no_list(loopback, connect, body, says):
 
 
 async def test_providers_of_one_model():
-    assert await create_provider("scripted").model_list() == ["scripted"]
+    assert await names(create_provider("scripted")) == ["scripted"]
     local = create_provider("local")
-    assert await local.model_list() == [local.model_name]
+    assert await names(local) == [local.model_name]

@@ -81,6 +81,11 @@ class AgentStream:
         self._closed: asyncio.Event | None = None
         queue.streams[id(self)] = self
 
+    @property
+    def waits(self) -> bool:
+        """Whether earlier questions to the agent come first, if this one is asked now."""
+        return bool(self._entry.queue.entries)
+
     def __aiter__(self) -> AsyncGenerator[AnyEvent]:
         iterator = self._iterate()
         self._entry.iterator = weakref.ref(iterator)

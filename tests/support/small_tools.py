@@ -52,8 +52,9 @@ class FakeCompleter(LLMProvider):
     def supports_function_calling(self):
         return False
 
-    def waiting(self):
-        return None
+    async def load(self):
+        return
+        yield
 
     async def complete(self, prompt, *, schema=None, max_tokens=256, stop=()):
         self.prompts.append(prompt)

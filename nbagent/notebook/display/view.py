@@ -58,6 +58,12 @@ class CellView:
         else:
             self._throttle.request(at_once=bool(waited and not self.transcript.status))
 
+    def wait_for(self, what: str) -> None:
+        """Show what the question waits for, until it is asked."""
+        self.transcript.status = f"waiting for {what}"
+        if self.live:
+            self._throttle.now()
+
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Show that the call waits for a person's approval, and then the arguments if the person edited them."""

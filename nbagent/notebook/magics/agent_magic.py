@@ -257,6 +257,8 @@ class AgentMagics(Magics):
         feed_unread = partial(_feed_unread, view)
         agent.observers.append(feed_unread)
         self.shell.user_ns["_agent"] = None
+        if stream.waits and isinstance(view, CellView):
+            view.wait_for("an earlier question to this agent")
         try:
             async with stream:
                 async for event in stream:

@@ -10,7 +10,7 @@ import json
 import os
 import struct
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from nbagent.providers.vendors.open_source import OpenSourceProvider
 
 LOADING = "loading the model"
 PULLING = "downloading the model"
+ANSWERING = "waiting for the model, which answers another question"
 #: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
 #: Bytes at the beginning of a GGUF file that are searched for its chat template. A large vocabulary takes 10 MB.
@@ -92,11 +93,14 @@ class LocalProvider(OpenSourceProvider):
         self._path = path
         self._server: LlamaServer | None = None
 
-    def waiting(self) -> str | None:
-        """What a request would wait for now (`LOADING` or `PULLING`), or None."""
-        if self._server is not None and self._server.alive:
-            return None
-        return LOADING if self._path or cached() else PULLING
+    async def load(self) -> AsyncGenerator[Http]:
+        """Load the model. Says what takes long, and whether the model answers another question first."""
+        if self._server is None or not self._server.alive:
+            yield Http(LOADING if self._path or cached() else PULLING)
+            await self.prepare()
+            yield Http(f"waiting for {self.model_name}")
+        if self._server is not None and self._server.questions:
+            yield Http(ANSWERING)
 
     async def prepare(self) -> None:
         """Download and load the model unless that is done, without blocking the event loop."""
@@ -107,13 +111,18 @@ class LocalProvider(OpenSourceProvider):
         self._server, self.base_url, self.access.key = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. If the model is not loaded yet, an `Http` event says so first."""
-        is_prompted = isinstance(request.resolved, ModelRequest)  # then it may need no model, or asks here again
-        if not is_prompted and (word := self.waiting()):
-            yield Http(word)
-        async with aclosing(super().stream(request)) as items:
-            async for item in items:
-                yield item
+        """See `LLMProvider.stream`. `Http` events say first what it waits for."""
+        asking: AbstractContextManager[None] = nullcontext()
+        if not isinstance(request.resolved, ModelRequest):  # else it may need no model, or asks here again
+            with request.timing.setting_up():
+                async for word in self.load():
+                    yield word
+            assert self._server is not None
+            asking = self._server.asked()
+        with asking:
+            async with aclosing(super().stream(request)) as items:
+                async for item in items:
+                    yield item
 
     async def complete(
         self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
@@ -126,8 +135,11 @@ class LocalProvider(OpenSourceProvider):
         if schema is not None:
             body["json_schema"] = schema
         encoded = json.dumps(body).encode()
-        async with aclosing(self.read("/completions", _completion, encoded)) as items:
-            (completion,) = [item async for item in items]
+        await self.prepare()
+        assert self._server is not None
+        with self._server.asked():
+            async with aclosing(self.read("/completions", _completion, encoded)) as items:
+                (completion,) = [item async for item in items]
         return completion
 
     async def model_list(self) -> list[ListedModel]:

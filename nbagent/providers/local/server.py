@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ class LlamaServer:
         self.secret = SecretStr(secrets.token_urlsafe(24))
         #: The providers that use this process.
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: How many questions it has now. It answers one after the other.
+        self.questions = 0
         self._path = path
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
@@ -61,6 +64,15 @@ class LlamaServer:
         except BaseException:
             self.end()
             raise
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """Count a question."""
+        self.questions += 1
+        try:
+            yield
+        finally:
+            self.questions -= 1
 
     @property
     def alive(self) -> bool:

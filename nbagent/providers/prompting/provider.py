@@ -86,8 +86,8 @@ class Completer(Protocol):
     ) -> Completion:
         """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
 
-    def waiting(self) -> str | None:
-        """What a request would wait for now ("loading the model"), or None."""
+    def load(self) -> AsyncGenerator[Http]:
+        """Load the model. Says what takes long, and whether the model answers another question first."""
 
 
 class PromptedProvider(WrapperProvider):
@@ -152,8 +152,8 @@ class PromptedProvider(WrapperProvider):
             text = request.messages[-1].text
             tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be shown
             if best := best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD):
-                if reason := self.inner.waiting():
-                    yield Http(reason)
+                async for word in self.inner.load():
+                    yield word
                 calls, usage = await self._grounded_calls(self.inner, text, *best)
         else:
             reply = await ask_for_call(self.inner, request.resolved, tools, is_forced=is_forced)

@@ -94,9 +94,12 @@ def test_a_waiting_question_says_what_it_waits_for(kernel, tmp_path):
     one.until_text(f"Waiting for the run in cell [{number}] to end.")
     two.ask("from the other")
     one.until_text("Waiting for a question of another panel.")
+    waiting = kernel.send("%%agent\nfrom a cell")
+    kernel.until(waiting, lambda: "waiting for an earlier question to this agent…" in waiting.text)
     gate.touch()
-    one.until(lambda: one.text.count("begun ended") == 3)
+    one.until(lambda: one.text.count("begun ended") == 4)
     assert "Waiting" not in one.text
+    kernel.wait(waiting)
 
 
 def test_retry_keeps_the_draft_and_tells_of_a_failure(kernel):

@@ -18,7 +18,7 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.providers import create_provider
 from nbagent.providers.local.download import cached
-from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider
+from nbagent.providers.local.provider import ANSWERING, LOADING, PULLING, LocalProvider
 from nbagent.providers.local.server import end_unused
 
 pytestmark = pytest.mark.local_model
@@ -54,25 +54,32 @@ async def test_an_answer_streams_and_has_the_server_s_token_counts(embedded):
 async def test_the_first_request_announces_what_it_waits_for(embedded_server, tmp_path, monkeypatch):
     with monkeypatch.context() as context:
         context.setenv("NBAGENT_CACHE", str(tmp_path))
-        assert LocalProvider().waiting() == PULLING
+        assert await anext(LocalProvider().load()) == Http(PULLING)
     provider = LocalProvider(n_ctx=512)  # another context window, so another process
-    assert provider.waiting() == LOADING
-    first, *_, last = [item async for item in streamed(provider, HELLO, max_tokens=2)]
-    assert isinstance(first, Http)
-    assert first.content == LOADING
+    first, second, *_, last = [item async for item in streamed(provider, HELLO, max_tokens=2)]
+    assert (first, second) == (Http(LOADING), Http("waiting for SmolLM2-135M-Instruct"))
     assert isinstance(last, LLMResponse)
     end_unused()
-    assert provider.waiting() is None
+    assert not [word async for word in provider.load()]
     process = provider._server._process
     await provider.aclose()
     assert process.returncode is not None
     assert embedded_server.alive
 
 
-async def test_two_providers_share_one_process(embedded, embedded_server):
+async def test_two_providers_share_one_process_and_the_second_question_says_what_it_waits_for(
+    embedded, embedded_server
+):
     other = LocalProvider()
     await asyncio.gather(embedded.prepare(), other.prepare())
     assert other._server is embedded._server is embedded_server
+    first = streamed(embedded, HELLO, max_tokens=20)
+    assert isinstance(await anext(first), Text)
+    second, *_ = [item async for item in streamed(other, HELLO, max_tokens=2)]
+    assert second == Http(ANSWERING)
+    await first.aclose()
+    third, *_ = [item async for item in streamed(other, HELLO, max_tokens=2)]
+    assert isinstance(third, Text)
     await other.aclose()
     assert embedded_server.alive
 
@@ -122,7 +129,7 @@ async def test_a_process_that_died_is_started_again():
     await provider.prepare()
     provider._server._process.kill()
     provider._server._process.wait()
-    assert provider.waiting() == LOADING
+    assert await anext(provider.load()) == Http(LOADING)
     assert (await provider.chat(HELLO, max_tokens=3)).content
     await provider.aclose()
 

@@ -14,8 +14,14 @@ const PAUSE_MS = 150;
 const MAX_BYTES = 8_000_000;
 // Of a host to which files can't be attached.
 const NO_DRAFT = { chips: [], line: "" };
-const CLIP = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M13.5 7.5 8.3 12.7a3.2 3.2 0 0 1-4.6-4.6l5.6-5.5a2.1 2.1 0 0 1
-  3 3L6.8 11a1 1 0 0 1-1.5-1.4l5-5"/></svg>`;
+const ICONS = {
+  attach: "M13.5 7.5 8.3 12.7a3.2 3.2 0 0 1-4.6-4.6l5.6-5.5a2.1 2.1 0 0 1 3 3L6.8 11a1 1 0 0 1-1.5-1.4l5-5",
+  begin: "M8 3.5v9M3.5 8h9",
+  branch: "M8 14V10C8 7 12 8 12 3M10 5l2-2 2 2M8 10C8 7 4 8 4 3M2 5l2-2 2 2",
+  edit: "M10.5 3 13 5.5 5.5 13H3v-2.5z",
+  more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
+  retry: "M13 8a5 5 0 1 1-1.5-3.5L13 6M13 2.5V6H9.5",
+};
 // An @ at the beginning of a word, with what is typed of the word; or a / at the beginning of the question.
 const MENTION = /(?:^|[^\w@./+-])(@(?:"[^"\n]*|[^\s"'`,;!?()[\]{}<>|…—]*))$|^\s*(?:\/[a-z0-9-]+\s+)*(\/[a-z0-9-]*)$/;
 const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
@@ -49,6 +55,14 @@ function h(tag, properties = {}, ...children) {
 
 const button = (text, title, act, properties = {}) =>
   h("button", { type: "button", textContent: text, title, onclick: act, ...properties });
+
+// A button with a picture, before a text or in its place.
+function iconButton(icon, title, act, properties = {}, ...text) {
+  const made = button("", title, act, properties);
+  made.innerHTML = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${ICONS[icon]}"/></svg>`;
+  made.append(...text);
+  return made;
+}
 
 function mark(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -109,27 +123,35 @@ class Turn {
     this.versions = h("div", { class: "nbagent-versions", hidden: true });
     this.root = h("div", { class: "nbagent-entry", tabIndex: -1 }, this.question, this.versions);
     this.root.addEventListener("animationend", () => this.root.classList.remove("nbagent-found"));
+    const act = (icon, name, title, action) => iconButton(icon, title, () => action(), { "aria-label": name });
+    this.edit = act("edit", "Edit", "", () => panel.edit(key));
+    this.actions = h(
+      "span",
+      { class: "nbagent-actions", role: "group", "aria-label": "This turn" },
+      act("retry", "Retry", "Ask this question again", () => panel.tell("retry", key)),
+      this.edit,
+      act("branch", "Branch", "Continue from here in another conversation", () => panel.tell("branch", key)),
+    );
   }
 
-  show(turn, isIdle) {
+  show(turn, isIdle, canEdit, isEdited) {
     if (turn !== this.shown) {
-      if (turn.question !== this.shown.question) this.showQuestion(turn.question ?? "");
+      if (turn.question !== this.shown.question) this.question.innerHTML = turn.question ?? "";
       this.root.classList.toggle("nbagent-live", turn.live);
       this.showPieces(turn);
     }
     if (turn !== this.shown || isIdle !== this.isIdle) this.showVersions(turn.versions, isIdle);
     [this.shown, this.isIdle] = [turn, isIdle];
+    this.showActions(canEdit, isEdited);
   }
 
-  showQuestion(html) {
-    this.question.innerHTML = html;
-    const said = this.question.querySelector(".nbagent-you");
-    if (!said || !this.panel.state.editable) return;
-    const edit = () => this.panel.tell("edit", this.key);
-    const pencil = button("", "Edit this question", edit, { class: "nbagent-pencil", "aria-label": "Edit this question" });
-    const line = h("div", { class: "nbagent-line" });
-    said.before(line);
-    line.append(said, pencil);
+  // What can be done with the turn stands in the row below its answer.
+  showActions(canEdit, isEdited) {
+    const row = this.root.querySelector(".nbagent-foot:last-child") ?? this.root;
+    if (!canEdit) this.actions.remove();
+    else if (this.actions.parentElement !== row) row.append(this.actions);
+    const title = isEdited ? "Leave the question as it was" : "Change this question and ask again";
+    mark(this.edit, { "aria-pressed": Boolean(isEdited), title });
   }
 
   showVersions(versions, isIdle) {
@@ -471,28 +493,32 @@ class Panel {
   }
 
   makeBar() {
-    const choose = (name) => this.tell("tab", name);
+    const choose = (name) => (this.openMore(false), this.tell("tab", name));
     this.tabs = Object.entries(TABS).map(([name, title]) => button(name, title, () => choose(name), { role: "tab" }));
     const tabs = h("div", { class: "nbagent-tabs", role: "tablist", "aria-label": "What the panel shows" }, ...this.tabs);
-    this.list = h("select", { "aria-label": "Conversations", hidden: true, onchange: () => this.tell("conversation", this.list.value) });
-    this.begin = button("New chat", "Begin another conversation; this one stays", () => (this.tell("begin"), this.focus()));
     this.models = new Models(this);
+    const begin = () => (this.tell("begin"), this.focus());
+    const about = { class: "nbagent-begin", "aria-label": "New chat" };
+    this.begin = iconButton("begin", "Begin another conversation; this one stays", begin, about, h("span", { textContent: "New chat" }));
+    this.list = h("select", { "aria-label": "Conversations", hidden: true, onchange: () => this.tell("conversation", this.list.value) });
+    this.list.addEventListener("change", () => this.openMore(false));
     this.tools = button("", "Choose the tools to offer", () => choose("Setup"), { class: "nbagent-tools" });
     this.meter = h("div", { class: "nbagent-meter-place" });
-    const talks = h("div", { class: "nbagent-conversations" }, this.list, this.begin);
-    const parts = [tabs, talks, this.models.opener, this.tools, this.meter, this.models.root];
-    this.bar = h("div", { class: "nbagent-top" }, ...parts);
+    // in the bar, or where that is narrow in a menu below its last button
+    this.more = h("div", { class: "nbagent-more", id: `nbagent-more-${(made += 1)}` }, this.list, this.tools, this.meter);
+    const opens = { class: "nbagent-opens", "aria-label": "More", "aria-expanded": "false", "aria-controls": this.more.id };
+    this.opens = iconButton("more", "Conversations, tools, and what was spent", () => this.openMore(), opens);
+    this.bar = h("div", { class: "nbagent-top" }, tabs, this.models.opener, this.begin, this.opens, this.more, this.models.root);
+  }
+
+  openMore(isOpen = !this.bar.classList.contains("nbagent-open")) {
+    this.bar.classList.toggle("nbagent-open", isOpen);
+    mark(this.opens, { "aria-expanded": isOpen });
   }
 
   makeChat() {
     this.log = h("div", { class: "nbagent-log", role: "log", "aria-label": "Conversation", "aria-live": "off" });
     this.greeting = h("div", { class: "nbagent-greeting", hidden: true });
-    this.retry = button("Retry", "Ask the last question again", () => this.tell("retry"));
-    this.edit = button("Edit", "Change the last question and ask again", () => {
-      if (this.state.edited) this.tell("leave");
-      else this.tell("edit", this.state.order.at(-1)), this.focus();
-    });
-    this.actions = h("span", { class: "nbagent-actions", role: "group", "aria-label": "The last question" }, this.retry, this.edit);
     const inner = h("div", { class: "nbagent-inner" }, this.greeting, this.log);
     const tab = { role: "tabpanel", tabIndex: 0 };
     this.chat = h("div", { class: "nbagent-chat", "aria-label": "Chat", ...tab }, inner);
@@ -511,17 +537,16 @@ class Panel {
     const input = h("div", { class: "nbagent-input" }, this.box);
     this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": "Files to attach" });
     this.files.addEventListener("change", () => (this.attach([...this.files.files]), (this.files.value = "")));
-    this.clip = button("", "Attach files", () => this.files.click(), { class: "nbagent-attach", "aria-label": "Attach files" });
-    this.clip.innerHTML = CLIP;
+    const clip = { class: "nbagent-attach", "aria-label": "Attach files" };
+    this.clip = iconButton("attach", "Attach files", () => this.files.click(), clip);
     this.sends = button("Send", "Ask the agent", () => this.sendOrStop(), { class: "nbagent-first" });
-    this.row = h("div", { class: "nbagent-row" }, this.clip, this.files, input, this.sends);
-    this.chips = h("span", { class: "nbagent-chips" });
-    this.line = h("span", { class: "nbagent-line-about" });
-    this.draft = h("div", { class: "nbagent-draft", hidden: true }, this.chips, this.line);
+    this.chips = h("div", { class: "nbagent-chips", hidden: true });
+    this.row = h("div", { class: "nbagent-row" }, this.chips, this.clip, this.files, input, this.sends);
     this.status = h("div", { class: "nbagent-status" });
+    this.draft = h("div", { class: "nbagent-draft" });
+    const below = h("div", { class: "nbagent-below" }, this.status, this.draft);
     this.latest = button("↓ Jump to latest", "", () => this.jump(), { class: "nbagent-latest", hidden: true });
     this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);
-    const below = h("div", { class: "nbagent-below" }, this.draft, this.status);
     const parts = [this.row, below, this.latest, this.suggestions.list];
     this.area = h("div", { class: "nbagent-input-area" }, ...parts);
   }
@@ -542,6 +567,7 @@ class Panel {
     this.root.addEventListener("focusout", (event) => event.relatedTarget && (this.last = null), options);
     document.addEventListener("pointerdown", ({ target }) => {
       if (!this.models.root.contains(target) && !this.models.opener.contains(target)) this.models.close();
+      if (!this.more.contains(target) && !this.opens.contains(target)) this.openMore(false);
     }, options);
     this.changes = new MutationObserver(() => this.keepFocus());
     this.changes.observe(this.root, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled", "hidden"] });
@@ -582,21 +608,12 @@ class Panel {
     for (const [key, turn] of this.turns) if (!turns[key]) turn.remove(), this.turns.delete(key);
     for (const key of order) {
       if (!this.turns.has(key)) this.turns.set(key, new Turn(this, key));
-      this.turns.get(key).show(turns[key], idle);
+      this.turns.get(key).show(turns[key], idle, editable.includes(key), edited === key);
     }
     arrange(this.log, order.map((key) => this.turns.get(key).root));
     showTimes(this.log);
     this.log.after(...this.held.values());
-    this.showActions(editable.at(-1) === order.at(-1) ? this.turns.get(order.at(-1)) : null);
-    this.edit.textContent = edited ? "Cancel edit" : "Edit";
     this.showGreeting(this.held.size ? null : greeting);
-  }
-
-  // What can be done with the last question stands in the row below its answer.
-  showActions(turn) {
-    const foot = turn?.root.querySelector(".nbagent-foot:last-child") ?? turn?.root;
-    if (!foot) this.actions.remove();
-    else if (this.actions.parentElement !== foot) foot.append(this.actions);
   }
 
   showGreeting(greeting) {
@@ -679,16 +696,17 @@ class Panel {
     const { chips, line } = state.draft ?? NO_DRAFT;
     this.clip.hidden = !state.draft;
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
-    if (line !== before.draft?.line) this.line.innerHTML = line;
-    this.draft.hidden = !chips.length && !line;
+    this.chips.hidden = !chips.length;
+    if (line !== before.draft?.line) this.draft.innerHTML = line;
     if (this.status.textContent !== state.status) this.status.textContent = state.status;
     this.showSends();
   }
 
-  chip({ number, text, name, src }) {
+  chip({ number, name, about, src }) {
     const image = src ? [h("img", { src, alt: "" })] : [];
+    const text = h("span", { title: name }, h("b", { textContent: name }), h("small", { textContent: about }));
     const removes = button("✕", `Remove ${name}`, () => this.tell("detach", number), { "aria-label": `Remove ${name}` });
-    return h("span", { class: "nbagent-chip" }, ...image, h("span", { textContent: text }), removes);
+    return h("div", { class: "nbagent-attached" }, ...image, text, removes);
   }
 
   // One button: it stops what is under way, and Enter still sends.
@@ -759,6 +777,11 @@ class Panel {
     root.focus({ preventScroll: true });
   }
 
+  edit(key) {
+    if (this.state.edited === key) this.tell("leave");
+    else this.tell("edit", key), this.focus();
+  }
+
   goToVersion(key, title, step) {
     this.pressed = { place: this.state.order.indexOf(key), title };
     this.tell("version", [key, step]);
@@ -805,6 +828,7 @@ class Panel {
   onKey(event) {
     const { target, key } = event;
     if (target === this.box && this.suggestions.takesKey(event)) return event.stopPropagation();
+    if (key === "Escape" && this.bar.classList.contains("nbagent-open")) this.openMore(false), this.opens.focus();
     const tab = this.tabs.indexOf(target);
     if (tab >= 0 && ["ArrowLeft", "ArrowRight"].includes(key)) {
       const next = this.tabs[tab + (key === "ArrowLeft" ? -1 : 1)];

@@ -147,6 +147,7 @@ class Transcript:
         self._played = 0.0  # what replayed answers cost when they were recorded
         self._started = monotonic()
         self._footer: list[str] = []
+        self._amounts: set[str] = set()
         self._run_id = ""  # once there is an answer
         self._ending = ""
         self._waiting: list[tuple[str | None, str]] = above._waiting if above else []
@@ -386,7 +387,7 @@ class Transcript:
         played = f"replayed: ${self._played:.4f} not paid" if self._played else ""
         duration = render.format_duration(seconds) if self.timings else ""
         facts = (self._model, *tokens, cost, played, duration, self._origin, self.note)
-        self._footer = [*filter(None, facts)]
+        self._footer, self._amounts = [*filter(None, facts)], {*tokens, cost}
 
     # -- HTML ---------------------------------------------------------------------------------------------------------
 
@@ -540,7 +541,7 @@ class Transcript:
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
         if self._footer and not self._is_nested:
             run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
-            closing += render.footer_html(self._footer, run)
+            closing += render.footer_html(self._footer, run, self._amounts)
         return closing
 
     def _state(self, segment: Segment) -> str:

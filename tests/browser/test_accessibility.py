@@ -52,15 +52,24 @@ CELLS = [
 ]
 
 
+def resize(lab, page, width):
+    """Make the window so wide, without the list of files."""
+    page.set_viewport_size({"width": width, "height": 900})
+    if page.locator("#jp-left-stack").is_visible():
+        lab.command(page, "application:toggle-left-area")
+        page.locator("#jp-left-stack").wait_for(state="hidden")
+
+
 def test_axe_finds_what_is_wrong(lab):
     page = lab.blank()
     page.set_content("<main><button></button><p style='color:#bbb;background:#fff'>pale</p></main>")
     assert {rule for rule, *_ in serious(page, "main")} == {"button-name", "color-contrast"}
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_no_serious_finding(lab, theme):
+@pytest.mark.parametrize(("theme", "width"), [("JupyterLab Light", 1440), ("JupyterLab Dark", 390)])
+def test_no_serious_finding(lab, theme, width):
     page = lab.run(f"axe-{theme.split()[-1]}.ipynb", CELLS, theme)
+    resize(lab, page, width)
     page.locator(".nbagent-foot").first.wait_for()
     page.get_by_role("button", name="Approve", exact=True).wait_for()
     assert serious(page, ".nbagent-ask") == []
@@ -89,6 +98,8 @@ def test_no_serious_finding(lab, theme):
     panel.locator("summary").evaluate_all("all => all.forEach(each => { each.parentElement.open = true })")
     assert serious(page, ".nbagent-panel:not(.nbagent-explore)") == []
     for tab, shown in (("Trace", ".nbagent-table table >> nth=2"), ("Setup", "textarea >> nth=0")):
+        if width == 390:
+            panel.get_by_role("button", name="More").click()
         panel.get_by_role("tab", name=tab).click()
         panel.get_by_role("tabpanel", name=tab).locator(shown).wait_for()
         assert serious(page, ".nbagent-panel:not(.nbagent-explore)") == []
@@ -103,6 +114,55 @@ def test_no_serious_finding(lab, theme):
     page.keyboard.type("dd")
     assert page.locator(".jp-Cell").count() == len(CELLS)
     assert serious(page, ".nbagent-explore") == []
+
+
+def test_the_greeting_the_row_below_an_answer_and_a_bar_of_any_width(lab):
+    name = "claude-sonnet-5-of-a-very-long-name"
+    provider = f"agent.provider = ScriptedProvider([calls, answer, 'More.'], model={name!r})"
+    page = lab.run("axe-bar.ipynb", [SETUP, f"{provider}\nagent.provider.vendor = 'claude'", "ChatPanel(agent)"])
+    panel = page.get_by_role("region", name="Chat with an agent")
+    panel.get_by_role("button", name="What can you do here?").wait_for()
+    assert serious(page, ".nbagent-panel") == []
+    for count, question in enumerate(("Which species is heaviest, and by how much, of all?", "And now?"), 1):
+        ask(panel, question)
+        expect(panel.get_by_role("button", name="Branch")).to_have_count(count)
+    first, last = (panel.locator(".nbagent-foot").nth(place) for place in (0, -1))
+    retry, branch = (first.get_by_role("button", name=name) for name in ("Retry", "Branch"))
+    expect(last).to_have_css("opacity", "1")
+    expect(first).to_have_css("opacity", "0")
+    first.hover()
+    expect(first).to_have_css("opacity", "1")
+    last.hover()
+    expect(first).to_have_css("opacity", "0")
+    retry.focus()
+    expect(first).to_have_css("opacity", "1")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(branch).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbagent-you")).to_have_count(1)
+    expect(panel.get_by_label("Conversations").locator("option")).to_have_count(2)
+    bar, opens = panel.locator(".nbagent-top"), panel.get_by_role("button", name="More")
+    for width in (1440, 800, 350, 390):
+        resize(lab, page, max(width, 390))
+        panel.evaluate("(panel, width) => { panel.style.width = width == 350 ? '350px' : '' }", width)
+        for each in (bar, panel.locator(".nbagent-row"), last):
+            assert each.evaluate("each => each.scrollWidth <= each.clientWidth"), (width, each)
+        assert bar.bounding_box()["height"] < 50
+        for each in ("New chat", "Model: claude"):
+            panel.get_by_role("button", name=each).click(trial=True, position={"x": 20, "y": 10})
+        assert opens.is_visible() == (width != 1440)
+    expect(last.locator(".nbagent-amount").first).to_be_hidden()
+    expect(last.get_by_title(f"{name} · 1,2")).to_be_visible()
+    opens.focus()
+    page.keyboard.press("Enter")
+    expect(opens).to_have_attribute("aria-expanded", "true")
+    assert serious(page, ".nbagent-panel") == []
+    page.keyboard.press("Tab")
+    expect(panel.get_by_label("Conversations")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(opens).to_be_focused()
+    expect(panel.get_by_label("Conversations")).to_be_hidden()
 
 
 #: The name of what has the focus, as a screen reader says it, more or less.
@@ -125,12 +185,11 @@ def test_all_of_the_panel_is_reached_by_keyboard_alone(lab):
         if reached[-1].startswith("summary mean_by(column"):
             page.keyboard.press("Enter")
     assert [name for name in reached if not name.startswith("img Context: about")] == [
-        *("button Attach files", "button Edit", "button Retry"),
+        *("button Attach files", "button Branch", "button Edit", "button Retry"),
         *("button Bad answer", "button Good answer", "button Copy"),
         *("pre heaviest = masses.idxmax()  # of all", "button Insert below", "button Copy", "a https://example.org/a"),
         *("summary mean_by()", 'summary mean_by(column="body_mass_g", group="species")', "summary Thought"),
-        "button Edit this question",
-        *("tabpanel Chat", "button 2 tools", "button Model: claude-sonnet-5", "button New chat", "tab Chat"),
+        *("tabpanel Chat", "button 2 tools", "button New chat", "button Model: claude-sonnet-5", "tab Chat"),
     ]
     assert len(reached) == 20, "and the meter"
     expect(panel.locator("details[open]")).to_contain_text('"Gentoo": 5076.0')

@@ -98,18 +98,21 @@ def test_mentions_are_completed_and_files_pasted_and_dropped(lab, host):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate(COPY, base64.b64encode(png(40, 30)).decode())
     page.keyboard.press("Control+v")
-    draft = panel.locator(".nbagent-draft")
+    draft, below = panel.locator(".nbagent-chips"), panel.locator(".nbagent-draft")
     expect(draft.get_by_role("button")).to_have_count(1)
     give(box, "paste", ("heights.csv", "text/csv", MASSES.replace("mass", "height").encode()))
     dropped = [("keys.txt", "text/plain", b"TOKEN=a8Xk29sLq0pZ81"), ("paper.pdf", "application/pdf", pdf("Heaviest."))]
     give(panel.locator(".nbagent-chat"), "drop", *dropped)
     expect(draft.get_by_role("button")).to_have_count(4)
-    for shown in ("image.png · image 40×30", "heights.csv · table 2×2", "paper.pdf · PDF, 1 page"):
-        expect(draft).to_contain_text(shown)
-    expect(draft).to_contain_text("@penguins · DataFrame 344×2 · about")
-    expect(draft).to_contain_text("@masses.csv · table 2×2 · about")
-    expect(draft).to_contain_text("keys.txt · 20 characters, secrets hidden · about")
-    expect(draft).to_contain_text("tokens · about $0.00")
+    for text in (
+        "image.pngimage 40×30",
+        "heights.csvtable 2×2",
+        "paper.pdfPDF, 1 page",
+        "keys.txt20 characters, secrets",
+    ):
+        expect(draft).to_contain_text(text)
+    for text in ("@penguins · DataFrame 344×2 · about", "@masses.csv · table 2×2 · about", "tokens · about $0.00"):
+        expect(below).to_contain_text(text)
     assert serious(page, PANEL) == []
     page.set_viewport_size({"width": 800, "height": 900})
     page.set_viewport_size({"width": 1280, "height": 1200})
@@ -148,9 +151,9 @@ def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab):
     box.fill("Read these")
     files = [(text, "text/plain", "\n".join(texts[number::10]).encode()) for number, text in enumerate(texts[:10])]
     give(box, "paste", *files)
-    expect(panel.locator(".nbagent-draft button")).to_have_count(10)
+    expect(panel.locator(".nbagent-chips button")).to_have_count(10)
     assert serious(page, PANEL) == []
-    assert page.locator(".nbagent-draft :is(img, script, a, style, svg, iframe)").count() == 0
+    assert page.locator(".nbagent-chips :is(img, script, a, style, svg, iframe)").count() == 0
     box.press("Enter")
     panel.locator(".nbagent-foot").wait_for()
     folded = panel.locator(".nbagent-said summary")

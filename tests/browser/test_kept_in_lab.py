@@ -71,7 +71,7 @@ def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab):
     page.wait_for_function("document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1")
     asks(page, "the mean by species?")
     page.wait_for_function("document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 2")
-    page.get_by_role("button", name="Retry", exact=True).click()
+    page.get_by_role("button", name="Retry", exact=True).last.click()
     expect(page.locator(".nbagent-panel").get_by_text("2/2")).to_be_visible()
     expect(page.locator(".nbagent-panel .nbagent-busy")).to_have_count(0)
     until_saved_output(page, "are heaviest")

@@ -169,7 +169,7 @@ def test_stop_retry_and_the_scroll_position(lab):
     until_text(page, "Interrupted.")
     assert abs(page.evaluate(place) - before) < 2  # what is read does not move when the answer grows
     expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
-    page.get_by_role("button", name="Retry", exact=True).click()
+    page.get_by_role("button", name="Retry", exact=True).last.click()
     until_text(page, "short")
     assert "word word" not in page.locator(".nbagent-panel").inner_text()
     page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")

@@ -132,7 +132,7 @@ def test_a_draft_and_a_version_with_the_embedded_model(lab, picture):
     panel.get_by_placeholder("Shift-Enter").wait_for()
     box = ask(panel, "List the body masses of the 2 heaviest Gentoo penguins.")
     panel.get_by_role("log").get_by_text("gives 6300 and 6050.").wait_for()
-    panel.get_by_role("button", name="Edit this question").click()
+    panel.get_by_role("button", name="Edit", exact=True).click()
     expect(box).to_have_value("List the body masses of the 2 heaviest Gentoo penguins.")
     ask(panel, "List the body masses of the 3 heaviest Gentoo penguins.")
     panel.get_by_role("log").get_by_text("gives 6300, 6050 and 6000.").wait_for()

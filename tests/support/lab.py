@@ -23,6 +23,8 @@ TOKEN = "tests-only"
 #: The longest that any step may take; generous, for busy machines.
 PATIENCE_S = 90
 LIGHT = "JupyterLab Light"
+#: Of a page, in pixels.
+SIZE = {"width": 1280, "height": 1200}
 expect.set_options(timeout=PATIENCE_S * 1000)
 FLAGS = [
     *str.split("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"),
@@ -125,7 +127,7 @@ class Lab:
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
         self.url = self._address()
         self._browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
-        self._context = self._new_context(width=1280)
+        self._context = self._new_context(width=SIZE["width"])
         self._page: Page | None = None
         self._kernel = ""
         return self
@@ -201,6 +203,7 @@ class Lab:
                 prepare(page)
             page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
             self._page = page if is_shared else self._page
+        page.set_viewport_size(SIZE)
         self.wait_for_kernel(page)
         self.theme(page, theme)
         return page

@@ -83,8 +83,9 @@ class Panel:
 
     @property
     def draft(self):
-        """What stands below the box."""
-        return "".join([*(chip["text"] for chip in self.state["draft"]["chips"]), self.state["draft"]["line"]])
+        """What is attached, and what stands below the box."""
+        chips, line = self.state["draft"]["chips"], self.state["draft"]["line"]
+        return "".join([*("{name} · {about}".format(**chip) for chip in chips), line])
 
     @property
     def attached(self):
@@ -139,10 +140,10 @@ class Panel:
             turn = next(key for key in self.state["order"] if "versions" in self.state["turns"][key])
             self.tell("version", [turn, 1 if name == "Next version" else -1])
         else:
-            self.tell(DOES[name])
+            self.tell(DOES[name], self.state["order"][-1] if name == "Retry" else None)
 
     def edit(self, place):
-        """Click the pencil of the turn at this place."""
+        """Click *Edit* below the turn at this place."""
         self.until(lambda: self.state["order"][place] in self.state["editable"])
         self.tell("edit", self.state["order"][place])
 

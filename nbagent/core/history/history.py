@@ -222,13 +222,22 @@ class ContextManager:
         is_here = any(each is question for each in self._current.questions)
         return versions(question, self._current, branches) if is_here else []
 
-    def new_conversation(self) -> None:
+    def new_conversation(self, *, after: LLMMessage | None = None) -> None:
         """Begin another conversation, with the same system message. The one before stays in `conversations`.
 
-        Raises `AgentBusyError` while a question is being answered.
+        With `after`, a question of this history, it begins with the turns up to the answer to it. Raises
+        `ConfigurationError` if the history does not have the question, and `AgentBusyError` while one is answered.
         """
         self._check_idle()
-        self._enter(Branch(new_id("conv")))
+        messages = [] if after is None else self._up_to_answer(after)
+        self._enter(Branch(new_id("conv"), messages))
+
+    def _up_to_answer(self, question: LLMMessage) -> list[LLMMessage]:
+        messages = self.here.messages
+        start = next((index for index, each in enumerate(messages) if each is question), None)
+        if start is None:
+            raise ConfigurationError("This question is not in this history. Pass one of agent.conversation_history.")
+        return messages[: next((at for at in range(start + 1, len(messages)) if messages[at].opens_turn), None)]
 
     def switch(self, branch: Branch) -> None:
         """Go on with one of `branches`: in `trace.runs`, the next run belongs to it. The system message stays.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -274,10 +274,18 @@ def note_html(text: str) -> str:
     return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
 
 
-def footer_html(facts: Iterable[str], attributes: str = "") -> str:
-    """A muted line of facts. The blanks between them part them where the style is stripped, as on GitHub."""
-    spans = " ".join(f"<span>{escape(fact)}</span>" for fact in facts)
-    return f'<div class="nbagent-foot {NO_TEX}"{attributes}>{spans}</div>' if spans else ""
+def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[str] = ()) -> str:
+    """A muted line of facts, of which the `amounts` are hidden where it is narrow; its title has all of them.
+
+    The blanks between them part them where the style is stripped, as on GitHub.
+    """
+    if not facts:
+        return ""
+    amount = ' class="nbagent-amount"'
+    spans = (f"<span{amount if each in amounts else ''}>{escape(each)}</span>" for each in facts)
+    title = f' title="{escape(" · ".join(facts))}"' if amounts else ""
+    line = f'<span class="nbagent-facts"{title}>{" ".join(spans)}</span>'
+    return f'<div class="nbagent-foot {NO_TEX}"{attributes}>{line}</div>'
 
 
 def labelled_html(label: str, text: str) -> str:

@@ -22,6 +22,8 @@ const DIFF = ".nbagent pre[data-nbagent-cell]";
 // The name of the cell that asked.
 const ASKED_IN = ".nbagent-panel [data-nbagent-asked-in]";
 const BUTTONS = "nbagent-buttons";
+const SHEETS = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M6 6h7.5v7.5H6zM3.5 10H2.5V2.5H10v1"/></svg>`;
+const CHECK = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="m3 8.5 3.5 3.5L13 4.5"/></svg>`;
 const HAND = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M5 7H2.2v6.8H5zM5 7l2.7-5.2c1.2 0 1.9.9 1.7
   2L9 6.2h3.6c1 0 1.6.9 1.4 1.8l-1 4.5c-.2.8-.8 1.3-1.6 1.3H5"/></svg>`;
 // The source of a cell that asks, and the type that such text has.
@@ -69,11 +71,19 @@ async function copy(text) {
   }
 }
 
-function copyButton(title, text) {
-  return button("Copy", title, async (pressed) => {
-    pressed.textContent = (await copy(text())) ? "Copied" : "Not copied";
-    setTimeout(() => (pressed.textContent = "Copy"), SAID_MS);
+// Says in words what it did; or, in the row of icons below an answer, by `says`.
+function copyButton(title, text, says = (made, word) => (made.textContent = word)) {
+  const made = button("", title, async () => {
+    says(made, (await copy(text())) ? "Copied" : "Not copied");
+    setTimeout(() => says(made, "Copy"), SAID_MS);
   });
+  says(made, "Copy");
+  return made;
+}
+
+function byIcon(made, word) {
+  made.innerHTML = { Copy: SHEETS, Copied: CHECK }[word] ?? word;
+  made.setAttribute("aria-label", word);
 }
 
 function initialize({ model }) {
@@ -95,7 +105,7 @@ function initialize({ model }) {
     if (!footer.querySelector(`.${BUTTONS}`)) {
       const text = () => known.get(run).text;
       const all = [thumb(run, 1, "Good answer"), thumb(run, 0, "Bad answer")];
-      const copies = text() ? [copyButton("Copy the answer as Markdown", text)] : [];
+      const copies = text() ? [copyButton("Copy the answer as Markdown", text, byIcon)] : [];
       footer.insertBefore(group("This answer", ...copies, ...all), footer.querySelector(".nbagent-actions"));
     }
     for (const each of footer.querySelectorAll("[data-good]")) {

@@ -172,11 +172,6 @@ class PanelConversation:
             return f"A cell is asking; the kernel's stop button stops it. {waiting}".rstrip()
         return waiting if n_waiting < len(self._pending) else ""
 
-    @property
-    def last_turn(self) -> PanelEntry | None:
-        """The turn that can be retried: the last one, while the agent is idle."""
-        return self.entries[-1] if self.entries and self.can_edit(self.entries[-1]) else None
-
     def can_edit(self, entry: PanelEntry, history: Set[int] | None = None) -> bool:
         """Whether the question can be asked differently: it is in the history or failed, and the agent is idle.
 
@@ -247,10 +242,19 @@ class PanelConversation:
         self._notify()
         return question.task
 
-    def retry(self, give_back: Callable[[Content], None]) -> asyncio.Task[AgentResult] | None:
-        """Ask the last question again, as another version of it."""
-        last = self.last_turn
-        return None if last is None else self.ask(last.message.content, give_back, replaced=last)
+    def retry(self, key: str, give_back: Callable[[Content], None]) -> None:
+        """Ask the question of a turn again, as another version of it."""
+        entry = self.find(key)
+        if entry is not None and self.can_edit(entry):
+            self.ask(entry.message.content, give_back, replaced=entry)
+
+    def branch(self, key: str) -> None:
+        """Begin another conversation that has the turns up to this one; the one before stays in the list."""
+        entry = self.find(key)
+        if entry is not None and self.is_idle:
+            self.agent.context.new_conversation(after=entry.message)
+            self.refresh()
+            self._say("Another conversation, which begins with the turns up to here.")
 
     def go_to(self, conversation_id: str) -> None:
         """Show another conversation, and go on with it."""

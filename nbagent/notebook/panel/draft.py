@@ -57,7 +57,7 @@ class Draft:
         self._task: asyncio.Task[None] | None = None
 
     def state(self) -> State:
-        """The attachments, each with its number, text, name and, if it is an image, a `src`; and the line's HTML."""
+        """The attachments, each with number, name, what it is and, if it is an image, a `src`; and the line's HTML."""
         return {"chips": [chip for _, chip in self._attached.values()], "line": self._line}
 
     async def suggest(self, typed: str) -> list[Suggestion]:
@@ -86,7 +86,7 @@ class Draft:
         """Add these to the question."""
         for each in attachments:
             number = next(self._numbers)
-            chip = {"number": number, "text": _summary(each), "name": render.printable(each.name), **_thumbnail(each)}
+            chip = {"number": number, "name": render.printable(each.name), "about": _about(each), **_thumbnail(each)}
             self._attached[number] = each, chip
         self.follow(*self._newest)
         self._on_change()
@@ -191,8 +191,11 @@ def _thumbnail(attachment: Attachment) -> dict[str, str]:
 
 
 def _summary(attachment: Attachment) -> str:
-    about = f"about {attachment.tokens:,} tokens"
-    return render.printable(" · ".join([shortened(attachment.name, NAME_CHARS), attachment.about, about]))
+    return f"{render.printable(shortened(attachment.name, NAME_CHARS))} · {_about(attachment)}"
+
+
+def _about(attachment: Attachment) -> str:
+    return render.printable(f"{attachment.about} · about {attachment.tokens:,} tokens")
 
 
 def _span(text: str, kind: str = "nbagent-chip", shows: str = "") -> str:

@@ -121,7 +121,8 @@ class ChatPanel(anywidget.AnyWidget):
             "hello": self._greet,
             "ask": lambda: self._ask_typed(**value),
             "stop": conversation.stop,
-            "retry": lambda: conversation.retry(self._give_back) and None,
+            "retry": lambda: conversation.retry(value, self._give_back),
+            "branch": lambda: conversation.branch(value),
             "edit": lambda: self._edit(conversation.find(value)),
             "leave": lambda: self._edit(None),
             "version": lambda: conversation.show_version(*value),
@@ -246,7 +247,7 @@ class ChatPanel(anywidget.AnyWidget):
             self._read_trace()
         status = conversation.status
         if self._edited is not None:
-            status = EDITING if self._edited is conversation.last_turn else EDITING_EARLIER
+            status = EDITING if self._edited is conversation.entries[-1] else EDITING_EARLIER
         if not conversation.entries:
             status = status or offer_for(self.agent)
         self._own = {

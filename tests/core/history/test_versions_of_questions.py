@@ -110,6 +110,21 @@ def test_conversations_are_left_and_continued(agent):
     assert [each.title for each in context.conversations] == ["New chat", another], "with its branches"
 
 
+def test_another_conversation_begins_with_the_turns_up_to_a_question(agent):
+    context, before = agent.context, list(agent.conversation_history)
+    context.new_conversation(after=before[3])
+    assert asked(agent) == ["one", "two"]
+    assert all(a is b for a, b in zip(before[:5], agent.conversation_history, strict=True)), "with the answer"
+    agent.chat_sync("and here?")
+    assert [each.title for each in context.conversations] == ["one · 3 questions"] * 2
+    assert places(agent) == ["1/1"] * 3
+    context.switch(context.conversations[1])
+    assert asked(agent) == ["one", "two", "three"]
+    with pytest.raises(ConfigurationError, match="not in this history"):
+        context.new_conversation(after=before[3].replace(content="2"))
+    assert len(context.conversations) == 2
+
+
 def test_the_history_can_not_be_switched_while_a_question_is_answered(agent):
     other = fork(agent, "second", 1) and agent.context.branches[0]
     agent.register_function("leave", "Leave.", lambda: agent.context.switch(other))

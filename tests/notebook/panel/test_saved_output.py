@@ -49,7 +49,7 @@ def test_a_turn_is_sent_once_and_not_while_it_streams(kernel):
 
 
 def test_of_a_very_long_conversation_the_end_is_saved(kernel):
-    kernel.ok("import nbagent.notebook.panel.saved as saved; before, saved.MAX_CHARS = saved.MAX_CHARS, 3000")
+    kernel.ok("import nbagent.notebook.panel.saved as saved; before, saved.MAX_CHARS = saved.MAX_CHARS, 3500")
     script(kernel, *(f"'answer {n} ' + 'x' * 1000" for n in range(4)))
     kernel.ok("for n in range(4): agent.chat_sync(f'question {n}')")
     panel = Panel(kernel)

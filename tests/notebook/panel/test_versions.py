@@ -24,7 +24,7 @@ def opened(kernel, *questions, answer=ANSWER):
 
 
 def edit(panel, place, question):
-    """Click the pencil of the turn at this place, and ask another question instead."""
+    """Edit the question of the turn at this place, and ask another one instead."""
     panel.edit(place)
     panel.until_text("Escape leaves it")
     panel.ask(question)
@@ -88,6 +88,20 @@ def test_nothing_can_be_switched_during_a_run(kernel, tmp_path):
     panel.until_text("begun ended")
     panel.until(lambda: panel.can("Previous version"))
     assert panel.box == ""
+
+
+def test_an_earlier_answer_is_asked_for_again_and_continued_in_another_conversation(kernel):
+    panel = opened(kernel, "one", "two", "three")
+    panel.tell("retry", panel.state["order"][1])
+    panel.until(lambda: "2/2" in panel.text and "three" not in panel.text and panel.can("Retry"))
+    panel.click("Previous version")
+    panel.until_text("after one+two+three")
+    panel.tell("branch", panel.state["order"][1])
+    panel.until(lambda: "three" not in panel.text and len(panel.state["conversations"]) == 2)
+    panel.ask("drei")
+    panel.until_text("after one+two+drei")
+    panel.tell("conversation", panel.state["conversations"][1][0])
+    panel.until_text("after one+two+three")
 
 
 def test_conversations_are_listed_and_continued(kernel):

@@ -2,7 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import LOAD
+from support.lab import LOAD, throttle
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +37,7 @@ def asks_in_panel(page):
 def test_voila(lab):
     lab.write("app.ipynb", [SETUP, "%%agent\nwipe it", "ChatPanel(other)"])
     page = lab.visit("voila/render/app.ipynb")
+    throttle(page)
     asks_in_panel(page)
     buttons = page.locator(".nbagent-panel").get_by_role("group", name="This code").first
     expect(buttons.get_by_role("button")).to_have_text(["Copy"])  # there are no cells to insert

@@ -3,7 +3,7 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import LOAD, ask
+from support.lab import LOAD, ask, throttle
 
 pytestmark = pytest.mark.browser
 
@@ -32,6 +32,8 @@ def answered(panel, text):
 def test_approval_model_picker_and_branches(lab):
     page = lab.open_in("Notebook 7", "walk.ipynb", CELLS)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.set_viewport_size({"width": 800, "height": 900})
+    throttle(page)
     lab.run_cell(page, 0)
     cell = lab.run_cell(page, 1)
     cell.get_by_role("button", name="Edit", exact=True).click()
@@ -73,7 +75,7 @@ def test_approval_model_picker_and_branches(lab):
 
 
 def test_a_page_that_loads_its_widgets_slowly_shows_the_buttons(lab):
-    """As on Binder: the scripts of the widgets come seconds after the question."""
+    """As on Binder: the scripts of the widgets come seconds after the question, and then run slowly."""
     late = []
 
     def load(route):
@@ -84,6 +86,7 @@ def test_a_page_that_loads_its_widgets_slowly_shows_the_buttons(lab):
     page = lab.open("slow.ipynb", CELLS, prepare=lambda page: None)
     lab.run_cell(page, 0)
     page.route("**/@jupyter-widgets/**", load)
+    throttle(page)
     cell = lab.run_cell(page, 1)
     cell.get_by_role("button", name="Approve", exact=True).click()
     assert late

@@ -182,6 +182,8 @@ class Agent:
         #: What `route` added, in the order in which they are tried.
         self.routes: list[Route] = []
         self._last_map: Map | None = None
+        #: Called with each state of the progress bar of a map in a notebook, as HTML, and with "" at its end.
+        self.bar_watchers: list[Callable[[str], None]] = []
         #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
         self.validators, self.guards = checked_functions("validators", validators), checked_functions("guards", guards)

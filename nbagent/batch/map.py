@@ -49,6 +49,7 @@ class MapAgent(Protocol):
     """What a map needs of an agent."""
 
     budget: Budget | None
+    bar_watchers: list[Callable[[str], None]]
 
     @property
     def unfinished(self) -> Unfinished:
@@ -197,9 +198,9 @@ class Map:
             missing = self._missing(kept)
             await self._check_the_cost(missing)
             questions = {row.key: row for row in missing}
-            total = len({row.key for row in self._rows})
+            total, watchers = len({row.key for row in self._rows}), self._agent.bar_watchers
             try:
-                with map_progress(total, total - len(missing), self._progress) as (show, note):
+                with map_progress(total, total - len(missing), self._progress, watchers) as (show, note):
 
                     def keep(answer: Answer) -> None:
                         self._answers[answer.key] = answer

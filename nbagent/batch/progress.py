@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from nbagent.batch.answer import Answer
 from nbagent.core.progress import progress_bar
 
+#: Seconds between two states of the bar, if no answers come.
+TICK_S = 1.0
+
 
 @contextmanager
 def map_progress(
-    total: int, done: int, shown: bool
+    total: int, done: int, shown: bool, watchers: Iterable[Callable[[str], None]]
 ) -> Iterator[tuple[Callable[[Answer], None], Callable[[str], None]]]:
     """The bar, as a function to call with each answer, and one that says in the bar what the map waits for.
 
-    `done` of the rows had theirs before.
+    `done` of the rows had theirs before. For `watchers` see `progress_bar`.
     """
     dollars, errors = 0.0, 0
-    with progress_bar(total, "map", "row", done=done, shown=shown) as bar:
+    with progress_bar(total, "map", "row", done=done, shown=shown, watchers=watchers) as bar:
 
         def add(answer: Answer) -> None:
             nonlocal dollars, errors
             dollars += answer.cost or 0.0
             errors += answer.status == "error"
-            bar.set_postfix_str(f"${dollars:.4f}, {errors} error{'' if errors == 1 else 's'}", refresh=False)
+            bar.set_postfix_str(f"${dollars:.4f} · {errors} error{'' if errors == 1 else 's'}", refresh=False)
             if answer.status != "left":
                 bar.update()
 
-        yield add, lambda text: bar.set_description_str(f"map{text and ': '}{text}")
+        async def tick() -> None:
+            """Show what came since tqdm last did, and the time, whether or not there are answers."""
+            while True:
+                await asyncio.sleep(TICK_S)
+                bar.refresh()
+
+        ticking = asyncio.create_task(tick())
+        try:
+            yield add, lambda text: bar.set_description_str(f"map{text and ': '}{text}")
+        finally:
+            ticking.cancel()

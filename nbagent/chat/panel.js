@@ -547,7 +547,8 @@ class Panel {
     const below = h("div", { class: "nbagent-below" }, this.status, this.draft);
     this.latest = button("↓ Jump to latest", "", () => this.jump(), { class: "nbagent-latest", hidden: true });
     this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);
-    const parts = [this.row, below, this.latest, this.suggestions.list];
+    this.map = h("div", { class: "nbagent-map", hidden: true });
+    const parts = [this.map, this.row, below, this.latest, this.suggestions.list];
     this.area = h("div", { class: "nbagent-input-area" }, ...parts);
   }
 
@@ -687,6 +688,8 @@ class Panel {
 
   showBox(state, before) {
     const { text, filled } = state.box;
+    this.map.hidden = !state.bar;
+    if (state.bar !== before.bar) this.map.innerHTML = state.bar ?? "";
     const isFilled = before.box !== undefined && filled !== before.box.filled;
     // what another view of the panel has comes here, too, unless something else is typed here
     const follows = this.box.value === (before.box?.text ?? "") && this.pause === null && !this.held.size;

@@ -568,8 +568,8 @@ class Transcript:
 
     def _elapsed(self, started: float) -> str:
         """How long something has been going on, in whole seconds."""
-        minutes, seconds = divmod(int(time() - started) if started and self.timings else 0, 60)
-        return f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s" if seconds > 0 else ""
+        seconds = time() - started if started and self.timings else 0
+        return render.format_seconds(seconds) if seconds >= 1 else ""
 
     # -- plain text ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,19 +14,30 @@ AFTER_S = 1.0
 
 @contextmanager
 def progress_bar(
-    total: int, text: str, unit: str, *, done: int = 0, shown: bool = True, leave: bool = True
+    total: int,
+    text: str,
+    unit: str,
+    *,
+    done: int = 0,
+    shown: bool = True,
+    watchers: Iterable[Callable[[str], None]] = (),
 ) -> Iterator[Any]:
-    """A bar of tqdm's for so many units, of which some may be done. With `leave`, it stays at the end. Bytes are shown
-    as kB and MB.
+    """A bar of tqdm's for so many units, of which some may be done. Bytes (`unit="B"`) are shown as kB and MB.
 
-    Logs and pipes, which can't overwrite a line, get none, nor do notebooks that nobody watches: then it does nothing.
+    In a notebook `watchers` are told of it, see `NotebookBar`. Logs and pipes, which can't overwrite a line, get none,
+    nor do notebooks that nobody watches: then it does nothing.
     """
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
 
     shell = running_shell()
-    is_disabled = None if getattr(shell, "kernel", None) is None else False  # None: unless it is a terminal
+    looks: dict[str, Any] = {"total": total, "desc": text, "unit": unit, "initial": done, "delay": AFTER_S}
     if not shown or not is_watched(shell):
-        is_disabled = True
-    looks: dict[str, Any] = {"desc": text, "unit": unit, "unit_scale": unit == "B", "leave": leave, "delay": AFTER_S}
-    with tqdm(total=total, initial=done, disable=is_disabled, **looks) as bar:
+        bar = tqdm(disable=True, **looks)
+    elif getattr(shell, "kernel", None) is None:
+        bar = tqdm(disable=None, unit_scale=unit == "B", **looks)  # None: unless it is no terminal
+    else:
+        from nbagent.core.notebook_bar import NotebookBar
+
+        bar = NotebookBar(shell.display_pub.publish, watchers, **looks)
+    with bar:
         yield bar

@@ -21,7 +21,7 @@ def test_the_bar_counts_rows_dollars_and_errors():
     pexpect = pytest.importorskip("pexpect")
     child = pexpect.spawn(sys.executable, ["-c", CODE], dimensions=(24, 120), timeout=300, encoding="utf-8")
     child.expect(pexpect.EOF)
-    for part in ("map: 100%", "3/3 [", "$", "1 error", "['ok', 'error', 'ok']"):
+    for part in ("map: 100%", "3/3 [", "$", "· 1 error", "['ok', 'error', 'ok']"):
         assert part in child.before
 
 

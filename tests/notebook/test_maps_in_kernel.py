@@ -1,7 +1,10 @@
 """`agent.map` and `%%agent --map` in a real kernel: the stop button keeps what is done, and the next call goes on."""
 
+import re
+
 import pytest
 from support.kernels import TIMEOUT
+from support.panels import Panel
 
 pytestmark = pytest.mark.kernel
 
@@ -59,6 +62,19 @@ def test_a_cell_asks_about_each_row(kernel):
     cell = kernel.ok("%%agent --map words.head(3) -o counted --shape Word\n{word}")
     assert "letters" in cell.result
     assert kernel.value("counted.letters.tolist(), counted.index.tolist()") == ([1, 2, 3], [1, 1, 2])
+
+
+def test_the_bar_of_a_map_stands_in_its_cell_and_in_a_panel(kernel):
+    kernel.ok("Halting.halt = 'dddd'")
+    panel = Panel(kernel)
+    cell = kernel.send("%%agent --map words\n{word}")
+    panel.until(lambda: "<span>3 of 4 rows</span> <span>$0.0000 · 0 errors</span>" in panel.state.get("bar", ""))
+    assert panel.state["bar"].startswith(cell.of("display_data")[-1]["data"]["text/html"].partition("value=")[0])
+    kernel.interrupt()
+    assert kernel.wait(cell).status == "error"
+    panel.until(lambda: "bar" not in panel.state)
+    last = cell.of("update_display_data")[-1]["data"]["text/plain"]
+    assert re.fullmatch(r"map · 3 of 4 rows · \$0\.0000 · 0 errors · \d+ s", last)
 
 
 def test_a_cell_returns_a_value_of_the_shape_that_it_asks_for(kernel):

@@ -336,6 +336,16 @@ def readable_name(name: str) -> str:
     return name if _NAME.fullmatch(show_all_chars(name)) else readable_json(name)
 
 
+def format_seconds(seconds: float) -> str:
+    """Seconds for people, without parts of them: of what goes on.
+
+    >>> format_seconds(12.9), format_seconds(75)
+    ('12 s', '1 min 15 s')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes:,} min {rest} s" if minutes else f"{rest} s"
+
+
 def format_duration(seconds: float) -> str:
     """Seconds for people.
 

@@ -81,6 +81,8 @@ class PanelConversation:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
+        #: The progress bar of a map of the agent, as HTML.
+        self._bar = ""
         self.panels: list[FollowingPanel] = []
         self._throttle = Throttle(lambda: sum(panel.publish() for panel in self.panels))
         #: All of the state but the turns.
@@ -103,6 +105,7 @@ class PanelConversation:
         if executor.call_context is None:
             executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
         agent.observers.append(self._observe)
+        agent.bar_watchers.append(self._on_bar)
         if getattr(get_ipython(), "kernel", None) is not None:
             note_main_loop()
         watch_output(get_ipython())
@@ -122,6 +125,10 @@ class PanelConversation:
         if not self._is_scheduled:
             self._is_scheduled = True
             self.run_on_loop(self._process_events)
+
+    def _on_bar(self, page: str) -> None:
+        self._bar = page
+        self.run_on_loop(self._throttle.request)
 
     def _run_safely(self, action: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
@@ -194,7 +201,8 @@ class PanelConversation:
     def state(self) -> State:
         """What all panels show, as JSON: `turns` by name, their `order`, and what is known beside them."""
         turns = {entry.key: entry.state() for entry in self.entries}
-        return {**self._frame, "turns": turns, "order": list(turns)}
+        bar = {"bar": self._bar} if self._bar else {}
+        return {**self._frame, **bar, "turns": turns, "order": list(turns)}
 
     def _notify(self) -> None:
         for question in self._pending:
@@ -470,6 +478,7 @@ class PanelConversation:
         self._cells.close()
         if self._observe in self.agent.observers:
             self.agent.observers.remove(self._observe)
+            self.agent.bar_watchers.remove(self._on_bar)
 
 
 _conversations: WeakKeyDictionary[Agent, PanelConversation] = WeakKeyDictionary()

@@ -131,12 +131,10 @@ def test_a_notebook_shows_a_bar_if_somebody_watches(tmp_path, tiny, is_watched):
     """
     with Kernel(tmp_path) as kernel:
         cell = kernel.ok(textwrap.dedent(pulled), allow_stdin=is_watched)
-    opened = [message["data"]["state"] for message in cell.of("comm_open")]
-    bars = [state for state in opened if state.get("_model_name") == "FloatProgressModel"]
-    values = [c["data"]["state"]["value"] for c in cell.of("comm_msg") if "value" in c["data"].get("state", {})]
-    assert [bar["max"] for bar in bars] == [len(CONTENT)] * is_watched
-    assert (len(CONTENT) in values) == is_watched
-    assert any("Downloading tiny" in str(value) for value in values) == is_watched
+    bars = [each["data"]["text/html"] for each in cell.of("display_data") if "<progress" in str(each["data"])]
+    updates = [each["data"]["text/html"] for each in cell.of("update_display_data")]
+    assert [f'max="{len(CONTENT)}"' in bar and "Downloading tiny" in bar for bar in bars] == [True] * is_watched
+    assert any(f'value="{len(CONTENT)}"' in page for page in updates) == is_watched
     assert "Downloading" not in cell.stderr
 
 

@@ -1,0 +1,62 @@
+"""A progress bar in a notebook: a line of HTML below its cell, which panels can show as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tqdm import tqdm
+
+from nbagent.core.messages import new_id
+from nbagent.core.render import markdown as render
+
+#: It stands alone in its output, so it brings its look.
+_STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; font-size: 12px; line-height: 1.5"
+
+
+class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run time
+    """tqdm's counts, rates and pauses. `publish` is that of IPython's display publisher.
+
+    `watchers` are called with the HTML of each state, and with "" at the end.
+    """
+
+    def __init__(
+        self, publish: Callable[..., Any], watchers: Iterable[Callable[[str], None]] = (), **options: Any
+    ) -> None:
+        self._publish, self._watchers = publish, watchers
+        self._id, self._is_shown = new_id("bar"), False
+        super().__init__(gui=True, **options)  # tqdm itself writes nothing
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Show the state; tqdm calls this."""
+        facts = [each for each in self._facts() if each]
+        spans = " ".join(f"<span>{render.escape(fact)}</span>" for fact in facts)
+        bar = f'<progress aria-hidden="true" max="{self.total}" value="{self.n}"></progress>'
+        page = f'<div class="nbagent-bar-line {render.NO_TEX}" style="{_STYLE}">{bar} {spans}</div>'
+        shown = {"text/html": page, "text/plain": " · ".join(facts)}
+        self._publish(shown, transient={"display_id": self._id}, update=self._is_shown)
+        self._is_shown = True
+        for tell in self._watchers:
+            tell(page)
+
+    def close(self) -> None:
+        """Show the end, if anything was shown."""
+        is_open = not self.disable
+        super().close()
+        if is_open and self._is_shown:
+            self.display()
+            for tell in self._watchers:
+                tell("")
+
+    def _facts(self) -> tuple[str, ...]:
+        """What is done, how many, what `set_postfix_str` said, and how long it takes."""
+        now = self.format_dict
+        done, total, unit, elapsed = now["n"], now["total"], now["unit"], now["elapsed"]
+        amount = f"{done:,} of {total:,} {unit}s"
+        if unit == "B":
+            amount = f"{tqdm.format_sizeof(done, unit)} of {tqdm.format_sizeof(total, unit)}"
+        rate = now["rate"] or (done - self.initial) / (elapsed or 1)
+        time = render.format_seconds(elapsed)
+        if not self.disable:
+            time = f"{render.format_seconds((total - done) / rate)} left" if rate else ""
+        return now["prefix"].removesuffix(": "), amount, now["postfix"] or "", time

@@ -253,12 +253,10 @@ class AgentMagics(Magics):
         """Run, show what happens, and return the answer if its form is data."""
         if given.dry_run:
             return None
-        view = self._view(given, agent)
+        view = self._view(given, agent, stream)
         feed_unread = partial(_feed_unread, view)
         agent.observers.append(feed_unread)
         self.shell.user_ns["_agent"] = None
-        if stream.waits and isinstance(view, CellView):
-            view.wait_for("an earlier question to this agent")
         try:
             async with stream:
                 async for event in stream:
@@ -292,7 +290,7 @@ class AgentMagics(Magics):
             self._code_below.put(value, again=given.keep)
         return value if given.is_data else None
 
-    def _view(self, given: Any, agent: Agent) -> CellView | TerminalView:
+    def _view(self, given: Any, agent: Agent, stream: AgentStream) -> CellView | TerminalView:
         as_html = render.verbatim_html if given.form == "text" else render.markdown_to_html
         transcript = Transcript(timings=is_watched(self.shell), outputs=False, as_html=as_html)
         if not self._key_note_shown and (note := agent.default_note):
@@ -308,6 +306,8 @@ class AgentMagics(Magics):
                 handles.append(display(bundle, raw=True, display_id=True))
 
         view = CellView(transcript, show, live=is_watched(self.shell))
+        if stream.waits:
+            view.wait_for("an earlier question to this agent")
         if current.get().run is None:
             set_current(approver=NotebookApprover(partial(is_watched, self.shell), view.waiting_for_approval))
         return view

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: A longer body is handed over in pieces of this size: the time limit is for each of them, and images that are sent do
 #: not block the event loop.
 LONGEST_PIECE = 2**18
+#: What each request says besides, unless the headers that the user gave say it.
+OWN_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "nbagent"}
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 #: The parts of a form, as httpx takes them: name -> file name, content and kind.
@@ -99,15 +101,20 @@ class HttpxTransport(Transport):
         return client, client
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
-        address = target.base_url.rstrip("/") + target.path
-        url = _parsed(address) if self._given is None else address
+        address, content = target.base_url.rstrip("/") + target.path, _in_pieces(body)
+        method = "GET" if body is None else "POST"
         headers = _about(body)
         if target.key:
             secret = target.key.get_secret_value()
             headers |= {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
         headers |= target.headers  # the user's own key wins
-        method = "GET" if body is None else "POST"
-        request = client.build_request(method, url, content=_in_pieces(body), headers=headers)
+        if self._given is None:  # a new client has nothing to be merged in, which would take CPU
+            import httpx2
+
+            headers = {name.lower(): value for name, value in {**OWN_HEADERS, **headers}.items()}
+            request = httpx2.Request(method, _parsed(address), headers=headers, content=content)
+        else:
+            request = client.build_request(method, address, headers=headers, content=content)
         return await client.send(request, stream=True)
 
 

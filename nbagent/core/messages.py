@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from secrets import token_hex
 from typing import Any, Literal
 
 from nbagent.core.content.images import content_as_text
@@ -208,10 +208,14 @@ def fault_in(raw: str) -> str:
     return "" if _is_json(value) else "must hold no NaN and no infinite number, which JSON lacks"
 
 
+#: `json.dumps` would make an encoder for each value.
+_STRICT_JSON = json.JSONEncoder(allow_nan=False)
+
+
 def _is_json(value: Any) -> bool:
     """Whether other languages can read it, too: Python takes `NaN`, and `1e999` as infinite."""
     try:
-        json.dumps(value, allow_nan=False)
+        _STRICT_JSON.encode(value)
     except ValueError:
         return False
     return True
@@ -228,7 +232,7 @@ def _depth(value: Any) -> int:
 
 def new_id(kind: str) -> str:
     """A short unique name: `run_5f0c6a…`."""
-    return f"{kind}_{token_hex(8)}"
+    return f"{kind}_{os.urandom(8).hex()}"
 
 
 def well_formed(text: str) -> str:

@@ -133,7 +133,7 @@ class HTTPProvider(StreamingProvider):
         self._function_calling = function_calling
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
-        self._options_resolver.resolve(ModelRequest([], options=checked))  # wrong options raise here
+        self._options_resolver.resolve(ModelRequest([]), checked)  # wrong options raise here
         #: Notes about options that are left out; each is sent as an event once.
         self._noted: set[str] = set()
         #: The fields that the model refused.
@@ -233,7 +233,7 @@ class HTTPProvider(StreamingProvider):
             both["extra_body"] = {**self.options["extra_body"], **both["extra_body"]}
         if "tool_choice" in unset and not (request.tools or both.get("tools")):
             both.pop("tool_choice", None)
-        resolved = self._options_resolver.resolve(replace(request, options=both), self.streaming)
+        resolved = self._options_resolver.resolve(request, both, self.streaming)
         effective = resolved.effective()
         if self._refused:
             named = {f"tool {tool_of(name)}" if tool_of(name) else name: to for name, to in self._refused.items()}

@@ -18,6 +18,7 @@ from typing import Any
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.model_request import Functions
 
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _FUNCTION = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 #: The keywords of a schema that hold schemas by name, and those that hold values or names.
@@ -41,7 +42,7 @@ def fitting_name(name: str | None) -> str:
     ('functions_find', 'name_a03ff7da', 'st_e01ddf65')
     """
     name = name or "unknown"
-    fitting = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+    fitting = _UNFIT.sub("_", name)
     return fitting if name.isascii() and _FUNCTION.fullmatch(fitting) else _replaced(name)
 
 

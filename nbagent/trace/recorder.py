@@ -236,7 +236,7 @@ class Recorder:
             "call_id": meta.get("call_id"),
             "tool_call_id": meta.get("tool_call_id"),
             "content": event.content,
-            "data": as_json(data) if event.type in _NESTED and _may_change(data) else data,
+            "data": as_json(data) if event.type in _NESTED else data,
         }
         self._add_row("events", event, row)
 
@@ -567,12 +567,6 @@ def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
         call.update({"thinking_s": None, "setup_s": None, **times})
 
 
-def _may_change(data: Mapping[str, Any]) -> bool:
-    """Whether there is a list or a dict in an event's metadata; `params` itself is made anew for each request."""
-    values = [*data.values(), *data.get("params", _NOWHERE).values()]
-    return sum(isinstance(value, list | dict) for value in values) > ("params" in data)
-
-
 def _status(event: Event) -> str:
     if isinstance(event, kinds.Done) and event.result is not None:
         return event.result.status
@@ -603,7 +597,7 @@ _RUN_KEYS = (
 
 #: Events with pieces of something that arrives complete in a later event.
 _DELTAS = frozenset({"text", "thinking", "tool_call_delta", "tool_printed", "child"})
-#: Events whose metadata may hold lists and dicts.
+#: Events whose metadata may hold lists and dicts, which may change afterwards.
 _NESTED = frozenset({"run_started", "turn_started", "context", "retry", "http"})
 #: Events after which the turn before is over; with all but the first the run too.
 _TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})

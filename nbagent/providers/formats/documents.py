@@ -23,7 +23,7 @@ def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequ
 
 def sent_as_text(messages: Sequence[LLMMessage], takes_pdfs: bool) -> list[str]:
     """The names of the documents of which the model gets the text."""
-    mixed = (message for message in messages if not isinstance(message.content, str))
+    mixed = [message for message in messages if not isinstance(message.content, str)]
     needing = [message for message in mixed if _needs_text(message, takes_pdfs)]
     return [
         part["name"] for message in needing for part in message.content if isinstance(part, dict) and is_document(part)

@@ -71,7 +71,7 @@ class OptionsResolver:
 
     >>> from nbagent.providers.catalog import CATALOG
     >>> resolver = OptionsResolver(CATALOG["claude"], "anthropic_messages", "claude-opus-5")
-    >>> resolver.resolve(ModelRequest([], options={"thinking": "minimal"})).extra["output_config"]
+    >>> resolver.resolve(ModelRequest([]), {"thinking": "minimal"}).extra["output_config"]
     {'effort': 'low'}
     """
 
@@ -81,10 +81,13 @@ class OptionsResolver:
         self.profile = vendor.profile(model, format_name)
         self._format = format_name
 
-    def resolve(self, request: ModelRequest, stream: bool = True) -> ResolvedOptions:
-        """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""
+    def resolve(self, request: ModelRequest, options: Fields, stream: bool = True) -> ResolvedOptions:
+        """The request's tools and these options. Those that it has itself do not count.
+
+        Raises `ConfigurationError` for a value that no model takes, and for what this model can't do.
+        """
         own = offered(request.tools, self.vendor, self._format, self.model)
-        extra = with_own_tools(request.options, own)
+        extra = with_own_tools(options, own)
         compaction = self._compaction(request.compact_at)
         if compaction and request.compact_at:
             extra = {**compaction.fields(request.compact_at), **extra}

@@ -184,6 +184,16 @@ class FunctionRegistry:
         self._entries[definition.name] = definition
         self._completed.pop(definition.name, None)
 
+    def set_tools(self, definitions: Iterable[FunctionDefinition]) -> None:
+        """Hold these tools and no others. One that has not changed stays, with what was allowed for the session."""
+        wanted = {each.name: each for each in definitions}
+        for name in self.names():
+            if name not in wanted:
+                self.unregister(name)
+        for name, definition in wanted.items():
+            if self.get_function(name) != definition:
+                self.add(definition)
+
     def unregister(self, name: str) -> None:
         """Remove a function. A name that is not registered is ignored."""
         self._entries.pop(name, None)

@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from nbagent.checks import check_type
 from nbagent.errors import ConfigurationError
@@ -49,6 +51,21 @@ class Toolset:
 
     async def aclose(self) -> None:
         """Free what `prepare` opened. The next run prepares the toolset again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallElsewhere:
+    """The function of a tool that runs elsewhere: `call(name, arguments)`. Two of one name are equal.
+
+    So a tool that is listed again and has not changed is the same tool.
+    """
+
+    name: str
+    call: Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+    async def __call__(self, **arguments: Any) -> Any:
+        """Call the tool."""
+        return await self.call(self.name, arguments)
 
 
 class Toolsets:

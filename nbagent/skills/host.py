@@ -204,12 +204,7 @@ class SkillHost(Toolset):
             if definition.name in wanted:
                 loaded.state = "off: another tool has the same name"
             wanted.setdefault(definition.name, definition)
-        for name in self.tools.names():
-            if name not in wanted:
-                self.tools.unregister(name)
-        for name, definition in wanted.items():
-            if self.tools.get_function(name) != definition:
-                self.tools.add(definition)
+        self.tools.set_tools(wanted.values())
 
     def instructions(self) -> str:
         """See `Toolset`: the names and descriptions of the skills that the model can activate."""

@@ -12,7 +12,6 @@ Schema of its input. `POST /skills/{id}/invoke` with `{"arguments": {…}}` call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -26,7 +25,7 @@ from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.json_schema import kinds
-from nbagent.functions.toolset import Toolset
+from nbagent.functions.toolset import CallElsewhere, Toolset
 from nbagent.functions.validation import check_parameters, unknown_tool
 from nbagent.skills.host import SkillHost
 from nbagent.skills.manifest import SkillManifest, tool_name
@@ -69,8 +68,8 @@ class ToolManager(Toolset):
         self._token = SecretStr(token) if isinstance(token, str) else token
         self._timeout, self._approve = timeout, approve
         self.tools = FunctionRegistry() if self._host is None else self._host.tools
-        #: What a server said of its skills, by the names of their tools.
-        self._skills: dict[str, Skill] = {}
+        #: The ids of a server's skills, by the names of their tools.
+        self._ids: dict[str, str] = {}
 
     async def prepare(self) -> None:
         """See `Toolset`: asks a server for its skills. One that has changed is another tool."""
@@ -78,19 +77,20 @@ class ToolManager(Toolset):
             await self._host.prepare()
             return
         listed: Skills = await self._request(Skills, "GET", "/skills")
-        skills = {tool_name(each.id): each for each in listed.skills}
-        for name in set(self.tools.names()) - set(skills):
-            self.tools.unregister(name)
-        for name, skill in skills.items():
-            if skill != self._skills.get(name):
-                about = (name, show_control_chars(skill.description or skill.id), skill.parameters, self._tool(name))
-                try:
-                    tool = FunctionDefinition(*about, approve=self._approve, source=f"skills:{self._url}")
-                    check_parameters(tool)
-                    self.tools.add(tool)
-                except ConfigurationError as error:
-                    raise ToolError(f"{self._url}/skills: {error}") from None
-        self._skills = skills
+        try:
+            tools = [self._tool(each) for each in listed.skills]
+        except ConfigurationError as error:
+            raise ToolError(f"{self._url}/skills: {error}") from None
+        self.tools.set_tools(tools)
+        self._ids = {tool_name(each.id): each.id for each in listed.skills}
+
+    def _tool(self, skill: Skill) -> FunctionDefinition:
+        """A skill of a server as a tool. Raises `ConfigurationError` if it can't be one."""
+        name, description = tool_name(skill.id), show_control_chars(skill.description or skill.id)
+        call, source = CallElsewhere(skill.id, self._call), f"skills:{self._url}"
+        tool = FunctionDefinition(name, description, skill.parameters, call, approve=self._approve, source=source)
+        check_parameters(tool)
+        return tool
 
     def get_available_tools(self) -> list[FunctionSchema]:
         """`{name, description, parameters}` of each tool. Raises `ToolError` if the server does not answer."""
@@ -123,24 +123,21 @@ class ToolManager(Toolset):
 
     async def _invoke(self, name: str, arguments: dict[str, Any] | None) -> SkillResult:
         try:
-            if tool_name(name) not in self._skills:
+            if tool_name(name) not in self._ids:
                 await self.prepare()
-            if (skill := self._skills.get(tool_name(name))) is None:
-                raise unknown_tool(name, self._skills)
-            path = f"/skills/{quote(skill.id, safe='')}/invoke"
+            if (skill_id := self._ids.get(tool_name(name))) is None:
+                raise unknown_tool(name, self._ids)
+            path = f"/skills/{quote(skill_id, safe='')}/invoke"
             found: SkillResult = await self._request(SkillResult, "POST", path, {"arguments": arguments or {}})
         except ToolError as error:
             return SkillResult(False, error=str(error))
         return replace(found, error=found.error and show_control_chars(found.error))
 
-    def _tool(self, name: str) -> Callable[..., Awaitable[dict[str, Any]]]:
-        async def call_skill(**arguments: Any) -> dict[str, Any]:
-            result = await self._invoke(name, arguments)
-            if not result.success:
-                raise ToolError(result.error or f"{name} failed.", tool=name)
-            return {"success": True, "data": result.data}
-
-        return call_skill
+    async def _call(self, skill_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await self._invoke(skill_id, arguments)
+        if not result.success:
+            raise ToolError(result.error or f"{skill_id} failed.")
+        return {"success": True, "data": result.data}
 
     async def _request(self, kind: type[Any], method: str, path: str, body: Any = None) -> Any:
         """The server's answer, of this type. Raises `ToolError` if there is none."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.toolset import CallElsewhere
 from nbagent.functions.validation import check_parameters
 from nbagent.mcp.client.names import offered_names
 from nbagent.text import shortened
@@ -37,8 +38,7 @@ class ToolList:
         self.registry = FunctionRegistry()
         self.changed = asyncio.Event()
         self._server, self._approve, self._timeout = server, approve, timeout
-        #: By the server's names: the tools as they were listed last, and those that need approval.
-        self._listed: dict[str, Tool] = {}
+        #: The tools that need approval, by the server's names.
         self._approved: set[str] = set()
 
     async def update(self, client: Client, call: Call) -> None:
@@ -52,14 +52,10 @@ class ToolList:
                 if (cursor := page.next_cursor) is None:
                     break
         names = offered_names(self._server, listed)
-        for name in set(self.registry.names()) - set(names):
-            self.registry.unregister(name)
-        for name, tool in names.items():
-            if name not in self.registry or self._listed.get(tool) != listed[tool]:
-                self._offer(name, listed[tool], call)
-        self._listed = listed
+        found = (self._definition(name, listed[tool], call) for name, tool in names.items())
+        self.registry.set_tools([each for each in found if each is not None])
 
-    def _offer(self, name: str, tool: Tool, call: Call) -> None:
+    def _definition(self, name: str, tool: Tool, call: Call) -> FunctionDefinition | None:
         marks = tool.annotations
         if self._approve or (self._approve is None and not (marks and marks.read_only_hint)):
             self._approved.add(tool.name)
@@ -68,19 +64,13 @@ class ToolList:
                 name,
                 shortened(tool.description or tool.title or tool.name, MAX_TEXT),
                 tool.input_schema,
-                _function(call, tool.name),
+                CallElsewhere(tool.name, call),
                 approve=tool.name in self._approved,
                 timeout=self._timeout,
                 source=f"mcp:{self._server}",
             )
             check_parameters(definition)
-            self.registry.add(definition)
         except ConfigurationError as error:  # one bad tool must not cost the others
             logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, self._server, error)
-
-
-def _function(call: Call, tool: str) -> Callable[..., Awaitable[Any]]:
-    async def call_server(**arguments: Any) -> Any:
-        return await call(tool, arguments)
-
-    return call_server
+            return None
+        return definition

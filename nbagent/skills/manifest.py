@@ -7,7 +7,6 @@ skills are written for many programs: what can be used is used, and each departu
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -83,15 +82,12 @@ class SkillManifest:
 
 
 def tool_name(skill_id: str) -> str:
-    """The name of a skill's tool. Providers take ASCII only, so that a hash stands for other letters.
+    """The name of a skill's tool.
 
     >>> tool_name("file-search"), tool_name("数据分析")
-    ('file_search', 'skill_5d8ec6')
+    ('file_search', '数据分析')
     """
-    plain = re.sub(r"[^a-zA-Z0-9_]+", "_", skill_id)
-    if not skill_id.isascii():
-        plain = f"{plain.strip('_')[:50] or 'skill'}_{hashlib.sha256(skill_id.encode()).hexdigest()[:6]}"
-    return plain[:MAX_NAME]
+    return re.sub(r"\W+", "_", skill_id)[:MAX_NAME]
 
 
 def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[SkillManifest | None, list[Problem]]:

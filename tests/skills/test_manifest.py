@@ -1,5 +1,7 @@
 """Skills are read leniently, and what is wrong has a file and a line. skills-ref is the standard's own validator."""
 
+import re
+
 import pytest
 from skills_ref import validate
 from support.skill_folders import write_executable, write_skill
@@ -57,7 +59,7 @@ def test_names_in_any_script(tmp_path, name):
     folder = write_executable(tmp_path, name)
     manifest, problems = read(folder)
     assert (manifest.name, problems) == (name, [])
-    assert manifest.tool_name.encode("ascii")
+    assert manifest.tool_name == re.sub(r"\W", "_", name)
     assert name == "मौसम" or validate(folder) == []  # the reference takes no vowel signs
 
 

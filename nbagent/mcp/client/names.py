@@ -1,4 +1,4 @@
-"""Names that vendors accept for the tools of a server, and a server's own name."""
+"""Names for the tools of a server, and a server's own name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 MAX_CHARS = 64
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]+")
+_FOREIGN = re.compile(r"[^\w-]+")
 #: Programs that start other programs, and the words by which some of them are told so.
 _RUNNERS = re.compile(
     r"npx|npm|node|bunx?|deno|pnpm|yarn|uvx?|pipx|pythonw?[\d.]*|docker|podman|env|cmd|run|exec|dlx|tool", re.IGNORECASE
@@ -35,7 +35,7 @@ def offered_names(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 
 def clean(name: str) -> str:
-    """The name with an underscore for what vendors do not accept."""
+    """The name with an underscore for what is no letter, digit or hyphen."""
     return _FOREIGN.sub("_", name)
 
 

@@ -78,3 +78,4 @@ def test_names_fit_and_stay_apart():
     assert all(len(name) <= MAX_CHARS for name in names)
     assert names["s_a_b"] == "a_b"
     assert offered_names("s", reversed(tools)) == names
+    assert offered_names("店", ["查询天气", "删除订单"]) == {"店_查询天气": "查询天气", "店_删除订单": "删除订单"}

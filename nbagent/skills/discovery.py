@@ -29,40 +29,36 @@ class Place:
     project: Path | None = None
 
 
-def places(
-    given: Iterable[Path], packages: Iterable[Path | Problem], *, discover: bool, builtin: bool
-) -> tuple[list[Place], list[Problem]]:
-    """Where to look, the most important first, and what is wrong with these places. `packages` are `of_packages()`."""
-    found: list[Place] = []
-    problems: list[Problem] = []
-    for folder in given:
-        if folder.is_dir():
-            found.append(Place(folder, "given"))
-        else:
-            problems.append(Problem("error", "", "there is no such folder", str(folder)))
+def places(given: Iterable[Path], packages: Iterable[Place], *, discover: bool, builtin: bool) -> list[Place]:
+    """Where to look, the most important first. `packages` are `of_packages()`."""
+    found = [Place(folder, "given") for folder in given]
     if discover:
         users = [_home() / each for each in SKILL_FOLDERS]
         for project in _projects():
             folders = [project / each for each in SKILL_FOLDERS]
             found += [Place(each, "project", project) for each in folders if each.is_dir() and each not in users]
         found += [Place(each, "user") for each in users if each.is_dir()]
-        found += [Place(each, "package") for each in packages if isinstance(each, Path)]
-        problems += [each for each in packages if isinstance(each, Problem)]
-    return found + ([Place(BUILTIN, "builtin")] if builtin else []), problems
+        found += packages
+    return found + ([Place(BUILTIN, "builtin")] if builtin else [])
 
 
-def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
-    """The folders at and below this one that hold a skill, sorted. In a project, links are not followed."""
+def skill_folders(place: Place) -> tuple[list[Path], Problem | None]:
+    """The folders at and below this one that hold a skill, sorted; and what is wrong with it.
+
+    In a project, links are not followed.
+    """
+    if not place.folder.is_dir():
+        return [], Problem("error", "", "there is no such folder or package", str(place.folder))
     found: list[Path] = []
     for number, (path, folders, names) in enumerate(os.walk(place.folder, followlinks=place.project is None)):
         if number == MAX_FOLDERS:
             text = f"it has more than {MAX_FOLDERS:,} folders: the rest was not searched. Name the folders with skills."
-            return sorted(found), [Problem("warning", "", text, str(place.folder))]
+            return sorted(found), Problem("warning", "", text, str(place.folder))
         if SKILL_FILE in names:
             found.append(Path(path))
         is_deep = len(Path(path).relative_to(place.folder).parts) == MAX_DEPTH
         folders[:] = [] if is_deep else sorted(set(folders) - _SKIPPED)
-    return sorted(found), []
+    return sorted(found), None
 
 
 def _projects() -> list[Path]:
@@ -80,8 +76,8 @@ def _home() -> Path:
     return Path(os.path.expanduser("~"))
 
 
-def of_packages() -> Iterator[Path | Problem]:
-    """The folders of packages that entry points name. Reads what is installed, which takes a while; imports nothing."""
+def of_packages() -> Iterator[Place]:
+    """The packages that entry points name. Reads what is installed, which takes a while; imports nothing."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
@@ -89,7 +85,5 @@ def of_packages() -> Iterator[Path | Problem]:
             spec = find_spec(point.value)
         except (ImportError, ValueError):
             spec = None
-        if spec is None or not spec.submodule_search_locations:
-            yield Problem("error", point.name, "the entry point names no package", point.value)
-        else:
-            yield Path(spec.submodule_search_locations[0])
+        locations = spec and spec.submodule_search_locations
+        yield Place(Path(locations[0] if locations else point.value), "package")

@@ -123,11 +123,11 @@ class SkillHost(Toolset):
         self.reload()
 
     def _search(self) -> None:
-        found, self._problems = places(self.folders, self._packages, discover=self.discover, builtin=self.builtin)
+        self._problems = []
         loaded: dict[Path, _Loaded] = {}
-        for place in found:
-            folders, problems = skill_folders(place)
-            self._problems += problems
+        for place in places(self.folders, self._packages, discover=self.discover, builtin=self.builtin):
+            folders, problem = skill_folders(place)
+            self._problems += [problem] if problem else []
             loaded |= {folder: self._load(folder, place) for folder in folders if folder not in loaded}
         self._loaded = loaded
 

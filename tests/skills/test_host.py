@@ -72,7 +72,7 @@ def test_one_broken_skill_disturbs_no_other(tmp_path):
     messages = dict(zip(problems["skill"], problems["message"], strict=True))
     assert "has no function 'run'" in messages["raises"]
     assert "a JSON Schema of type object" in messages["wrong"]
-    assert messages[""] == "there is no such folder"
+    assert messages[""] == "there is no such folder or package"
 
 
 def test_reload_follows_changes(tmp_path):
@@ -169,7 +169,7 @@ def test_entry_points(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "nbagent.skills" else [])
     host = SkillHost()
     assert host.skills["tea"].scope == "package"
-    assert list(host.diagnostics["skill"]) == ["acme_pots"]
+    assert list(host.diagnostics["file"]) == ["acme_pots"]
 
 
 def test_an_index_hides_no_skills_below_it(tmp_path):

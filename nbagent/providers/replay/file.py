@@ -159,8 +159,6 @@ class RecordingFile:
         self.begins_anew = False
         #: The requests in the file with their ids there, by the hash of their last message: others go on with them.
         self._ends: dict[str, tuple[str, Fingerprint]] = {}
-        #: What is known to stand last in the file, and where it ends.
-        self._last, self._size = b"", 0
         self._lock = threading.Lock()
 
     def read(self) -> None:
@@ -179,7 +177,6 @@ class RecordingFile:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 break
-            self._last, self._size = line, self._size + len(line)
             try:
                 data = json.loads(line)
                 if number == 1 or (isinstance(data, dict) and "format" in data):  # files may have been joined
@@ -208,14 +205,12 @@ class RecordingFile:
             if self.begins_anew:
                 file.truncate(0)
                 self.begins_anew = False
-            end = cut_torn_line(file)
-            file.seek(self._size - len(self._last))
-            ends = dict(self._ends) if file.read(len(self._last)) == self._last else {}  # else somebody began it anew
+            end, ends = cut_torn_line(file), dict(self._ends)
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines.append(_line(exchange, ends))
             written = b"".join(json_text(self._redact(line)).encode() + b"\n" for line in lines)
             append(file, written, end)
-            self._ends, self._last, self._size = ends, written, end + len(written)
+            self._ends = ends
 
 
 def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:

@@ -114,17 +114,6 @@ async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
     assert "one" in (tmp_path / "run.jsonl").read_text("utf-8")
 
 
-async def test_a_recording_goes_on_after_another_kernel_began_the_file_anew(path, tmp_path):
-    agent, longer = Agent(ScriptedProvider(["1", "2"])), tmp_path / "longer.jsonl"
-    with nbagent.record(longer):
-        await Agent(ScriptedProvider(["long" * 500])).chat("other")
-    with nbagent.record(path):
-        await agent.chat("one")
-        path.write_bytes(longer.read_bytes())
-        await agent.chat("two")
-    assert [each.response["content"] for each in exchanges_in(path)] == ["long" * 500, "2"]
-
-
 async def test_what_another_provider_says_of_its_answer_breaks_no_recording(path):
     metadata = {"usage": {"prompt_tokens": 5}}
     with nbagent.record(path):

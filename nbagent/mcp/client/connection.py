@@ -12,10 +12,10 @@ import atexit
 import concurrent.futures
 import logging
 import math
-import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -308,20 +308,20 @@ def _progress_text(progress: float, total: float | None, message: str | None) ->
 # -- the interpreter's exit -------------------------------------------------------------------------------------------
 
 _open: WeakSet[Connection] = WeakSet()
-_pids: list[int] = []
 
 
 def _note(connection: Connection) -> None:
-    """See that the server ends with this process, before the loop does: what is registered last at exit runs first."""
-    background_loop()
+    """See that the server ends with this process."""
     _open.add(connection)
-    if not _pids:
-        _pids.append(os.getpid())
-        atexit.register(_end_all)
+    _end_at_exit()
+
+
+@cache
+def _end_at_exit() -> None:
+    background_loop()  # what is registered last at exit runs first: before the loop ends
+    atexit.register(_end_all)
 
 
 def _end_all() -> None:
-    if _pids != [os.getpid()]:  # a forked child: the servers are its parent's
-        return
     ending = [asyncio.run_coroutine_threadsafe(connection._end(), background_loop()) for connection in list(_open)]
     concurrent.futures.wait(ending, timeout=EXIT_S)

@@ -1,4 +1,4 @@
-"""The cell, the panel with an open tool call and the Trace tab in both themes: the pictures of README and tutorials.
+"""What people meet in cells and panel, in both themes: the pictures of README, documentation and tutorials.
 
 `make pictures` keeps them. The data, the tools and the plot are real; what the model says is a script.
 """
@@ -85,12 +85,19 @@ agent = Agent(Claude(turn, model="claude-sonnet-5", delay=0.005), tools=live, li
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 
-def test_a_conversation(lab, picture):
-    def keep(shown, name):
+@pytest.fixture
+def keep(lab, picture):
+    """Saves a screenshot of a locator in both themes."""
+
+    def both(shown, name):
         for theme, long in THEMES.items():
-            lab.theme(page, long)
+            lab.theme(shown.page, long)
             picture(shown, f"{name}-{theme}")
 
+    return both
+
+
+def test_a_conversation(lab, keep):
     question = "%%agent\nWhich species is heaviest, and by how much?"
     page = lab.run("talk.ipynb", [SETUP + SCRIPT, question, "agent.trace", "ChatPanel(agent, height='430px')"])
     panel = page.locator(".nbagent-panel")
@@ -98,8 +105,9 @@ def test_a_conversation(lab, picture):
     cell = page.locator(".jp-Cell").nth(1)
     for past in ("Thought", "count_by", "129 out"):  # of before there was a panel
         panel.get_by_role("log").get_by_text(past).first.wait_for()
-    cell.locator("summary").nth(1).click()
-    assert "5076.0" in cell.locator("details[open]").inner_text()
+    for place in (1, 2):
+        cell.locator("summary").nth(place).click()
+    assert "5076.0" in cell.locator("details[open]").last.inner_text()
     panel.get_by_label("Your question").fill("Drop the rows without a sex, then plot mass by species.")
     keep(cell, "cell")
     panel.get_by_label("Your question").press("Enter")
@@ -126,7 +134,7 @@ TOOL = """def heaviest(species: Literal["Adelie", "Chinstrap", "Gentoo"], count:
     return penguins[penguins["species"] == species]["body_mass_g"].nlargest(count).astype(int).tolist()"""
 
 
-def test_a_draft_and_a_version_with_the_embedded_model(lab, picture):
+def test_a_draft_and_a_version_with_the_embedded_model(lab, keep):
     page = lab.run("draft.ipynb", [SETUP, TOOL, HEAVIEST, "ChatPanel(agent, height='250px')"])
     panel = page.locator(".nbagent-panel")
     panel.get_by_placeholder("Shift-Enter").wait_for()
@@ -140,4 +148,51 @@ def test_a_draft_and_a_version_with_the_embedded_model(lab, picture):
     box.fill("Which of the means in @masses is largest?")
     expect(panel.locator(".nbagent-draft")).to_contain_text("@masses")
     expect(panel.locator(".nbagent-sum")).to_contain_text("tokens")
-    picture(panel, "panel-draft")
+    keep(panel, "draft")
+
+
+SLOW = """from threading import Event
+go_on = Event()
+@tool
+def bootstrap(column: Literal["bill_length_mm", "body_mass_g"], samples: int) -> str:
+    "Bootstrap the mean of a column."
+    for done in range(0, samples, samples // 4):
+        print(f"{done:,} of {samples:,} samples")
+    go_on.wait()
+    return str(round(penguins[column].sem(), 2))
+columns = [("bootstrap", {"column": column, "samples": 4000}) for column in ("bill_length_mm", "body_mass_g")]
+turns = [calls(*columns, used=Usage(640, 70)), LLMResponse("Both are **certain** to about 1 %.", None, "stop")]
+agent = Agent(Claude(turns, model="claude-sonnet-5"), tools=live)"""
+
+
+def test_an_empty_panel_its_models_and_running_tools(lab, keep):
+    page = lab.run("begin.ipynb", [SETUP + SCRIPT, SLOW, "ChatPanel(agent, height='330px')"])
+    panel = page.locator(".nbagent-panel")
+    expect(panel.locator(".nbagent-greeting")).to_contain_text("What is in @penguins?")
+    keep(panel, "greeting")
+    panel.get_by_role("button", name="Model: claude-sonnet-5").click()
+    panel.get_by_label("Search models").fill("claude")
+    expect(panel.locator(".nbagent-picker-rows button").nth(4)).to_be_visible()
+    keep(panel, "models")
+    page.keyboard.press("Escape")
+    ask(panel, "How certain are the means of bill length and mass?")
+    expect(panel.get_by_text("3,000 of 4,000 samples").first).to_be_visible()
+    keep(panel, "running")
+    lab.run_new_cell(page, "go_on.set()")
+    panel.get_by_role("log").get_by_text("Both are certain").wait_for()
+
+
+BROKEN = 'penguins.groupby("specie")["body_mass_g"].mean().round(1)'
+ANSWER = f"""agent = Agent(Claude([
+'''The table has no column `specie`; it is `species`:
+```python
+{BROKEN.replace("specie", "species")}
+```'''], model="claude-sonnet-5"))"""
+
+
+def test_a_failed_cell_is_explained(lab, keep):
+    page = lab.run("failed.ipynb", [f"%xmode Minimal\n{SETUP}{SCRIPT}", ANSWER, BROKEN])
+    failed = page.locator(".jp-Cell").nth(2)
+    failed.get_by_role("button", name="Explain and fix").click()
+    failed.get_by_role("button", name="Accept").wait_for()
+    keep(failed, "fix")

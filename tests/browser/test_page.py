@@ -181,6 +181,13 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         page.get_by_role("button", name="Stop").click()
         finished(page, 2)
         expect(page.get_by_role("textbox", name="Your question")).to_have_value("And this?")
+        page.route("**/page/stop", lambda route: route.abort())  # as if another process had the run
+        ask(page, "Once more.")
+        provider.going.release()
+        expect(page.locator(".nbagent-entry").nth(2)).to_contain_text("word0")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator(".nbagent-entry").nth(2)).to_contain_text("You stopped the answer.")
+        page.unroute_all()
 
 
 def test_a_person_approves_or_denies(visit):
@@ -233,6 +240,7 @@ def test_a_new_conversation_greets_with_the_tools_and_a_prompt(visit):
         for _ in range(3):
             ask(page, HEAVIEST)
         finished(page, 4)
+        expect(page.locator(".nbagent-jump")).to_have_count(0)
         page.locator(".nbagent-chat").evaluate("chat => chat.scrollTop = -chat.scrollHeight")
         page.get_by_role("button", name="Jump to latest").click()
         expect(page.locator(".nbagent-entry").last).to_be_in_viewport()

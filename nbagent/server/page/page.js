@@ -87,7 +87,7 @@ const asked = new Set(); // the questions whose answers are not complete
 
 const host = { tell: (name, value) => actions[name]?.(value), embed: () => {}, typeset: () => {}, waiting: "Waiting…" };
 const panel = new Panel(byId("panel"), host);
-const actions = { ask, stop, leave: stop, decide };
+const actions = { ask, stop, decide };
 
 function show(patch = {}) {
   shown = merged(shown, patch);
@@ -100,13 +100,12 @@ async function ask({ text, number }) {
   const [id, one] = [conversation, { key: "", connection: new AbortController() }];
   asked.add(one);
   show({ notice: null });
-  goTo(id);
   try {
     const body = { message: text.trim(), conversation_id: id, waits_for_approval: true, max_tool_calls: 1000 };
     const response = await fetched("page/chat", { body, signal: one.connection.signal });
     skew = (Date.now() - Date.parse(response.headers.get("date"))) / 1000;
     for await (const patch of patchesOf(response)) if (id === conversation) place(one, patch, number);
-    if (shown.turns[one.key]?.live) throw new Error(BROKEN);
+    if (!one.key || shown.turns[one.key]?.live) throw new Error(BROKEN);
   } catch (error) {
     if (id === conversation) end(one, error, text);
     panel.receive({ taken: number });
@@ -117,10 +116,11 @@ async function ask({ text, number }) {
 }
 
 function place(one, patch, number) {
-  const isFirst = !one.key;
-  one.key ||= Object.keys(patch.turns)[0];
   show({ ...patch, greeting: null });
-  if (isFirst) panel.receive({ taken: number });
+  if (one.key) return;
+  [one.key] = Object.keys(patch.turns);
+  panel.receive({ taken: number });
+  setAddress(conversation);
 }
 
 // A question that the server did not take is given back; an answer that broke off says so.
@@ -135,13 +135,16 @@ function end({ key, connection }, error, text) {
   show({ box, ...(!isStopped && { notice: error.message }) });
 }
 
-// The server ends the run, so that its stream says how it ended. What it does not end is left.
+// Gives back the questions that wait. The server ends the run, whose stream then says how it ended; if it can't, since
+// another of its processes has the run, that stream is left, which ends the run too.
 async function stop() {
   const all = [...asked];
-  all.filter(({ key }) => !key).forEach(({ connection }) => connection.abort());
+  for (const { key, connection } of all) if (!key) connection.abort();
+  const running = all.filter(({ key }) => key);
+  if (!running.length) return;
   const body = { conversation_id: conversation };
-  const { stopped } = all.length ? await answerOf("page/stop", { body }).catch(() => ({})) : {};
-  if (!stopped) all.forEach(({ connection }) => connection.abort());
+  const { stopped } = await answerOf("page/stop", { body }).catch(() => ({ stopped: 0 }));
+  if (!stopped) for (const { connection } of running) connection.abort();
 }
 
 async function decide({ id, approve, reason }) {
@@ -151,15 +154,15 @@ async function decide({ id, approve, reason }) {
 
 // -- conversations --
 
-const newId = () => `page-${[...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
+const newId = () => `page-${crypto.getRandomValues(new Uint32Array(3)).join("-")}`;
 
-const goTo = (id) => history.replaceState(null, "", location.pathname + (id ? `#conversation=${encodeURIComponent(id)}` : ""));
+const setAddress = (id) => history.replaceState(null, "", location.pathname + (id ? `#conversation=${encodeURIComponent(id)}` : ""));
 
 // Shows a conversation; without an id it begins one. What was asked in the one before is stopped.
 async function go(id = "") {
   for (const { connection } of asked) connection.abort();
   const here = (conversation = id || newId());
-  goTo(id);
+  setAddress(id);
   setMenu(false);
   markList();
   show((shown = EMPTY));
@@ -213,9 +216,9 @@ function setMenu(opened) {
 
 // Before the panel takes the key for itself.
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
+  if (event.key !== "Escape" || event.isComposing) return;
   if (byId("conversations").classList.contains("open")) setMenu(false);
-  else if (event.target !== panel.box) stop();
+  else stop();
 }, true);
 byId("new").addEventListener("click", () => go());
 byId("menu").addEventListener("click", () => setMenu(byId("menu").getAttribute("aria-expanded") !== "true"));

@@ -27,8 +27,8 @@ class ServerSettings:
     - `limits`: of each request; a request can lower them, not raise them
     - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
     - `max_body_bytes`: of a request
-    - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server; requests that only read, or
-      decide on a call, are counted apart from those that run the agent
+    - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server; requests that only read,
+      decide on a call or stop a run are counted apart from those that run the agent
     - `approval_seconds`: for which a call waits for a person's decision; then the answer is no
     - `grace_seconds`: that runs have to end when the server stops
 

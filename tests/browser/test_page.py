@@ -323,6 +323,8 @@ def test_both_themes_are_accessible_at_each_width(visit, picture, scheme, width)
         assert serious(page, "body") == []
         page.get_by_role("textbox").fill(TOKEN)
         page.get_by_role("button", name="Open").click()
+        page.locator(".nbagent-greeting li").first.wait_for()
+        assert serious(page, "body") == []
         ask(page, HEAVIEST)
         finished(page)
         page.locator("summary").nth(1).click()

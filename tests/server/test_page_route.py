@@ -6,6 +6,7 @@ import hashlib
 import re
 from threading import Event, Thread
 
+import pytest
 from support.panels import merged
 from support.serving import OTHER_TOKEN, events_of, served
 
@@ -99,17 +100,19 @@ def test_a_failure_is_told_as_to_other_clients():
     assert "RefusedError" not in text
 
 
-def test_who_stops_ends_the_runs_of_one_conversation_only():
+@pytest.mark.parametrize(("path", "said"), [("/page/chat", "Interrupted."), ("/agent/chat", '"code":"stopped"')])
+def test_who_stops_ends_the_runs_of_one_conversation_only(path, said):
     provider = Waiting()
     with served(Agent(provider), max_concurrent=1) as server:
-        asking = Thread(target=lambda: texts.append(server.client().post("/page/chat", json=body).text))
-        texts, body = [], {"message": "?", "conversation_id": "c"}
+        texts, body, stop = [], {"message": "?", "conversation_id": "c"}, {"conversation_id": "c"}
+        asking = Thread(target=lambda: texts.append(server.client().post(path, json=body).text))
         asking.start()
         assert provider.asked.wait(60)
-        stop = {"conversation_id": "c"}
         assert server.client(token=OTHER_TOKEN).post("/page/stop", json=stop).json() == {"stopped": 0}
         assert server.client().post("/page/stop", json={"conversation_id": "d"}).json() == {"stopped": 0}
         assert server.client().post("/page/stop", json=stop).json() == {"stopped": 1}
         asking.join(60)
-    assert "Interrupted." in texts[0]
+        kept = server.client().get("/agent/conversations/c").json()["messages"]
+    assert said in texts[0]
     assert "Failed" not in texts[0]
+    assert kept[-1]["content"] == "I begin"

@@ -128,26 +128,34 @@ class RunningTurn:
         """Read the run to its end."""
         try:
             async for event in run:
-                self._feed(event, run)
+                self._feed(event)
                 self._throttle.request()
             self._throttle.now()
         finally:
             self.patches.put_nowait(None)
 
-    def _feed(self, event: AnyEvent, run: HostedRun) -> None:
+    def _feed(self, event: AnyEvent) -> None:
         own = own_event(event)
         if isinstance(own, Approval) and own.content == "asked":
             self._ask(own)
         elif isinstance(own, Approval | ToolStarted | ToolResult):
             self._asked.pop(own.metadata.get("tool_call_id", ""), ExitStack()).close()
-        if not isinstance(event, Error):
+        if isinstance(event, Error):
+            self._fail(event)
+        else:
             self._entry.feed(event)
-        elif not run.is_stopped:
-            self._entry.transcript.feed(event)
-            self._entry.show_failure("Failed", problem_of(event.exception).detail)
         if self._entry.transcript.over:
             for asked in self._asked.values():
                 asked.close()
+
+    def _fail(self, event: Error) -> None:
+        """Say what went wrong, as other clients are told it, unless the turn says already that a person stopped it."""
+        problem, transcript = problem_of(event.exception), self._entry.transcript
+        if transcript.over and problem.code == "stopped":
+            return
+        if not transcript.over:
+            transcript.feed(event)
+        self._entry.show_failure("Failed", problem.detail)
 
     def _ask(self, event: Event) -> None:
         """Show that a call waits for a person, with all of its arguments, until that is over."""

@@ -81,7 +81,7 @@ async function* patchesOf(response) {
 // -- the conversation --
 
 const EMPTY = { turns: {}, box: { text: "", filled: 0 }, status: "" };
-let conversation = "";
+let conversation = { id: "" }; // another object each time that one is shown
 let shown = EMPTY;
 const asked = new Set(); // the questions whose answers are not complete
 
@@ -97,17 +97,17 @@ function show(patch = {}) {
 const fail = (error) => show({ notice: error.message });
 
 async function ask({ text, number }) {
-  const [id, one] = [conversation, { key: "", connection: new AbortController() }];
+  const [here, one] = [conversation, { key: "", connection: new AbortController() }];
   asked.add(one);
   show({ notice: null });
   try {
-    const body = { message: text.trim(), conversation_id: id, waits_for_approval: true, max_tool_calls: 1000 };
+    const body = { message: text.trim(), conversation_id: here.id, waits_for_approval: true, max_tool_calls: 1000 };
     const response = await fetched("page/chat", { body, signal: one.connection.signal });
     skew = (Date.now() - Date.parse(response.headers.get("date"))) / 1000;
-    for await (const patch of patchesOf(response)) if (id === conversation) place(one, patch, number);
+    for await (const patch of patchesOf(response)) if (here === conversation) place(one, patch, number);
     if (!one.key || shown.turns[one.key]?.live) throw new Error(BROKEN);
   } catch (error) {
-    if (id === conversation) end(one, error, text);
+    if (here === conversation) end(one, error, text);
     panel.receive({ taken: number });
   }
   asked.delete(one);
@@ -120,7 +120,7 @@ function place(one, patch, number) {
   if (one.key) return;
   [one.key] = Object.keys(patch.turns);
   panel.receive({ taken: number });
-  setAddress(conversation);
+  setAddress(conversation.id);
 }
 
 // A question that the server did not take is given back; an answer that broke off says so.
@@ -142,7 +142,7 @@ async function stop() {
   for (const { key, connection } of all) if (!key) connection.abort();
   const running = all.filter(({ key }) => key);
   if (!running.length) return;
-  const body = { conversation_id: conversation };
+  const body = { conversation_id: conversation.id };
   const { stopped } = await answerOf("page/stop", { body }).catch(() => ({ stopped: 0 }));
   if (!stopped) for (const { connection } of running) connection.abort();
 }
@@ -160,10 +160,11 @@ const setAddress = (id) => history.replaceState(null, "", location.pathname + (i
 
 // Shows a conversation; without an id it begins one. What was asked in the one before is stopped.
 async function go(id = "") {
-  for (const { connection } of asked) connection.abort();
-  const here = (conversation = id || newId());
-  setAddress(id);
   setMenu(false);
+  if (id === conversation.id && asked.size) return; // it is shown, and goes on
+  for (const { connection } of asked) connection.abort();
+  const here = (conversation = { id: id || newId() });
+  setAddress(id);
   markList();
   show((shown = EMPTY));
   panel.focus();
@@ -175,7 +176,7 @@ async function go(id = "") {
 const list = byId("list");
 
 function markList() {
-  for (const each of list.querySelectorAll("button")) mark(each, { "aria-current": each.dataset.id === conversation });
+  for (const each of list.querySelectorAll("button")) mark(each, { "aria-current": each.dataset.id === conversation.id });
 }
 
 async function showList(after) {

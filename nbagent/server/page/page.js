@@ -10,7 +10,7 @@ const ENDED = {
   broken: `<div class="nbagent nbagent-error" role="alert"><strong>Failed</strong><div>${BROKEN}</div></div>`,
 };
 
-// The panel places HTML that the server has rendered; the page's policy takes it from no other script.
+// The panel places HTML that the server has rendered. No other script runs here, so one policy is enough.
 window.trustedTypes?.createPolicy("default", { createHTML: (html) => html });
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

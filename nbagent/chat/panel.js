@@ -489,7 +489,8 @@ class Panel {
     this.said = h("div", { class: "nbagent-unseen", role: "status" });
     root.append(this.bar, this.notice, this.chat, this.trace, this.setup, this.area, this.said);
     this.listen();
-    this.ticking = setInterval(() => showTimes(this.log), 1000);
+    const hasEnded = () => this.root.matches(".jupyter-widgets-disconnected"); // the kernel
+    this.ticking = setInterval(() => hasEnded() || showTimes(this.log), 1000);
   }
 
   makeBar() {

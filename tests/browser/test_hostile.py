@@ -211,7 +211,7 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     until_text(page, "Unknown provider")
     page.get_by_role("tab", name="Setup").first.click()
     assert_harmless(page)
-    shown = 3 * len(PAYLOADS) + 2  # thinking, each text as a name, an argument and an error; a question
+    shown = 3 * len(PAYLOADS) + 3  # thinking, a group of each text as a name, an argument and an error; a question
     assert page.locator(".jp-OutputArea-output details:not(.nbagent-panel *, .nbagent-saved *)").count() == shown
     assert page.locator(".nbagent-saved details").count() > shown  # what readers without a kernel see
     assert page.locator(".nbagent-panel details").count() == shown + 1  # and the question that the panel asked

@@ -3,6 +3,8 @@
 Below a failed cell *Explain and fix*, and on its correction *Accept* and *Reject*.
 """
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 from support.lab import ask
@@ -81,6 +83,32 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     page.evaluate("window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells[1].setSource('x is not y')")
     expect(coloured.first).to_be_visible()
     lab.close_others()
+
+
+SETUP_DIAGRAM = """%load_ext nbagent
+from nbagent import Agent, ChatPanel, ScriptedProvider
+fence = "```mermaid\\nflowchart LR\\n{}\\n```\\n\\n".format
+sources = ["a[Orders] --> b[Report]", "a --> --> b", "a[<img src=x onerror=hit(1)>] --> b"]
+answer = "- [ ] draw\\n- [x] plan\\n\\n" + "".join(map(fence, sources))
+agent = Agent(ScriptedProvider(lambda messages, tools: answer, model='m'))"""
+
+
+def test_a_diagram_is_drawn_above_its_folded_source(lab):
+    cells = [SETUP_DIAGRAM, "%%agent\nHow?", "ChatPanel(agent, height='500px')"]
+    page = lab.run("diagram.ipynb", cells)
+    page.evaluate("() => { window.hit = () => { window.wasHit = true; }; }")
+    for answer in (page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel .nbagent-entry")):
+        image = answer.get_by_role("img", name="Diagram")
+        expect(image).to_have_attribute("src", re.compile("^data:image/svg"))
+        page.wait_for_function("image => image.naturalWidth > 50", arg=image.element_handle())
+        expect(answer.locator("pre").first).to_be_hidden()
+        answer.get_by_text("Source").click()
+        expect(answer.locator("pre").first).to_contain_text("a[Orders] -->")
+        for code in answer.locator("pre").all()[1:]:  # what is no diagram, or might load something, stays code
+            expect(code).to_be_visible()
+        expect(answer.get_by_role("button", name="Insert below")).to_have_count(0)
+        expect(answer.locator(".nbagent-task").first).to_have_css("list-style-type", "none")
+    assert page.evaluate("[window.wasHit, document.querySelectorAll('.jp-Notebook img[src=x]').length]") == [None, 0]
 
 
 SETUP_FIX = """%load_ext nbagent

@@ -60,6 +60,12 @@ _FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
 #: The class of code that is not Python.
 OTHER_LANGUAGE = "nbagent-other-language"
+#: The class of a diagram that a front end may draw.
+MERMAID = "nbagent-mermaid"
+#: A drawing of more characters, or of more nodes that are joined with all others, could take a page minutes.
+MAX_MERMAID_CHARS, MAX_MERMAID_JOINS = 4_000, 20
+#: What may make Mermaid load something from a host, or change how it works. Such diagrams stay code.
+_MERMAID_RISK = re.compile(r"\\|//|https?:|url\(|@import|@\{|%%\{|\A\s*---|<(?!br\b)/?[a-z]", re.IGNORECASE)
 #: Classes that keep MathJax 2 and 3 from typesetting an element.
 NO_TEX = "tex2jax_ignore mathjax_ignore"
 
@@ -103,11 +109,17 @@ def _parser() -> Any:
 
 
 def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) -> str:
-    """A block of code. Code in another language than Python has a class: it would fail in a cell."""
+    """A block of code. Code in another language than Python has a class: it would fail in a cell. So have diagrams."""
     page: str = type(renderer).fence(renderer, tokens, place, options, env)
     language = tokens[place].info.strip().lower().split(" ")[0]
     is_python = not language or highlight.LANGUAGES.get(language) == "python"
-    return re.sub("<code[^>]*>", "<code>" if is_python else f'<code class="{OTHER_LANGUAGE}">', page, count=1)
+    classes = f"{OTHER_LANGUAGE} {MERMAID}" if _is_drawable(language, tokens[place].content) else OTHER_LANGUAGE
+    return re.sub("<code[^>]*>", "<code>" if is_python else f'<code class="{classes}">', page, count=1)
+
+
+def _is_drawable(language: str, source: str) -> bool:
+    is_small = len(source) <= MAX_MERMAID_CHARS and source.count("&") <= MAX_MERMAID_JOINS
+    return language == "mermaid" and is_small and not _MERMAID_RISK.search(source)
 
 
 def _formula_html(tex: str) -> str:
@@ -190,7 +202,12 @@ def clean_html(page: str) -> str:
         page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        allowed_classes={"span": highlight.CLASSES, "code": {OTHER_LANGUAGE}, "th": _CELL_CLASSES, "td": _CELL_CLASSES},
+        allowed_classes={
+            "span": highlight.CLASSES,
+            "code": {OTHER_LANGUAGE, MERMAID},
+            "th": _CELL_CLASSES,
+            "td": _CELL_CLASSES,
+        },
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},

@@ -1,8 +1,8 @@
 // Adds buttons to each answer that the kernel knows: *Copy* and thumbs in its footer, *Copy* and *Insert below* on its
-// code. Adds *Explain and fix* below a failed cell, *Accept* and *Reject* to its correction. Makes the name of the cell
-// that asked a button that goes there. Lets the keyboard scroll what is wider or higher than its place, and use the
-// explorer. Takes Python's colours off questions. See `answer_buttons.py` for the messages. Text of an answer is only
-// ever read and written as text.
+// code. Adds *Explain and fix* below a failed cell, *Accept* and *Reject* to its correction. Has diagrams drawn. Makes
+// the name of the cell that asked a button that goes there. Lets the keyboard scroll what is wider or higher than its
+// place, and use the explorer. Takes Python's colours off questions. See `answer_buttons.py` for the messages. Text of
+// an answer is only ever read and written as text.
 
 const FOOTERS = ".nbagent-foot[data-nbagent-run]";
 // What holds one answer: a turn of a panel, or the outputs of a cell.
@@ -10,6 +10,9 @@ const ANSWER = ".nbagent-entry, .jp-OutputArea";
 const CODE = ".nbagent pre > code";
 // Code that would fail in a cell of Python.
 const OTHER = ".nbagent-other-language";
+// Diagrams, and the type by which a host's renderer of them is found.
+const DIAGRAM = ".nbagent-mermaid";
+const MERMAID = "text/vnd.mermaid";
 // What takes keys in the explorer. Enter must not edit the cell, and D D must not delete it.
 const EXPLORER_KEYS = ".nbagent-explore :is(a, button, input, select, summary, [tabindex])";
 const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-detail > div";
@@ -196,6 +199,25 @@ function initialize({ model }) {
     const below = () => (block.closest(".nbagent-panel") ? model.get("newest_cell") : known.get(run).cell);
     const inserts = notebook() && !code.matches(OTHER) ? [insertButton(text, below)] : [];
     place(block, copyButton("Copy the code", text), ...inserts);
+    if (code.matches(DIAGRAM)) draw(code, block);
+  }
+
+  // The host draws a diagram as an image, in which no script runs. Its source folds; it stays where nothing can be drawn.
+  async function draw(code, block) {
+    const host = model.widget_manager._rendermime;
+    if (!host?.mimeTypes?.includes(MERMAID)) return;
+    const drawn = host.createRenderer(MERMAID);
+    await drawn.renderModel({ data: { [MERMAID]: code.textContent }, metadata: {}, trusted: false, setData() {} });
+    const image = drawn.node.querySelector("img");
+    if (!image || !block.isConnected) return;
+    const [figure, source] = [document.createElement("figure"), document.createElement("details")];
+    figure.className = "nbagent-diagram";
+    figure.style.background = getComputedStyle(document.body).getPropertyValue("--jp-layout-color0"); // which it was drawn for
+    image.alt ||= "Diagram; its source follows";
+    figure.append(image);
+    source.innerHTML = '<summary>Source</summary><div class="nbagent-body"></div>';
+    block.previousElementSibling.before(figure, source);
+    source.lastElementChild.append(block.previousElementSibling, block);
   }
 
   // -- a failed cell --

@@ -30,3 +30,16 @@ def test_a_model_can_not_set_classes():
     )
     assert "onclick" not in shown
     assert set(re.findall(r'<span class="([^"]+)"', shown)) <= CLASSES
+
+
+def test_diagrams_that_could_load_something_or_take_long_are_code():
+    drawn = "```mermaid\n{}\n```".format
+    safe = ["flowchart LR\n  a[Q & A<br/>x] <--> b --- c", 'pie\n  "a": 1', "sequenceDiagram\n  A->>B: hi"]
+    risky = [
+        "a[<img src=x>] --> b", "a@{ img: 'x.png' }", "click a 'https://x.org'", "style a fill:url(x)", "a\\b",
+        "%%{init: {}}%%\npie", "---\nconfig: {}\n---\npie", "a[//x.org]",
+        "&".join("abcdefghijklmnopqrstuvw"), "a" * 5_000,
+    ]  # fmt: skip
+    assert [text for text in safe if render.MERMAID not in render.markdown_to_html(drawn(text))] == []
+    assert [text for text in risky if render.MERMAID in render.markdown_to_html(drawn(text))] == []
+    assert render.MERMAID not in render.markdown_to_html("```sql\nselect 1\n```")

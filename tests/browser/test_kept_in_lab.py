@@ -23,6 +23,9 @@ agent.provider = ScriptedProvider(answer, model="claude-sonnet-5")'''
 PANEL = "ChatPanel(agent, height='300px')"
 NO_WIDGET = ("Loading widget", "Error displaying widget", "model not found")
 SAVED = ".nbagent-saved"
+#: Where questions and answers end at the right.
+RIGHT_ENDS = """[...document.querySelectorAll('.nbagent-saved > .nbagent')]
+    .map(each => Math.round(each.getBoundingClientRect().right))"""
 SHUT_DOWN = "window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
 
 
@@ -87,6 +90,10 @@ def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab):
     (lab.folder / "kept.html").write_text(HTMLExporter().from_filename(lab.folder / "kept.ipynb")[0], "utf-8")
     exported = lab.visit_file(lab.folder / "kept.html")
     shows_the_saved_conversation(exported)
+    for width in (1440, 800, 390):
+        exported.set_viewport_size({"width": width, "height": 900})
+        assert len(set(exported.evaluate(RIGHT_ENDS))) == 1, "questions and answers stand in one column"
+        assert exported.evaluate("document.documentElement.scrollWidth") == width
     lab.close_others()
 
     reopen(lab, page, "kept.ipynb")

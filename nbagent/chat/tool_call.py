@@ -157,9 +157,10 @@ def _is_data_frame(value: Any) -> bool:
 
 
 def _table_html(frame: Any) -> str:
-    """The first rows and columns of a DataFrame, with escaped values, numbers aligned right."""
+    """The first rows and columns of a DataFrame, with escaped values, numbers right, a dash for a missing value."""
     head = frame.iloc[:MAX_ROWS, :MAX_COLUMNS]
     classes = ["", *(' class="n"' if getattr(dtype, "kind", "O") in "iufc" else "" for dtype in head.dtypes)]
+    head = head.astype(object).where(head.notna(), "–")
     columns = [head.index, *(head.iloc[:, number] for number in range(len(head.columns)))]
     rows = "".join(_row_html("td", row, classes) for row in zip(*columns, strict=True))
     return f"<table><thead>{_row_html('th', ('', *head.columns), classes)}</thead><tbody>{rows}</tbody></table>"

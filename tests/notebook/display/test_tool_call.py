@@ -45,6 +45,16 @@ def test_a_data_frame_is_a_table():
     assert max(map(len, re.findall("<td>(.*?)</td>", html))) < 120
 
 
+def test_a_missing_value_is_a_dash_and_a_text_stays_as_it_is():
+    def rows() -> pd.DataFrame:
+        whole = pd.array([1, None], dtype="Int64")
+        return pd.DataFrame({"x": [0.5, np.nan], "whole": whole, "when": [pd.NaT, pd.NaT], "text": ["nan", None]})
+
+    html = shown(rows)[1].html
+    assert '<tr><td>0</td><td class="n">0.5</td><td class="n">1</td><td>–</td><td>nan</td></tr>' in html
+    assert '<tr><td>1</td><td class="n">–</td><td class="n">–</td><td>–</td><td>–</td></tr>' in html
+
+
 def test_code_in_arguments_reads_as_code():
     def run(code: str, times: int) -> str:
         return "ok"

@@ -91,7 +91,7 @@ turns = [talk, everything, question, "denied", RuntimeError(everything), questio
 agent = Agent(ScriptedProvider(turns, model=first), tools=live)
 from nbagent.providers.base import ListedModel
 async def listed(): return list(map(ListedModel, texts))
-agent.provider.model_list = listed
+agent.provider.vendor, agent.provider.model_list = "mine", listed
 formulas = Agent(ScriptedProvider(["\\n\\n".join(["$x^2$", *math])]))
 '''
 )
@@ -197,11 +197,11 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     page.get_by_role("tab", name="Trace").first.click()
     until_text(page, "agent.trace.tool_calls")
     page.locator(".nbagent-model").first.click()  # it names a model that is called by an attack
-    page.get_by_role("button", name="Ask scripted for its list").first.click()
-    until_text(page, f"scripted lists {len(PAYLOADS)} models.")
+    page.get_by_role("button", name="Ask mine for its list").first.click()
+    until_text(page, f"mine lists {len(PAYLOADS)} models.")
     assert_harmless(page)
     other = page.get_by_placeholder("provider:model").first
-    other.fill("scripted")
+    other.fill("mine")
     page.locator(".nbagent-picker-rows button").nth(40).wait_for()
     assert_harmless(page)
     other.fill("<img/src=x/onerror=hit(-2)>:m")

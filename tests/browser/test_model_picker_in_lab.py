@@ -1,5 +1,8 @@
 """The model picker in JupyterLab: by keyboard, and a key that stays out of the saved notebook."""
 
+import json
+import re
+
 import pytest
 from playwright.sync_api import expect
 from support.lab import BEGIN
@@ -45,7 +48,7 @@ agent.provider = ScriptedProvider(["Once."])"""
     return page, panel, picker
 
 
-def test_search_enter_and_a_key_that_is_saved_nowhere(lab, vendor):
+def test_search_enter_a_key_that_is_saved_nowhere_and_the_dates_of_a_list(lab, vendor):
     page, panel, picker = opened(lab, "picker.ipynb", vendor)
     said = "claude-sonnet-5, claude, no key, Context 1M, Images ✓, Thinks ✓"
     expect(picker.get_by_label("Search models")).to_be_focused()
@@ -67,6 +70,19 @@ def test_search_enter_and_a_key_that_is_saved_nowhere(lab, vendor):
     page.keyboard.press("Enter")
     panel.get_by_role("log").get_by_text("Here.").wait_for()
     assert vendor.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    made = {"claude-old": "2024-03-07T00:00:00Z", "claude-new": "2026-05-01T00:00:00Z"}
+    listing = {"data": [{"id": name, "created_at": date} for name, date in made.items()]}
+    vendor.answers = [Answer(json.dumps(listing).encode())]
+    panel.get_by_role("button", name="Model: claude-sonnet-5").click()
+    picker.get_by_role("button", name="Ask claude for its list").click()
+    expect(picker.get_by_role("status")).to_have_text("claude lists 2 models.")
+    picker.get_by_label("Search models").fill("claude")
+    expect(rows.nth(1)).to_have_accessible_name("claude-new, claude, Date 2026-05-01")
+    expect(rows.nth(2)).to_have_accessible_name(re.compile("^claude-old, claude, Date 2024-03-07"))
+    page.keyboard.press("Control+A")
+    page.keyboard.type("smol")
+    local = "SmolLM2-135M-Instruct, 98 MB of weights, local, Images no, Thinks no"
+    expect(rows.first).to_have_accessible_name(local)
     notebook = saved(lab, page, "picker.ipynb")
     assert "Here." in notebook
     assert "AnyModel" in notebook, "the states of widgets are saved, too"

@@ -57,11 +57,12 @@ def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
     found = [span for step in shown for span in step]
     begin, end = min(span.start for span in found), max(span.end for span in found)
     bars = partial(_bars_html, begin=begin, seconds=(end - begin) or 1.0)
-    asked, took = (dict(zip(runs["run_id"], runs[column], strict=True)) for column in ("prompt", "duration_s"))
+    asked = dict(zip(runs["run_id"], runs["prompt"], strict=True))
+    took = dict(zip(runs["run_id"], runs["duration_s"].astype(float), strict=True))
     rows = ""
     for run, group in groupby(shown, lambda step: step[0].run):
         own, row = list(group), partial(_row_html, turn=turns.get(run))
-        question = str(asked[run])
+        question = asked[run] if isinstance(asked[run], str) else own[0][0].label
         if len(own) == 1:
             rows += row("question", question, bars(own[0]), _seconds(own[0]))
             continue

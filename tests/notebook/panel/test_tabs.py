@@ -36,3 +36,17 @@ def test_names_are_escaped_and_a_long_trace_shows_its_end():
     assert "the last 100 of 161 steps" in page
     assert "&lt;img src=x&gt;" in page
     assert "<img" not in page
+
+
+def test_a_run_that_goes_on_has_no_time_yet():
+    pages = []
+
+    def look(step: int) -> None:
+        """Look at the timeline."""
+        pages.append(timeline_html(agent.trace, {}))
+
+    turns = [FunctionCall("look", {"step": step}, f"c{step}") for step in range(2)]
+    agent = Agent(ScriptedProvider([*turns, "done"], model="m"), tools=[look])
+    agent.chat_sync("go")
+    assert "<span>go</span><i></i><small></small>" in pages[1]
+    assert re.findall("<span>([^<]+)</span>", pages[1]) == ["go", "m", "look(step=0)", "m", "seconds"]

@@ -137,7 +137,7 @@ FOUND = r"""roots => {
     for (const each of [root, ...root.querySelectorAll("*")]) {
       const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
       const buttons = ":is(.nbagent-foot[data-nbagent-run], .nbagent-on-code) > .nbagent-buttons, .nbagent-actions"
-      const asked = "[data-nbagent-asked-in] > .nbagent-link"
+      const asked = "[data-nbagent-asked-in] > .nbagent-link, .nbagent-trace .nbagent-timeline > [data-turn]"
       const added = each.closest(`${buttons}, ${asked}`)
       if (tags.includes(tag) && !formula && !added) found.add("element " + tag)
       if (/^(fixed|sticky)$/.test(getComputedStyle(each).position)) found.add("covers " + tag)

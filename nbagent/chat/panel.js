@@ -569,7 +569,7 @@ class Panel {
     this.root.addEventListener("focusout", (event) => event.relatedTarget && (this.last = null), options);
     document.addEventListener("pointerdown", ({ target }) => {
       if (!this.models.root.contains(target) && !this.models.opener.contains(target)) this.models.close();
-      if (!this.more.contains(target) && !this.opens.contains(target)) this.openMore(false);
+      if (!target.closest(".nbagent-more, .nbagent-opens, .nbagent-tabs")) this.openMore(false);
     }, options);
     this.changes = new MutationObserver(() => this.keepFocus());
     this.changes.observe(this.root, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled", "hidden"] });

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.kernels import TIMEOUT, Kernel
+from support.kernels import Kernel
 from support.serving import served
 
 from doors.cases import AFTER, CASES, agent, begin, with_facts
@@ -32,8 +32,6 @@ DOORS = {
 IN_KERNEL = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-import nbagent.notebook.display.approval, nbagent.notebook.serving
-nbagent.notebook.display.approval.SHOWN_SOON_S = nbagent.notebook.serving.SHOWN_WITHIN_S = {TIMEOUT}
 from doors import cases
 from nbagent.core.content.images import Image
 dot = Image.from_part(cases.PICTURE)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from support.kernels import TIMEOUT
 from support.mcp_servers import PLAYGROUND
 from support.panels import Panel
 
@@ -17,8 +16,6 @@ def kernel(shared):
     shared.ok(f"""
         import sys
         from nbagent import MCPServer
-        import nbagent.notebook.display.approval
-        nbagent.notebook.display.approval.SHOWN_SOON_S = {TIMEOUT}
         agent = Agent(ScriptedProvider([FunctionCall('play_order', {{}}), 'done'] * 3), tools=[])
         agent.use(MCPServer(sys.executable, {PLAYGROUND!r}, name='play'));
         """)
@@ -27,7 +24,7 @@ def kernel(shared):
 
 
 def test_the_question_is_a_form_below_the_cell(kernel):
-    cell = kernel.send("%%agent\nOrder.")
+    cell = kernel.send("%%agent\nOrder.", cell_id="order")
     box = kernel.widget(cell, _model_name="VBoxModel")
     kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
     field = kernel.widget(cell, _model_name="TextareaModel", description="Answers, as JSON")

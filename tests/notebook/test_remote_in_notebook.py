@@ -1,7 +1,7 @@
 """An agent on a server in a real kernel: cells, the panel, and who is asked for approval."""
 
 import pytest
-from support.kernels import TIMEOUT, Kernel
+from support.kernels import Kernel
 from support.panels import Panel, result
 from support.serving import TOKEN, served
 
@@ -33,7 +33,6 @@ def kernel(tmp_path_factory):
     registry.register("remove", "", remove, approve=True)
     with served(Agent(ScriptedProvider(answer), registry)) as server, Kernel(tmp_path_factory.mktemp("k")) as kernel:
         kernel.ok(f"agent = nbagent.connect({server.url!r}, {TOKEN!r})")
-        kernel.ok(f"import nbagent.notebook.display.approval as asking\nasking.SHOWN_SOON_S = {TIMEOUT}")
         yield kernel
 
 
@@ -56,10 +55,10 @@ def test_the_person_at_the_notebook_is_asked(anew):
     if not kernel.takes_clicks:
         pytest.skip("kernels before ipykernel 7 take clicks between cells only")
     for path, button, said in (("a.txt", "Approve", "Done."), ("b.txt", "Deny", "Not done.")):
-        cell = kernel.send(f"%%agent\nremove {path}")
+        cell = kernel.send(f"%%agent\nremove {path}", cell_id=path)
         click(kernel, cell, button)
         assert said in kernel.ok(cell).text
-    cell = kernel.send("%%agent\nremove c.txt")
+    cell = kernel.send("%%agent\nremove c.txt", cell_id="c.txt")
     kernel.widget(cell, _model_name="ButtonModel", description="Approve")
     kernel.interrupt()
     assert kernel.wait(cell).error == "KeyboardInterrupt"

@@ -23,7 +23,7 @@ class Door:
 
     async def see(self, case):
         self.begin()
-        cell = self.kernel.send(f"%%agent\n{case.question}{' {dot}' * case.draws}")
+        cell = self.kernel.send(f"%%agent\n{case.question}{' {dot}' * case.draws}", cell_id=case.question)
         if case.does in BUTTONS:
             box = self.kernel.widget(cell, _model_name="VBoxModel")
             self.kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])

@@ -22,7 +22,7 @@ def kernel(shared):
     """A kernel whose front end shows buttons, and that takes clicks while a cell runs."""
     if not shared.takes_clicks:
         pytest.skip("kernels before ipykernel 7 take clicks between cells only")
-    shared.ok(f"begin({TIMEOUT})")
+    shared.ok("begin(2.0)")
     return shared
 
 
@@ -33,9 +33,9 @@ def typing(shared):
     return shared
 
 
-def asked(kernel, **sent):
-    """Start a cell, report as a front end does that its question is shown, and return the cell."""
-    cell = kernel.send("%%agent\nwipe", **sent)
+def asked(kernel, cell_id="asks"):
+    """Start a cell of a page, report as that does that its question is shown, and return the cell."""
+    cell = kernel.send("%%agent\nwipe", cell_id=cell_id)
     box = kernel.widget(cell, _model_name="VBoxModel")
     kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
     return cell

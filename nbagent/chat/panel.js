@@ -9,7 +9,7 @@ const NEAR_END = 40;
 // Milliseconds after a question in which the conversation can't be scrolled, so that its end comes into view again.
 const JUMP_MS = 150;
 // Milliseconds without typing before the kernel hears of the text.
-const PAUSE_MS = 150;
+const PAUSE_MS = 300;
 // Larger files would end the connection to the kernel.
 const MAX_BYTES = 8_000_000;
 // Of a host to which files can't be attached.

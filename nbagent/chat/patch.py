@@ -26,12 +26,3 @@ def merge_patch(before: State, after: State) -> dict[str, Any]:
         elif old != value:
             patch[name] = value
     return patch
-
-
-def size_of(patch: Any) -> int:
-    """The characters of texts in a patch."""
-    if isinstance(patch, str):
-        return len(patch)
-    if isinstance(patch, dict):
-        return sum(map(size_of, patch.values()))
-    return sum(map(size_of, patch)) if isinstance(patch, list) else 0

@@ -73,8 +73,7 @@ async def test_a_broken_attempt_counts_alike_in_the_budget_the_tables_the_spans_
         assert sum(span.get(f"gen_ai.usage.{name}", 0) for span in spans) == pytest.approx(taken)
     assert trace.calls["usage_estimated"].tolist() == [True, False][:models]
     assert [table["cost_usd"].isna().any() for table in tables] == [not answers[0].body] * 3, "unknown, not zero"
-    meter.add(1, 0.1)
-    assert f" tokens, at least ${budget.spent + 0.1:.4f}" in meter.html()
+    assert (f" tokens, at least ${budget.spent:.4f}" in meter.html()) == (budget.spent > 0)
 
 
 async def test_changing_a_frame_or_an_argument_does_not_change_the_trace(trace):

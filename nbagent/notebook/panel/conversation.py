@@ -112,6 +112,7 @@ class PanelConversation:
         self._cells = CellWatch(get_ipython(), self._on_cell_end, self._notify)
         self.run_on_loop(lambda: answer_buttons().offer(agent))
         self.run_on_loop(self.refresh)
+        self.run_on_loop(render.markdown_to_html, "")  # loads the parser, for which the first words would wait
 
     # -- from other threads -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The question in the panel's box before it is sent: what it mentions, what is attached to it, what it would cost.
 
 Below the box stands one line: each mention and attachment with its tokens, and what the whole request would take. It
-follows the typing when that pauses, from a thread. Nothing is sent for it.
+follows the typing when that pauses. Nothing is sent for it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
-#: Seconds without typing before the line is brought up to date.
-PAUSE_S = 0.3
 #: Characters of an attachment's name, and of what a mention becomes.
 NAME_CHARS, SHOWN_CHARS = 40, 1_000
 #: Smaller costs are not written out.
@@ -53,8 +51,7 @@ class Draft:
         self._newest: tuple[str, LLMMessage | None] = ("", None)
         #: What words named when they were looked at, and after how many cells that was.
         self._known: dict[tuple[str, int], Attachment] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
 
     def state(self) -> State:
         """The attachments, each with number, name, what it is and, if it is an image, a `src`; and the line's HTML."""
@@ -76,11 +73,6 @@ class Draft:
         return self._mentions.suggest(typed.removeprefix("@"))
 
     # -- attachments and what is sent ---------------------------------------------------------------------------------
-
-    @property
-    def has_attachments(self) -> bool:
-        """Whether there is something to send besides the text."""
-        return bool(self._attached)
 
     def attach(self, *attachments: Attachment) -> None:
         """Add these to the question."""
@@ -124,32 +116,21 @@ class Draft:
     def follow(self, text: str, replaces: LLMMessage | None = None) -> None:
         """The box has this text now. The question will take the place of the one that it `replaces`."""
         self._newest = (text, replaces)
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Bring the line up to date once nothing was typed for a while; an empty one at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._newest[0].strip() or self._attached:
-            self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self._look)
+        if text.strip() or self._attached:
+            self._conversation.run_on_loop(self._update, self._newest)
         else:
-            self._newest = ("", None)
             self._known.clear()
             self._show("")
 
-    def _look(self) -> None:
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._update())
-        else:
-            self.refresh()
-
-    async def _update(self) -> None:
-        newest = self._newest
-        try:
-            page = await self._page(*newest)
-        except Exception:  # the line is a help: what is wrong is said when the question is sent
-            log.debug("the question can't be previewed", exc_info=True)
-            page = ""
+    async def _update(self, newest: tuple[str, LLMMessage | None]) -> None:
+        async with self._looking:
+            if newest is not self._newest:  # the box has changed
+                return
+            try:
+                page = await self._page(*newest)
+            except Exception:  # the line is a help: what is wrong is said when the question is sent
+                log.debug("the question can't be previewed", exc_info=True)
+                page = ""
         if newest is self._newest:
             self._show(page)
 

@@ -57,10 +57,6 @@ class Meter:
         for each in (self._all, self._run):
             each.add(event.usage.total_tokens, cost, bool(about.get("estimated") and cost))
 
-    def add(self, tokens: int, cost: float | None) -> None:
-        """Add what was spent beside the conversation's runs."""
-        self._all.add(tokens, cost, False)
-
     def html(self) -> str:
         """Tokens, dollars, and a bar for what is nearest to its limit. The title says all of it in words."""
         shares, lines = [], []

@@ -7,10 +7,10 @@ messages only hand over to the background loop (see `conversation`), and the pan
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from functools import partial
 from time import time
 from typing import Any
 
@@ -25,10 +25,11 @@ from nbagent.chat.attachments import with_attachments
 from nbagent.chat.entry import PanelEntry
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
-from nbagent.chat.patch import State, merge_patch, size_of
+from nbagent.chat.patch import State, merge_patch
 from nbagent.checks import check_type
-from nbagent.core.background import heartbeat
+from nbagent.core.background import background_loop, heartbeat
 from nbagent.core.messages import Content
+from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.notebook.keeper import is_kept, offer_for
 from nbagent.notebook.panel.attachments import data_in
@@ -98,9 +99,8 @@ class ChatPanel(anywidget.AnyWidget):
         self._edited: PanelEntry | None = None  # the turn whose question is asked again, in another version
         #: The text of the question's box, and how often the kernel has put a text there.
         self._text, self._filled = "", 0
-        self._tab, self._trace, self._has_read = CHAT, "", False
-        self._reading: asyncio.Task[None] | None = None  # the trace, in a thread
-        self._asking = asyncio.Lock()
+        self._tab, self._trace = CHAT, ""
+        self._reading, self._asking = asyncio.Lock(), asyncio.Lock()
         self._draft = Draft(conversation, get_ipython(), self._show)
         self._models = ModelPicker(conversation, self._show)
         self._own: dict[str, Any] = {}
@@ -211,27 +211,21 @@ class ChatPanel(anywidget.AnyWidget):
     def _follow(self) -> None:
         self._draft.follow(self._text, None if self._edited is None else self._edited.message)
 
-    def _show_tab(self, tab: str) -> None:
+    async def _show_tab(self, tab: str) -> None:
         self._tab = tab
         self._show()
-        self._read_trace()
+        if tab == TRACE and self._conversation.is_busy:  # else it is read already
+            await self._read_trace()
 
-    def _read_trace(self) -> None:
-        """Show the trace as it is now, if its tab is open."""
-        if self._tab == TRACE:
-            self._has_read = False
-            if self._reading is None or self._reading.done():
-                self._reading = asyncio.get_running_loop().create_task(self._reread_trace())
-
-    async def _reread_trace(self) -> None:
-        try:
-            while not self._has_read:  # it may have grown meanwhile
-                self._has_read = True
+    async def _read_trace(self) -> None:
+        """Show the trace as it is now."""
+        async with self._reading:
+            try:
                 turns = {entry.run.get("run_id", ""): entry.key for entry in self._conversation.entries}
                 self._trace = await asyncio.to_thread(trace_html, self.agent.trace, turns)  # this may load pandas
-        except Exception as error:  # nobody awaits this task
-            log.warning("the trace can't be shown", exc_info=True)
-            self._conversation.show_notice(f"The trace can't be shown: {type(error).__name__}: {error}")
+            except Exception as error:
+                log.warning("the trace can't be shown", exc_info=True)
+                self._trace = render.note_html(f"The trace can't be shown: {type(error).__name__}: {error}")
         self._own |= {"trace": self._trace} if self._tab == TRACE else {}
         self.publish()
 
@@ -243,8 +237,8 @@ class ChatPanel(anywidget.AnyWidget):
         if self._edited is not None and not conversation.can_edit(self._edited):
             self._edited = None
         self._follow()
-        if not conversation.is_busy:
-            self._read_trace()
+        if self._tab == TRACE and not conversation.is_busy:
+            conversation.run_on_loop(self._read_trace)
         status = conversation.status
         if self._edited is not None:
             status = EDITING if self._edited is conversation.entries[-1] else EDITING_EARLIER
@@ -275,7 +269,7 @@ class ChatPanel(anywidget.AnyWidget):
         self._shown = state  # before it is sent: a page that asks for the state may get a part twice, but misses none
         if patch:
             self.send({"patch": patch})
-        return size_of(patch)
+        return len(json.dumps(patch))
 
     def _show(self) -> None:
         self.update()
@@ -289,17 +283,11 @@ class ChatPanel(anywidget.AnyWidget):
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
         >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP
         """
-        answer: Future[AgentResult] = Future()
-        self._conversation.run_on_loop(self._ask_for, answer, question)
-        return Asked(answer)
+        check_type("panel.ask(question)", question, str, fix='Pass a text: panel.ask("Why?").')
+        return Asked(asyncio.run_coroutine_threadsafe(self._answer_to(question), background_loop()))
 
-    def _ask_for(self, answer: Future[AgentResult], question: str) -> None:
-        try:
-            asked = self._conversation.ask(question, self._give_back)
-        except BaseException as error:
-            answer.set_exception(error)
-            raise
-        asked.add_done_callback(partial(_hand_over, answer))
+    async def _answer_to(self, question: str) -> AgentResult:
+        return await asyncio.shield(self._conversation.ask(question, self._give_back))
 
     def close(self) -> None:
         """Remove the panel; the agent and its conversation stay."""
@@ -321,14 +309,3 @@ class ChatPanel(anywidget.AnyWidget):
         bundle, _ = self._repr_mimebundle_() or ({}, {})
         display({**bundle, "text/html": "", "text/plain": repr(self)}, raw=True)
         self._saved.display()
-
-
-def _hand_over(answer: Future[AgentResult], asked: asyncio.Task[AgentResult]) -> None:
-    """Give the end of a question to who waits for it on another thread."""
-    if not answer.set_running_or_notify_cancel():  # the cell that waited was interrupted
-        return
-    error = asyncio.CancelledError() if asked.cancelled() else asked.exception()
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(asked.result())

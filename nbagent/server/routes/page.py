@@ -24,7 +24,7 @@ from nbagent.chat.children import own_event
 from nbagent.chat.entry import PanelEntry, transcript_of
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
-from nbagent.chat.patch import State, merge_patch, size_of
+from nbagent.chat.patch import State, merge_patch
 from nbagent.chat.throttle import Throttle
 from nbagent.chat.transcript import FOR_YOU
 from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
@@ -180,7 +180,7 @@ class RunningTurn:
         self._shown = after
         if patch:
             self.patches.put_nowait(patch)
-        return size_of(patch)
+        return len(json_text(patch))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -30,7 +30,7 @@ from nbagent.errors import (
 from nbagent.providers.access import Access
 from nbagent.providers.base import ListedModel, StreamingProvider
 from nbagent.providers.catalog import CATALOG
-from nbagent.providers.formats.codec import UNREADABLE, Codec, undecodable
+from nbagent.providers.formats.codec import UNREADABLE, Codec, Decoder, undecodable
 from nbagent.providers.formats.refused import Changes, refusal_event, refused_field, tool_of
 from nbagent.providers.http.address import Target, check_extensible
 from nbagent.providers.http.errors import provider_error, request_id
@@ -394,14 +394,12 @@ class HTTPProvider(StreamingProvider):
         decoder, has_text = self.codec.decoder(), False
         try:
             async with aclosing(read_events(response)) as events:
-                async for event in events:
-                    if type(event) is Body:
-                        for item in self.codec.items(event, names):
+                async for together in events:
+                    if isinstance(together, Body):
+                        for item in self.codec.items(together, names):
                             yield item
                         return
-                    for piece in decoder.feed(event):
-                        if not isinstance(piece.content, str):
-                            raise TypeError(f"{piece.content!r:.100} instead of a text")
+                    for piece in _joined(decoder, together):
                         piece.tool_name = names.get(piece.tool_name or "", (piece.tool_name,))[0]
                         has_text = has_text or type(piece) is Text
                         yield piece
@@ -441,6 +439,34 @@ class HTTPProvider(StreamingProvider):
         if isinstance(error, AuthenticationError) and self.client is None and response is not None:
             error.remedy = f"{self._vendor.other_regions(self.base_url)} {error.remedy}".lstrip()
         return error
+
+
+def _joined(decoder: Decoder, together: Iterable[dict[str, Any]]) -> Iterator[Event]:
+    """The pieces in events that came at once, texts that follow each other as one.
+
+    Each piece takes CPU on its way to the reader. What came before an event that can't be decoded is not lost.
+    """
+    texts: list[str] = []
+    try:
+        for event in together:
+            for piece in decoder.feed(event):
+                if not isinstance(piece.content, str):
+                    raise TypeError(f"{piece.content!r:.100} instead of a text")
+                if type(piece) is Text:
+                    texts.append(piece.content)
+                    continue
+                if texts:
+                    yield Text("".join(texts))
+                    texts.clear()
+                yield piece
+            if decoder.done:
+                break
+    except Exception:
+        if texts:
+            yield Text("".join(texts))
+        raise
+    if texts:
+        yield Text("".join(texts))
 
 
 async def _noted(

@@ -28,12 +28,13 @@ class Pieces:
 async def decode(codec: Codec, pieces: Iterable[bytes]) -> tuple[LLMResponse, list[Event]]:
     """The answer in `pieces`, and the events before it."""
     decoder, shown = codec.decoder(), []
-    async for event in read_events(Pieces(pieces)):
-        if isinstance(event, Body):
-            return codec.decode_body(event), []
-        shown += decoder.feed(event)
-        if decoder.done:
-            break
+    async for together in read_events(Pieces(pieces)):
+        if isinstance(together, Body):
+            return codec.decode_body(together), []
+        for event in together:
+            shown += decoder.feed(event)
+            if decoder.done:
+                return codec.finish(decoder), shown
     return codec.finish(decoder), shown
 
 

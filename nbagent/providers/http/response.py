@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any
 
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
@@ -23,16 +23,16 @@ class Body(dict[str, Any]):
     """A whole answer in one JSON body, instead of an event."""
 
 
-async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The event dicts of a streamed answer, or one `Body`. The first bytes decide which, not the content type.
+async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] | Body]:
+    """The event dicts of a streamed answer, those that came together at once, or one `Body`.
 
-    A JSON array is a stream that came in one piece.
+    The first bytes decide which, not the content type. A JSON array is a stream that came in one piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
         async for sse in foreign.aiter_bytes(response.aiter_bytes()):
             if sse.data:
-                yield _event(sse.data)
+                yield [_event(sse.data)]
         return
     # what is not compressed skips the response's own layers, which cost CPU for each chunk
     is_compressed = "content-encoding" in response.headers
@@ -45,17 +45,13 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     start = head.lstrip()[:_LONGEST_FIELD]
     if not start or not any(start.startswith(field) or field.startswith(start) for field in _FIELDS):
         body = _body(head + await _whole(chunks), response)
-        for item in body if isinstance(body, list) else [Body(body)]:
-            yield item
+        yield body if isinstance(body, list) else Body(body)
         return
     splitter = SSESplitter()
-    for payload in splitter.feed(head):
-        yield _event(payload)
+    yield map(_event, splitter.feed(head))
     async for chunk in chunks:
-        for payload in splitter.feed(bytes(chunk)):  # a browser's fetch gives memoryviews
-            yield _event(payload)
-    for payload in splitter.flush():
-        yield _event(payload)
+        yield map(_event, splitter.feed(bytes(chunk)))  # a browser's fetch gives memoryviews
+    yield map(_event, splitter.flush())
 
 
 async def check_status(response: Any) -> None:
@@ -120,7 +116,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
     return body
 
 
-async def drain(events: AsyncGenerator[dict[str, Any]]) -> None:
+async def drain(events: AsyncGenerator[Any]) -> None:
     """Read what follows the logical end, if it comes at once: a connection read to its end can be used again."""
     with contextlib.suppress(Exception):  # the answer is whole, whatever is wrong with the rest
         async with asyncio.timeout(DRAIN_TIMEOUT_S):

@@ -24,7 +24,7 @@ from nbagent.errors import ConfigurationError, IncompleteStreamError
 from nbagent.providers.base import ListedModel
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.openai_chat import usage_of
-from nbagent.providers.http.response import read_events
+from nbagent.providers.http.response import Body, read_events
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.server import LlamaServer, end_unused, shared_server
@@ -159,14 +159,15 @@ async def _completion(response: Any) -> AsyncGenerator[Completion]:
     """The streamed text, in one piece."""
     text = ""
     async with aclosing(read_events(response)) as events:
-        async for event in events:
-            if "error" in event:
-                raise error_in_answer(event)
-            for choice in event.get("choices", ()):
-                text += choice["text"]
-                if reason := choice["finish_reason"]:
-                    yield Completion(text, usage_of(event["usage"]), cut_off=reason == "length")
-                    return
+        async for together in events:
+            for event in [together] if isinstance(together, Body) else together:
+                if "error" in event:
+                    raise error_in_answer(event)
+                for choice in event.get("choices", ()):
+                    text += choice["text"]
+                    if reason := choice["finish_reason"]:
+                        yield Completion(text, usage_of(event["usage"]), cut_off=reason == "length")
+                        return
     raise IncompleteStreamError("the stream ended without its finish reason")
 
 

@@ -8,6 +8,7 @@ import zlib
 import pytest
 from support.loopback import Answer, read_request, said, served_by, sse
 
+from nbagent import Agent
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderError
 
@@ -105,3 +106,13 @@ async def test_a_name_whose_first_address_does_not_answer(loopback, connect, mon
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     loopback.answers = [Answer(GOOD)]
     assert (await connect(base_url=f"http://two.test:{port}/v1").chat(HI)).content == "Good."
+
+
+# ------------------------------------------------------------------ several events at once
+
+
+async def test_texts_that_come_at_once_are_one_event_and_are_kept_if_the_next_one_is_an_error(loopback, connect):
+    loopback.answers = [Answer(sse(said("One ", None), said("two.", None), {"error": {"message": "Out of memory."}}))]
+    events = [event async for event in Agent(connect(max_retries=0)).chat_stream("Count.", raise_errors=False)]
+    assert [event.content for event in events if event.type == "text"] == ["One two."]
+    assert "Out of memory" in events[-1].content

@@ -261,7 +261,7 @@ class RedisStore(ConversationStore):
         return sorted(waiting, key=lambda each: each.created)
 
     @override
-    async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
+    async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
         keys = [self._key(owner, "approval", approval_id), self._key(owner, "approvals")]
         return bool(await self._run("decide", keys, approval_id, decision_to_json(decision)))
 

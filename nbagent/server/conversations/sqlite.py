@@ -243,7 +243,7 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(read)
 
     @override
-    async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
+    async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
         def write(database: sqlite3.Connection) -> bool:
             query = "UPDATE approvals SET decision = ? WHERE owner = ? AND id = ? AND decision IS NULL AND expires > ?"
             row = (decision_to_json(decision), owner, approval_id, time.time())

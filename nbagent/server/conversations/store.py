@@ -19,18 +19,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from secrets import token_hex
 from typing import Any
+from weakref import WeakValueDictionary
 
 from nbagent.checks import check_number, invalid, is_number
 from nbagent.core.history.saved import as_data, messages_from
 from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.errors import StoreError, TurnLostError
-from nbagent.server.conversations.signals import Signals
 from nbagent.text import shortened
 
 #: Characters of a conversation's title.
 TITLE_CHARS = 80
 
-#: Seconds between two looks at what another process may change: at first, and at most.
+#: Seconds between two looks at a lease or a decision: at first, and at most.
 _FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
 
 
@@ -170,7 +170,9 @@ class ConversationStore(ABC):
         self.lease_s = lease_s
         self.ttl_s = ttl_s
         self.answer_ttl_s = answer_ttl_s
-        self._signals = Signals()
+        #: Of this process: who waits for a lease goes in order of arrival; and the leases that it has.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._held: dict[tuple[str, str], Lease] = {}
 
     # -- conversations ------------------------------------------------------------------------------------------------
 
@@ -199,7 +201,8 @@ class ConversationStore(ABC):
         A turn that runs loses its lease: its `lost` is set, and it can't save any more.
         """
         deleted = await self._delete(owner, conversation_id, _turn_of(conversation_id))
-        self._signals.send((owner, _turn_of(conversation_id)))
+        if (lease := self._held.get((owner, _turn_of(conversation_id)))) is not None:
+            lease.lost.set()
         return deleted
 
     @abstractmethod
@@ -272,22 +275,19 @@ class ConversationStore(ABC):
     async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
         """The calls that wait for a decision, the oldest first."""
 
+    @abstractmethod
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
         """Decide on a call. False if it was decided before, by anybody, has expired, or does not exist."""
-        first = await self._decide(owner, approval_id, decision)
-        self._signals.send((owner, approval_id))
-        return first
 
     async def decision(self, approval: WaitingCall) -> Decision | None:
         """Wait for the decision on a call, whichever process gets it. None when the call has expired."""
-        with self._signals.listening((approval.owner, approval.id)) as sent:
-            pause = _FIRST_LOOK
-            while (left := approval.expires - time.time()) > 0:
-                found = await self.approval(approval.owner, approval.id)
-                if found is None or found.decision:
-                    return found.decision if found else None
-                await _wait(sent, min(pause, left))
-                pause = min(2 * pause, _LAST_LOOK)
+        pause = _FIRST_LOOK
+        while (left := approval.expires - time.time()) > 0:
+            found = await self.approval(approval.owner, approval.id)
+            if found is None or found.decision:
+                return found.decision if found else None
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, _LAST_LOOK)
         return None
 
     # -- for the stores -----------------------------------------------------------------------------------------------
@@ -302,9 +302,6 @@ class ConversationStore(ABC):
 
         None if the messages that the change keeps are not there: then nothing is done.
         """
-
-    @abstractmethod
-    async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool: ...
 
     @abstractmethod
     async def _take(self, lease: Lease) -> bool:
@@ -323,29 +320,27 @@ class ConversationStore(ABC):
     @asynccontextmanager
     async def _alone(self, owner: str, name: str) -> AsyncIterator[Lease]:
         lease = Lease(owner, name, token_hex(8))
-        try:
-            with self._signals.listening((owner, name)) as changed:
-                while not self._signals.is_first((owner, name), changed):
-                    await changed.wait()
-                    changed.clear()
+        async with self._locks.setdefault((owner, name), asyncio.Lock()):
+            try:
                 pause = _FIRST_LOOK
-                while not await self._take(lease):
-                    await _wait(changed, pause)
+                while not await self._take(lease):  # another process has it
+                    await asyncio.sleep(pause)
                     pause = min(2 * pause, _LAST_LOOK)
-                heartbeat = asyncio.create_task(self._keep(lease, changed))
+                self._held[owner, name] = lease
+                heartbeat = asyncio.create_task(self._keep(lease))
                 try:
                     yield lease
                 finally:
                     heartbeat.cancel()
-        finally:
-            with suppress(StoreError):  # the lease runs out, and what the turn did is done
-                await self._release(lease)
-            self._signals.send((owner, name))
+            finally:
+                self._held.pop((owner, name), None)
+                with suppress(StoreError):  # the lease runs out, and what the turn did is done
+                    await self._release(lease)
 
-    async def _keep(self, lease: Lease, changed: asyncio.Event) -> None:
+    async def _keep(self, lease: Lease) -> None:
         """The heartbeat. A store that fails now may answer again before the lease runs out."""
         while not lease.lost.is_set():
-            await _wait(changed, self.lease_s / 3)
+            await asyncio.sleep(self.lease_s / 3)
             with suppress(StoreError):
                 if not await self._renew(lease):
                     lease.lost.set()
@@ -353,13 +348,6 @@ class ConversationStore(ABC):
 
 def _turn_of(conversation_id: str) -> str:
     return f"conversation:{conversation_id}"
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, but no longer than this; clears it."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
-    event.clear()
 
 
 def _change(owner: str, spent: Spent, turn: HeldTurn, messages: Sequence[LLMMessage]) -> Change:

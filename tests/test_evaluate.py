@@ -1,15 +1,13 @@
-"""`evaluate`: agents over a frame, repeated; scores, their intervals, failures, and Inspect's logs."""
+"""`evaluate`: agents over a frame, repeated; scores, their intervals, and failures."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
 from pydantic import BaseModel
 
 from nbagent import Agent, Budget, ScriptedProvider, evaluate, evaluate_sync, exact, judge, matches
-from nbagent.errors import ConfigurationError, MissingDependencyError, ProviderError
-from nbagent.evaluation.inspect_log import log_data
+from nbagent.errors import ConfigurationError, ProviderError
 from nbagent.evaluation.intervals import wilson
 
 REVIEWS = pd.DataFrame(
@@ -155,20 +153,3 @@ def test_what_cannot_be_evaluated_is_named_before_the_first_request():
         with pytest.raises(ConfigurationError, match=match):
             evaluate_sync(**given | change)
     assert agent.provider.requests == []
-
-
-def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):
-    options = {"scorers": {"right": is_same}, "expected": "label", "repeats": 2, "progress": False}
-    result = evaluate_sync({"a": reviewer(fails=["odd"])}, REVIEWS, PROMPT, **options)
-    told = result.summary().loc["a"]
-    log = json.loads(json.dumps(log_data("a", result.models["a"], result.frame, ["right"], told, PROMPT, "label")))
-    assert (log["version"], log["eval"]["model"], log["eval"]["config"]["epochs"]) == (2, "scripted/m", 2)
-    assert [(each["id"], each["epoch"]) for each in log["samples"]] == [(n, e) for e in (1, 2) for n in (1, 2, 3, 4)]
-    first, last = log["samples"][0], log["samples"][-1]
-    assert (first["input"], first["target"]) == ("Is this good or bad? fine", "good")
-    assert first["scores"] == {"right": {"value": True, "answer": "good"}}
-    assert (last["error"]["message"], last["scores"]) == ("ConnectionError: the line is dead", {})
-    monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
-    with pytest.raises(MissingDependencyError, match="pip install inspect-ai"):
-        result.to_inspect(tmp_path)

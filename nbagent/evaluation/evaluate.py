@@ -117,7 +117,7 @@ async def evaluate(
         entrant.forget()
     models = {name: each.model for name, each in entrants.items()}
     traces = tuple(agent.trace for agent in agents.values())
-    return Evaluation(rows, tuple(scorers), models, prompt or "", expected, traces)
+    return Evaluation(rows, tuple(scorers), models, traces)
 
 
 evaluate_sync = blocking(evaluate)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -40,8 +37,6 @@ class Evaluation:
     frame: pd.DataFrame
     scorers: tuple[str, ...]
     models: Mapping[str, str]
-    prompt: str = ""
-    expected: str | None = None
     traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
@@ -137,20 +132,6 @@ class Evaluation:
                 ax.set_xlim(0, 1)
             tidy(ax, "left")
         return grid
-
-    def to_inspect(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write a log for each agent that Inspect reads (`inspect view`), and return their paths.
-
-        Repeats are Inspect's epochs. Needs `pip install inspect-ai`.
-        """
-        from nbagent.evaluation.inspect_log import log_data, write_log
-
-        paths = []
-        for number, (agent, model) in enumerate(self.models.items()):
-            rows = self.frame[self.frame["agent"] == agent]
-            log = log_data(agent, model, rows, self.scorers, self._summary_of(agent), self.prompt, self.expected)
-            paths.append(write_log(Path(folder, f"{number}_{re.sub(r'[^a-zA-Z0-9-]+', '-', agent)}.eval"), log))
-        return paths
 
     @property
     def trace(self) -> Trace:

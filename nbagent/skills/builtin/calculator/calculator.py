@@ -20,7 +20,8 @@ _FUNCTIONS: dict[Operation, Callable[[list[Any]], float]] = {
     "variance": statistics.variance,
     "range": lambda numbers: max(numbers) - min(numbers),
     "count": len,
-    "product": math.prod,
+    # as floats first: of many large integers it could take minutes
+    "product": lambda numbers: math.prod(numbers) if math.isfinite(math.prod(map(float, numbers))) else math.inf,
 }
 
 
@@ -50,9 +51,7 @@ def run(request: Input) -> Output:
 
 def _computed(operation: Operation, numbers: list[int | float]) -> int | float:
     try:
-        # about the bits of a product, which could take hours
-        is_large = operation == "product" and sum(math.frexp(each)[1] for each in numbers) > 1000
-        if not is_large and math.isfinite(value := _FUNCTIONS[operation](numbers)):
+        if math.isfinite(value := _FUNCTIONS[operation](numbers)):
             return value
     except statistics.StatisticsError as error:
         raise ValueError(f"{operation}: {error}. Ask for another operation.") from None

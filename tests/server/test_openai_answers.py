@@ -6,6 +6,7 @@ from support.small_agent import add, call
 
 from nbagent import LLMResponse, Usage
 from nbagent.core.events import Retry, Thinking
+from nbagent.server.routes.openai.writing import settled
 
 USAGE = Usage(100, 20, cache_read_tokens=60, cache_write_tokens=7, reasoning_tokens=12)
 
@@ -100,7 +101,7 @@ async def test_a_thought_that_a_stream_has_sent_ends_when_its_request_is_sent_ag
     assert added == list(enumerate(item.id for item in done))
     assert streamed[-1].response.output == done
     assert [item.status for item in done] == ["incomplete", "completed", "completed"]
-    thought, message = response_events_of(events, is_streamed=False)[-1].response.output
+    thought, message = response_events_of(settled(events))[-1].response.output
     assert (thought.summary[0].text, message.content[0].text) == ("Let me see.", "It is 3.")
 
 

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from nbagent import Agent, ScriptedProvider
 from nbagent.server.routes.openai.chat_answer import ChatAnswer
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
+from nbagent.server.routes.openai.writing import settled
 
 #: Fields that clients know and the SDK has no type for.
 KNOWN_EXTRAS = {"reasoning_content", "cost"}
@@ -49,8 +50,9 @@ def chunks_of(events, **options):
 
 
 def completion_of(events):
-    answer = ChatAnswer("nbagent", is_streamed=False)
-    assert [chunk for event in events for chunk in answer.feed(event)] == []
+    answer = ChatAnswer("nbagent")
+    for event in settled(events):
+        list(answer.feed(event))
     return checked_completion(answer.whole())
 
 

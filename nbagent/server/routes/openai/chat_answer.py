@@ -30,9 +30,8 @@ class ChatAnswer:
     [{'role': 'assistant', 'content': ''}, {'content': 'Hello'}]
     """
 
-    def __init__(self, model: str, *, is_streamed: bool = True, reports_usage: bool = False) -> None:
+    def __init__(self, model: str, *, reports_usage: bool = False) -> None:
         self._head = {"id": "chatcmpl", "created": int(time()), "model": model}
-        self._is_streamed = is_streamed
         self._reports_usage = reports_usage
         self._has_begun = False
         self._result = AgentResult()
@@ -47,11 +46,8 @@ class ChatAnswer:
                 yield from self._delta("reasoning_content", self._thinking.add(event.content))
             case Text():
                 yield from self._delta("content", self._texts.add(event.content))
-            case Retry() if self._is_streamed and self._texts.last:
+            case Retry() if self._texts.last:
                 raise answer_restarted()
-            case Retry():
-                for each in (self._texts, self._thinking):
-                    del each.pieces[each.start :]
             case TurnDone():
                 yield from self._delta("content", self._texts.add(unsaid(event.content, self._texts.last)))
                 for each in (self._texts, self._thinking):
@@ -66,8 +62,6 @@ class ChatAnswer:
     def _finish(self, result: AgentResult) -> Iterator[dict[str, Any]]:
         """The last chunks: what ended the answer and, if asked for, the token counts."""
         self._result = result
-        if not self._is_streamed:
-            return
         yield from self._begin()
         yield self._chunk({}, _finish_reason(result))
         if self._reports_usage:
@@ -84,7 +78,7 @@ class ChatAnswer:
         return {**head, "choices": [choice], "usage": usage(result.usage)}
 
     def _delta(self, name: str, text: str) -> Iterator[dict[str, Any]]:
-        if text and self._is_streamed:
+        if text:
             yield from self._begin()
             yield self._chunk({name: text})
 

@@ -27,7 +27,7 @@ async def create_completion(request: Request, host: Host, owner: Owner, body: Ch
     reports_usage = bool((body.stream_options or {}).get("include_usage"))
 
     def answer(run: HostedRun) -> ChatAnswer:
-        return ChatAnswer(body.model, is_streamed=bool(body.stream), reports_usage=reports_usage)
+        return ChatAnswer(body.model, reports_usage=reports_usage)
 
     ask = run_request(host, body, asked, body.response_format, "response_format", history=asked.history, stored=False)
     return await reply(request, host, owner, ask, answer, sse if body.stream else None, "data: [DONE]\n\n")

@@ -40,7 +40,7 @@ async def create_response(request: Request, host: Host, owner: Owner, body: Resp
 
     def answer(run: HostedRun) -> ResponseAnswer:
         conversation_id = None if body.store is False else run.conversation_id
-        return ResponseAnswer(body.model, body.echo(), conversation_id, is_streamed=bool(body.stream))
+        return ResponseAnswer(body.model, body.echo(), conversation_id)
 
     write = (lambda event: sse(event, event["type"])) if body.stream else None
     return await reply(request, host, owner, await _run_request(host, body, owner), answer, write)

@@ -45,15 +45,11 @@ class ResponseAnswer:
     is None for a run that is not.
     """
 
-    def __init__(
-        self, model: str, echo: Mapping[str, Any], conversation_id: str | None, *, is_streamed: bool = True
-    ) -> None:
-        self._is_streamed = is_streamed
+    def __init__(self, model: str, echo: Mapping[str, Any], conversation_id: str | None) -> None:
         self._conversation_id = conversation_id
         self._response = {**response_object("", model, int(time())), **echo}
         self._number = -1  # of the last event
         self._said: list[str] = []  # the text of this turn
-        self._turn_start = 0  # where its output begins
         self._open: _Growing | None = None
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
@@ -67,18 +63,15 @@ class ResponseAnswer:
             case events.Text():
                 self._said.append(event.content)
                 yield from self._grow("message", event.content)
-            case events.Retry() if self._is_streamed and any(self._said):
+            case events.Retry() if any(self._said):
                 raise answer_restarted()
-            case events.Retry() if self._is_streamed:  # thinking that was sent can't be taken back
+            case events.Retry():  # thinking that was sent can't be taken back
                 yield from self._close("incomplete")
-            case events.Retry():
-                self._said, self._open = [], None
-                del self._response["output"][self._turn_start :]
             case events.TurnDone():
                 yield from self._end_turn(event)
             case events.ToolCall():
                 yield from self._begin_call(event)
-            case events.Approval("asked") if self._is_streamed:
+            case events.Approval("asked"):
                 yield self._event("nbagent.approval.asked", **_asked(event))
             case events.ToolResult():
                 yield from self._end_call(event)
@@ -154,7 +147,6 @@ class ResponseAnswer:
             index = self._add(item)
             yield self._event("response.output_item.added", output_index=index, item=item)
             yield self._event("response.output_item.done", output_index=index, item=item)
-        self._turn_start = len(self._response["output"])
 
     # -- tools --------------------------------------------------------------------------------------------------------
 
@@ -168,7 +160,6 @@ class ResponseAnswer:
         item["arguments"] = json_text(event.tool_arguments or {})
         yield self._event("response.mcp_call_arguments.delta", **place, delta=item["arguments"])
         yield self._event("response.mcp_call_arguments.done", **place, arguments=item["arguments"])
-        self._turn_start = len(self._response["output"])
 
     def _end_call(self, event: events.ToolResult) -> Iterator[StreamEvent]:
         """The result, with the arguments that the tool got: people may have edited them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nbagent.core.events import Error, RunStarted
+from nbagent.core.events import AnyEvent, Done, Error, Retry, RunStarted, Text, Thinking, TurnDone
 from nbagent.core.json_text import json_text
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, while_connected
@@ -41,7 +41,7 @@ async def reply(
     async def whole() -> Response:
         async with run as running:
             made = make(running)
-            async for event in running:
+            for event in settled([event async for event in running]):
                 if isinstance(event, Error):
                     raise event.exception
                 for _ in made.feed(event):
@@ -49,6 +49,27 @@ async def reply(
         return Response(json_text(made.whole()), media_type="application/json")
 
     return await while_connected(request.receive, whole())
+
+
+def settled(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """The events of a run, without attempts at an answer that another one followed.
+
+    >>> [event.content for event in settled([Text("It"), Retry("Again"), Text("It is"), TurnDone("It is")])]
+    ['It is', 'It is']
+    """
+    held: list[AnyEvent] = []
+    for event in events:
+        match event:
+            case Text() | Thinking():
+                held.append(event)
+            case Retry():
+                held.clear()
+            case TurnDone() | Done() | Error():
+                yield from held
+                held.clear()
+                yield event
+            case _:
+                yield event
 
 
 async def _pieces(

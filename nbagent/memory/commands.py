@@ -9,6 +9,7 @@ seen is read from the conversation itself, so it is right after undo, fork and l
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -135,29 +136,18 @@ class Commands:
         return {int(number) for text in results for number in stamp.findall(text)}
 
 
-#: By name, each with the parameters that it can't do without.
-COMMANDS: Mapping[str, tuple[Callable[..., str], tuple[str, ...]]] = {
-    "view": (Commands.view, ()),
-    "create": (Commands.create, ("path", "file_text")),
-    "str_replace": (Commands.str_replace, ("path", "old_str")),
-    "insert": (Commands.insert, ("path", "insert_line", "insert_text")),
-    "delete": (Commands.delete, ("path",)),
-    "rename": (Commands.rename, ("old_path", "new_path")),
-}
+_ALL = (Commands.view, Commands.create, Commands.str_replace, Commands.insert, Commands.delete, Commands.rename)
+#: By name.
+COMMANDS: Mapping[str, Callable[..., str]] = {each.__name__: each for each in _ALL}
 
 
 def run_command(commands: Commands, name: str, arguments: Mapping[str, Any]) -> str:
     """Do what a call says. Parameters of other commands are ignored: models send them empty."""
-    method, needed = COMMANDS[name]
-    if missing := [each for each in needed if arguments.get(each) is None]:
+    _, *parameters = inspect.signature(COMMANDS[name]).parameters.values()
+    given = {each.name: value for each in parameters if (value := arguments.get(each.name)) is not None}
+    if missing := [each.name for each in parameters if each.default is each.empty and each.name not in given]:
         raise ConfigurationError(f"{name} needs {' and '.join(missing)}.")
-    taken = _PARAMETERS[name]
-    return method(commands, **{key: value for key, value in arguments.items() if key in taken and value is not None})
-
-
-_PARAMETERS = {
-    name: method.__code__.co_varnames[1 : method.__code__.co_argcount] for name, (method, _) in COMMANDS.items()
-}
+    return COMMANDS[name](commands, **given)
 
 
 def _stamp(note: Note) -> str:

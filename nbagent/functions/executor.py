@@ -22,7 +22,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.background import call_on_main
 from nbagent.core.current import changed, current
@@ -53,6 +53,9 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
 from nbagent.functions.vendor_tools import chosen_tools
+
+if TYPE_CHECKING:
+    from nbagent.functions.schema.function_schema import FunctionSchema
 
 logger = logging.getLogger("nbagent")
 
@@ -227,11 +230,11 @@ class ToolExecutor:
 
     async def _ask_approval(self, state: _CallState, definition: FunctionDefinition) -> None:
         """Return only if no approval is needed, or after a clear yes. Edited arguments replace the model's."""
-        from nbagent.functions.validation import as_json_data, validate_arguments
-
         asks_anyway = self.approve_all or current.get().approves_all
         if not (asks_anyway or await needs_approval(definition, state.arguments)):
             return
+        from nbagent.functions.validation import as_json_data, validate_arguments
+
         # what would run, not what was sent; and a copy, so that only what is returned counts
         question = replace(state.call, arguments=as_json_data(state.arguments))
         key = as_key(question.arguments)
@@ -260,7 +263,7 @@ class ToolExecutor:
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """The function's value: from the cache if it is there, else from calling it, again if it raised."""
         key = None
-        if definition.cache_ttl is not None and not _run_contexts(definition):  # these may say who asks
+        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # these may say who asks
             key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
         if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
             return cached[0]
@@ -417,10 +420,7 @@ class ToolExecutor:
 
 def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> tuple[list[Any], dict[str, Any]]:
     """The positional and the other arguments of a call."""
-    from nbagent.functions.schema.function_schema import schema_of
-
-    schema = definition.schema or schema_of(definition.func)
-    arguments = dict(state.arguments)
+    schema, arguments = definition.schema or _own_schema(definition), dict(state.arguments)
     for name in schema.run_contexts:
         arguments[name] = replace(current.get().call, tool_name=definition.name, attempt=attempt)
     args = [arguments[name] for name in schema.positional if name in arguments]
@@ -474,11 +474,11 @@ def _edited_note(arguments: dict[str, Any]) -> str:
 # -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
 
 
-def _run_contexts(definition: FunctionDefinition) -> tuple[str, ...]:
-    """The parameters that nbagent fills in."""
+def _own_schema(definition: FunctionDefinition) -> FunctionSchema:
+    """That of the function's signature, also where the tool has other parameters."""
     from nbagent.functions.schema.function_schema import schema_of
 
-    return schema_of(definition.func).run_contexts
+    return schema_of(definition.func)
 
 
 def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from support.axe import serious
 from support.lab import ask
 
 pytestmark = pytest.mark.browser
@@ -128,6 +129,8 @@ def test_a_click_explains_a_failed_cell_and_another_corrects_it(lab, host):
     expect(failed.get_by_text("That is all.")).to_be_visible()
     expect(failed.locator(".nbagent pre")).to_have_count(1)  # the code is shown once, as a diff
     assert failed.locator(".nbagent-diff ins").text_content() == "numbers[0]  # the first\n"
+    expect(failed.get_by_role("button", name="Accept")).to_be_visible()
+    assert serious(page, ".jp-OutputArea-output:has(.nbagent-fix), .jp-OutputArea-output .nbagent") == []
     failed.get_by_role("button", name="Reject").press("Enter")
     expect(failed.locator(".nbagent-diff")).to_be_hidden()
     assert page.evaluate(SOURCES)[1] == [FAILED, 2]

@@ -269,7 +269,7 @@ class AgentMagics(Magics):
             if given.is_data:
                 view.transcript.fold_answer()
             if given.failure is not None:
-                _show_correction(view.transcript, given.failure, result.content)
+                _show_correction(view, given.failure, result.content)
         except Exception as error:
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             if given.model and not isinstance(error, ExtractionError):  # the model did not answer
@@ -313,12 +313,15 @@ class AgentMagics(Magics):
         return view
 
 
-def _show_correction(transcript: Transcript, failure: Failure, answer: str) -> None:
-    """Show the corrected cell in an answer as a diff."""
+def _show_correction(view: CellView | TerminalView, failure: Failure, answer: str) -> None:
+    """Show the corrected cell in an answer as a diff. A terminal can't take back the code, so that the diff follows."""
     block, code = last_block(answer) or ("", "")
     if code and failure.code.strip() not in ("", code):
         diff = code_diff(failure.code, code, failure.cell_id)
-        transcript.show_instead(block, diff["text/html"], diff["text/plain"])
+        if isinstance(view, TerminalView):
+            view.feed(events.Text(content=f"\n\n{diff['text/plain']}"))
+        else:
+            view.transcript.show_instead(block, diff["text/html"], diff["text/plain"])
 
 
 def _question_of(cell_id: str | None, agent: Agent) -> LLMMessage | None:

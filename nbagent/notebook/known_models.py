@@ -160,6 +160,8 @@ def all_models(
     here = [spec for spec, model in local.items() if model.is_here]
     ready = [*used, *([named] if ":" in named else []), *with_key, *here]
     names = [name for name in provider_names() if name not in CATALOG or known_models(name)]  # without replay, scripted
+    served = {spec.partition(":")[0] for spec in local}  # by what they have; their default may not be there
+    names = [name for name in names if name not in served]
     names = sorted(dict.fromkeys([*names, *listed]), key=lambda name: name in CATALOG and not CATALOG[name].api_key())
     known = {name: _names(name, listed.get(name, ())) for name in names}
     defaults = [f"{vendor}:{models[0]}" if models else vendor for vendor, models in known.items()]

@@ -59,6 +59,8 @@ def test_used_and_ready_models_come_first_then_defaults_then_all_others(no_keys)
     here = LocalModel("local", "", "local:small")
     found = all_models(["custom:mine"], {}, {"local:large": here._replace(is_here=False), "local:small": here})
     assert found[-1] == "local:large"
+    served = all_models([], {}, {"ollama:mine": LocalModel("Ollama", "", "ollama")})
+    assert [spec for spec in served if spec.startswith("ollama")] == ["ollama:mine"], "its default may not be there"
     assert found[:3] == ["custom:mine", "deepseek:deepseek-v4-flash", "local:small"]
     defaults = {f"{name}:{row.model}" for name, row in CATALOG.items() if row.model}
     assert defaults <= set(found[1:30])

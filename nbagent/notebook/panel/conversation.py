@@ -93,6 +93,8 @@ class PanelConversation:
         self.notice = ""
         #: The last answer, for screen readers.
         self.spoken_answer = ""
+        #: What was done last, until something else is.
+        self._done = ""
         self._pending: list[PendingQuestion] = []
         self._running: dict[str, PanelEntry | None] = {}  # by run_id; None for a run that began before the first panel
         #: The conversation and the branch that `entries` show.
@@ -178,7 +180,7 @@ class PanelConversation:
         waiting = f"{n_waiting} more question{'s wait' if n_waiting > 1 else ' waits'}." if n_waiting else ""
         if self.is_busy and n_waiting == len(self._pending):
             return f"A cell is asking; the kernel's stop button stops it. {waiting}".rstrip()
-        return waiting if n_waiting < len(self._pending) else ""
+        return waiting if n_waiting < len(self._pending) else self._done
 
     def can_edit(self, entry: PanelEntry, history: Set[int] | None = None) -> bool:
         """Whether the question can be asked differently: it is in the history or failed, and the agent is idle.
@@ -263,7 +265,8 @@ class PanelConversation:
         if entry is not None and self.is_idle:
             self.agent.context.new_conversation(after=entry.message)
             self.refresh()
-            self._say("Another conversation, which begins with the turns up to here.")
+            done = "This is another conversation with the turns up to here; the one before is in the list."
+            self._say(done, done)
 
     def go_to(self, conversation_id: str) -> None:
         """Show another conversation, and go on with it."""
@@ -296,8 +299,8 @@ class PanelConversation:
             self.refresh()
             self._say("A new conversation.")
 
-    def _say(self, text: str) -> None:
-        self.spoken_answer = text
+    def _say(self, text: str, shown: str = "") -> None:
+        self.spoken_answer, self._done = text, shown
         self.show_notice("")
 
     def stop(self) -> None:
@@ -387,6 +390,7 @@ class PanelConversation:
         messages = [message for message in event.messages if message.role != "system"]
         if not messages:
             return None
+        self._done = ""
         waiting = [question for question in self._pending if not question.is_started]
         if waiting and event.metadata["source"] == "panel":
             waiting[0].is_started, entry = True, waiting[0].entry

@@ -98,8 +98,10 @@ def test_an_earlier_answer_is_asked_for_again_and_continued_in_another_conversat
     panel.until_text("after one+two+three")
     panel.tell("branch", panel.state["order"][1])
     panel.until(lambda: "three" not in panel.text and len(panel.state["conversations"]) == 2)
+    assert panel.state["status"].startswith("This is another conversation")
     panel.ask("drei")
     panel.until_text("after one+two+drei")
+    assert panel.state["status"] == ""
     panel.tell("conversation", panel.state["conversations"][1][0])
     panel.until_text("after one+two+three")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nbagent.agent.agent import Agent
 from nbagent.chat.patch import State
@@ -21,7 +22,7 @@ def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> 
     `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": [question]}`
     """
     offered = agent.offered_tools()
-    tools = [[render.printable(name), _first_line(agent, name)] for name in offered[:MAX_TOOLS]]
+    tools = [[render.printable(name), about_tool(agent, name)["about"]] for name in offered[:MAX_TOOLS]]
     prompts = [f"What is in @{name}?" for name, _ in data[:2]]
     prompts += [f"What do the columns of @{name} hold?" for name, kind in data[:1] if kind.startswith("DataFrame")]
     prompts += [f"What does {name} do?" for name, _ in tools[:2]]
@@ -34,6 +35,8 @@ def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> 
     }
 
 
-def _first_line(agent: Agent, name: str) -> str:
+def about_tool(agent: Agent, name: str) -> dict[str, Any]:
+    """The first line of a tool's description, and whether it asks before it runs."""
     tool = agent.function_registry.get_function(name) or vendor_tool(name)
-    return render.printable(tool.description.strip().partition("\n")[0]) if tool else ""
+    line = tool.description.strip().partition("\n")[0] if tool else ""
+    return {"about": render.printable(line), "asks": bool(tool and tool.approve)}

@@ -167,11 +167,6 @@ class PanelConversation:
         return not self._running and not self._pending
 
     @property
-    def has_pending(self) -> bool:
-        """Whether `stop` has something to stop."""
-        return bool(self._pending)
-
-    @property
     def status(self) -> str:
         """One line about what is going on."""
         if self._cells.is_blocked:
@@ -215,7 +210,7 @@ class PanelConversation:
         history = {id(message) for message in self.agent.conversation_history} if self.is_idle else set()
         self._frame = {
             "idle": self.is_idle,
-            "pending": self.has_pending,
+            "pending": bool(self._pending),
             "said": self.spoken_answer,
             "meter": self.meter.html(),
             "editable": [entry.key for entry in self.entries if self.can_edit(entry, history)],

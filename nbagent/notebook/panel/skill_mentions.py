@@ -34,8 +34,11 @@ def skills_of(agent: Agent) -> dict[str, SkillManifest]:
     return {name: skill for host in reversed(hosts_of(agent)) for name, skill in host.skills.items()}
 
 
-def named_skills(agent: Agent, text: str) -> list[SkillManifest]:
-    """The skills that a question begins with, each once, as they are on disk now."""
+def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
+    """What goes with a question that begins with the names of skills: each once, as it is on disk now.
+
+    What the conversation has already is not repeated. The question takes the place of the one that it `replaces`.
+    """
     match, hosts = _NAMES.match(text), hosts_of(agent)
     if match is None or not hosts:
         return []
@@ -43,16 +46,8 @@ def named_skills(agent: Agent, text: str) -> list[SkillManifest]:
         host.reload()
     skills = skills_of(agent)
     names = takewhile(skills.__contains__, (word.removeprefix("/") for word in match[1].split()))
-    return [skills[name] for name in dict.fromkeys(names)]
-
-
-def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
-    """What goes with a question that begins with the names of skills.
-
-    What the conversation has already is not repeated. The question takes the place of the one that it `replaces`.
-    """
     before = list(takewhile(lambda message: message is not replaces, agent.conversation_history))
-    return [Attachment(f"/{skill.name}", _ABOUT, _text(skill, before)) for skill in named_skills(agent, text)]
+    return [Attachment(f"/{name}", _ABOUT, _text(skills[name], before)) for name in dict.fromkeys(names)]
 
 
 def _text(skill: SkillManifest, before: Sequence[LLMMessage]) -> str:
@@ -65,12 +60,9 @@ def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: st
     if skills:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])
-    return LLMMessage("user", content, cell_id=cell_id, pinned=bool(skills) or carries_skill(content))
-
-
-def carries_skill(content: Content) -> bool:
-    """Whether a question has the instructions of a skill with it."""
-    return any(each.about == _ABOUT and each.name.startswith("/") for each in split_attachments(content)[1])
+    carried = split_attachments(content)[1]
+    is_pinned = any(each.about == _ABOUT and each.name.startswith("/") for each in carried)
+    return LLMMessage("user", content, cell_id=cell_id, pinned=is_pinned)
 
 
 def suggest(agent: Agent, typed: str) -> Iterator[Suggestion]:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from nbagent.agent.agent import Agent
+from nbagent.chat.greeting import about_tool
 from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
@@ -101,7 +102,7 @@ def _row_html(kind: str, name: str, bars: str, seconds: float, turn: str | None)
 def setup_state(agent: Agent) -> State:
     """The system prompt, and the tools: name, first line of the description, whether it is offered, whether it asks."""
     on = set(agent.offered_tools())
-    tools = [{"name": name, "on": name in on, **_about(agent, name)} for name in _names(agent)]
+    tools = [{"name": name, "on": name in on, **about_tool(agent, name)} for name in _names(agent)]
     note = TOOLS_OF_TEAM if _is_team(agent) else NO_TOOLS
     return {"prompt": agent.system_prompt or "", "tools": tools, **({} if tools else {"note": note})}
 
@@ -132,9 +133,3 @@ def _names(agent: Agent) -> tuple[str, ...]:
     except (NbagentError, ImportError):  # the agent has no model yet
         others = []
     return (*own, *(name for name in others if name not in own and vendor_tool(name)))
-
-
-def _about(agent: Agent, name: str) -> dict[str, Any]:
-    tool = agent.function_registry.get_function(name) or vendor_tool(name)
-    line = tool.description.strip().partition("\n")[0] if tool else ""
-    return {"about": render.printable(line), "asks": bool(tool and tool.approve)}

@@ -192,7 +192,9 @@ class HTTPProvider(StreamingProvider):
     @property
     def rate_key(self) -> str:
         """See `LLMProvider`: also by address and key. The key can't be read from it."""
-        known = "\n".join([str(getattr(self.client, "base_url", self.base_url)), *self.secrets])
+        client, key, headers = self.client, self.access.known_key(), self.access.headers
+        address, of_client = getattr(client, "base_url", self.base_url), getattr(client, "api_key", "")
+        known = "\n".join(map(str, (address, key.get_secret_value() if key else "", of_client, headers)))
         return f"{super().rate_key} {hashlib.sha256(known.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def supports_function_calling(self) -> bool:

@@ -184,7 +184,7 @@ def filmed(lab: Lab) -> Film:
     enter(1)
     film.see(SCENE_S)
     film.type(ASKED)
-    film.run(lambda: cell(1).get_by_text("Copy").count() > 0)
+    film.run(lambda: cell(1).get_by_role("button", name="Copy").count() > 0)
     enter(0)
     page.keyboard.press("Control+End")
     for _ in "mean()":
@@ -193,7 +193,7 @@ def filmed(lab: Lab) -> Film:
     film.type("median()")
     film.run(lambda: cell(0).get_by_text("[4]:").count() > 0)
     enter(1)
-    film.run(lambda: cell(1).get_by_text("[5]:").count() > 0 and cell(1).get_by_text("Copy").count() > 0)
+    film.run(lambda: cell(1).get_by_text("[5]:").count() > 0 and cell(1).get_by_role("button", name="Copy").count() > 0)
     enter(2)
     film.type(LOOKED_AT)
     film.run(lambda: cell(2).locator("table").count() > 0)

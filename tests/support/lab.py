@@ -268,6 +268,7 @@ class Lab:
         if page.locator("body").get_attribute("data-jp-theme-name") != theme:
             page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
             page.wait_for_selector(f'body[data-jp-theme-name="{theme}"] #main')  # until the next frame all is hidden
+            page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     @staticmethod
     def wait_for_kernel(page: Page) -> None:

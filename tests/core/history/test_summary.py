@@ -30,7 +30,10 @@ async def test_the_oldest_turns_become_a_summary():
     assert runs["parent_run_id"].tolist()[4] == runs["run_id"].tolist()[3]
     (summing,) = [messages for messages, _ in asked if messages[0].text == PROMPT]
     assert summing[1].text == "User: question 0\nAssistant: answer 0\nUser: question 1\nAssistant: answer 1"
-    assert "summarising 4 old messages" in agent.trace.events["content"].tolist()
+    told, messages = agent.trace.events.query("type == 'context'"), agent.trace.messages
+    assert told["content"].tolist() == ["summarising 4 old messages", "summarised 4 old messages"]
+    assert told["data"].fillna("").str.contains("begins").tolist() == [True, False]
+    assert messages["text"][messages["trimmed"]].tolist()[:4] == ["question 0", "answer 0", "question 1", "answer 1"]
 
 
 async def test_a_summary_spends_the_budget_of_its_run():

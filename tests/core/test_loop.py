@@ -5,17 +5,14 @@ from contextlib import aclosing
 from time import monotonic
 
 import pytest
-from support.single_runs import Streaming, all_of, new_run, only, types
+from support.single_runs import all_of, new_run, types
 
 from nbagent import ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider
 from nbagent.core import events
-from nbagent.core.checking import CORRECTIONS, as_answer_check
-from nbagent.core.current import current
-from nbagent.core.http_exchange import Exchange
-from nbagent.core.labels import Labels
+from nbagent.core.checking import as_answer_check
 from nbagent.core.loop import run_loop
 from nbagent.core.queue import QueueEntry, RunQueue
-from nbagent.errors import AgentDepthError, AnswerRejectedError, BadRequestError
+from nbagent.errors import BadRequestError
 
 CALL = FunctionCall("look", {}, "c1")
 
@@ -51,68 +48,6 @@ async def test_a_run_goes_on_until_the_model_calls_no_tool():
     assert done.metadata["run_id"] == run.run_id
     assert 0 <= done.metadata["duration_s"] < 600
     assert run.spent.over
-
-
-async def test_the_first_event_tells_where_the_conversation_goes_on():
-    run = new_run("Yes.", origin={"source": "test"}, labels=Labels(("exam",), user="u1"))
-    run.history.set_system_message("Be brief.")
-    (system,) = run.history.messages
-    first = (await ask(run))[0]
-    assert first.content == "Hello"
-    assert (list(first.messages), first.after) == ([system, run.history.messages[1]], None)
-    about = {"run_id": run.run_id, "branch": run.run_id, "conversation_id": run.history.here.conversation_id}
-    about |= {"source": "test", "tags": ["exam"], "user": "u1", "parent_run_id": None, "parent_tool_call_id": None}
-    assert first.metadata.items() >= about.items()
-    again = new_run("Yes.", history=run.history)
-    second = (await ask(again, "And now?"))[0]
-    assert (list(second.messages), second.after) == ([system, run.history.messages[3]], run.history.messages[2])
-    assert second.after.text == "Yes."
-    assert second.metadata["branch"] == run.run_id
-
-
-async def test_without_a_system_message_the_first_event_has_the_question_alone():
-    run = new_run("Yes.", messages=[LLMMessage("user", "Hi"), LLMMessage("assistant", "Ho")])
-    first = (await ask(run))[0]
-    assert [message.text for message in first.messages] == ["Hello"]
-    assert first.after.text == "Ho"
-
-
-async def inside(outer, *turns, **fields):
-    async def make():
-        return new_run(*turns, **fields)
-
-    return await outer.within(make())
-
-
-async def test_a_run_inside_of_another_one_names_it():
-    outer = new_run()
-    first = (await ask(await inside(outer, "Yes.")))[0]
-    assert first.metadata["parent_run_id"] == outer.run_id
-
-
-async def test_a_run_that_is_too_deep_is_refused_before_it_begins():
-    run = await inside(new_run(limits=Limits(max_depth=0)), "never")
-    with pytest.raises(AgentDepthError):
-        await ask(run)
-    assert run.history.messages == []
-
-
-async def test_http_exchanges_are_told_before_the_next_event_in_their_order():
-    def exchange():
-        current.get().collect(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0))
-
-    answer = [exchange, exchange, events.Text("Yes."), exchange, LLMResponse("Yes.")]
-    told = await ask(new_run(Streaming(answer), record_http=True))
-    assert types(told)[1:] == ["turn_started", "http", "http", "text", "http", "turn_done", "usage", "done"]
-    assert [event.metadata["attempt"] for event in told if event.type == "http"] == [1, 2, 3]
-
-
-async def test_an_exchange_of_a_request_that_failed_is_told_before_the_error():
-    def exchange():
-        current.get().collect(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0))
-
-    told = await ask(new_run(Streaming([exchange, BadRequestError("no")]), record_http=True))
-    assert types(told) == ["run_started", "turn_started", "http", "error"]
 
 
 # -- one after the other ----------------------------------------------------------------------------------------------
@@ -187,37 +122,6 @@ async def test_an_interrupted_run_tells_its_observers_and_lets_the_next_one_begi
     assert texts(run) == ["Hello", "Good "]
 
 
-async def test_a_failure_is_the_last_event_and_its_question_leaves_the_history():
-    failure = ValueError("no such model")
-    run = new_run("Yes.", failure)
-    await ask(run)
-    second = new_run(failure, history=run.history)
-    last = (await ask(second, "And now?"))[-1]
-    assert (last.type, last.exception, last.content) == ("error", failure, "no such model")
-    assert failure.partial is second.result
-    assert (second.result.status, second.result.status_reason) == ("error", "no such model")
-    assert (second.result.iterations, last.metadata["run_id"]) == (1, second.run_id)
-    assert texts(run) == ["Hello", "Yes."]
-    assert second.spent.over
-    assert second.entry.queue.entries == []
-
-
-async def test_a_question_that_fails_a_guard_is_not_sent():
-    model = ScriptedProvider(["never"])
-
-    def polite(question):
-        raise ValueError(f"{question} is too short")
-
-    run = new_run(model, guards=[polite])
-    told = await ask(run)
-    assert types(told) == ["run_started", "done"]
-    assert told[-1].result is run.result
-    assert run.result.status == "blocked"
-    assert "Hello is too short" in run.result.status_reason
-    assert model.requests == []
-    assert run.history.messages == []
-
-
 # -- which answer ends it ---------------------------------------------------------------------------------------------
 
 
@@ -233,12 +137,6 @@ async def test_an_answer_that_is_not_whole_ends_the_run_unchecked(reason, status
     assert (run.result.status, run.result.iterations) == (status, 1)
     assert checked == (["Well"] if status == "ok" else [])
     assert (run.result.status_reason is None) == (status == "ok")
-
-
-async def test_an_answer_that_the_vendor_paused_goes_on_in_the_next_turn():
-    run = new_run(LLMResponse("Well", None, "pause"), "Yes.")
-    await ask(run)
-    assert (run.result.content, run.result.iterations) == ("Yes.", 2)
 
 
 @pytest.mark.parametrize(("reason", "status"), [("stop", "denied"), ("length", "truncated")])
@@ -282,25 +180,6 @@ async def test_after_a_whole_answer_another_agent_may_speak(reason, names):
 def says_please(text):
     if "please" not in text:
         raise ValueError("say please")
-
-
-async def test_an_answer_that_fails_a_check_goes_back_to_the_model():
-    run = new_run("Go away.", "Go, please.", checks=[as_answer_check(says_please)])
-    told = await ask(run)
-    turn = ["turn_started", "text", "text", "turn_done", "usage"]
-    assert types(told) == ["run_started", *turn, "validation_error", *turn, "done"]
-    correction = run.history.messages[2]
-    assert (correction.role, correction.is_correction, bool(correction.message_id)) == ("user", True, True)
-    assert "say please" in correction.text
-    assert only(told, "validation_error").content == correction.text
-    assert (run.result.status, run.result.content, run.corrections) == ("ok", "Go, please.", 1)
-
-
-async def test_the_error_of_a_check_ends_the_run_after_the_last_correction():
-    run = new_run(*["No."] * (CORRECTIONS + 2), checks=[as_answer_check(says_please)])
-    last = (await ask(run))[-1]
-    assert isinstance(last.exception, AnswerRejectedError)
-    assert run.result.iterations == CORRECTIONS + 1
 
 
 async def test_no_correction_is_added_that_a_limit_keeps_from_the_model():

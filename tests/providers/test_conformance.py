@@ -30,7 +30,6 @@ FULL = {"openai chat", "openai responses", "claude", "gemini", "open_source vllm
 OF_THE_FORMAT = {
     "check_text_in_pieces",
     "check_empty_answer",
-    "check_bytes_one_by_one",
     "check_line_ends_comments_and_new_events",
     "check_one_tool_call",
     "check_odd_tools",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -49,16 +48,6 @@ async def check_empty_answer(case: Case) -> None:
     async with case.talk(reply()) as talk:
         answer = await talk.ask()
     assert (answer.content, answer.function_calls, talk.text) == ("", None, "")
-
-
-async def check_bytes_one_by_one(case: Case) -> None:
-    """Where the network cuts the bytes of an answer changes nothing: characters, lines and tags may be cut."""
-    whole = replace(RICH, step=1)
-    async with case.talk(whole) as talk:
-        answer = await talk.ask()
-    assert answer.content == talk.text == RICH.text
-    assert [c.arguments for c in answer.function_calls] == [{"path": "/tmp"}, {"path": "/ü"}, {}]
-    assert talk.thinking == (RICH.thoughts[0].text if case.dialect.thinks else "")
 
 
 async def check_line_ends_comments_and_new_events(case: Case) -> None:

@@ -37,26 +37,6 @@ def failed(status, **headers) -> Answer:
     return Answer(body, status, {"content-type": "application/json", "x-request-id": "req_7", **names})
 
 
-@pytest.mark.parametrize(
-    ("vendor", "status"),
-    [("open_source", 408), ("open_source", 409), ("openai", 429), ("claude", 500), ("openai", 503), ("claude", 529)],
-)
-async def test_passing_errors_are_tried_again(loopback, connect, vendor, status):
-    loopback.answers = [failed(status), failed(status), good(vendor)]
-    items = await items_of(connect(vendor))
-    assert items[-1].content == "Good."
-    assert [item.metadata["attempt"] for item in retries(items)] == [1, 2]
-    assert "not now" in items[0].content
-    assert len(loopback.requests) == 3
-    assert len({request.body for request in loopback.requests}) == 1
-
-
-async def test_the_vendor_says_when(loopback, connect):
-    loopback.answers = [failed(429, retry_after_ms="30", retry_after="2"), failed(429, retry_after="0.02"), GOOD]
-    items = await items_of(connect())
-    assert [item.metadata["wait_s"] for item in retries(items)] == [0.03, 0.02]
-
-
 async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch):
     """A vendor that rounds down, or names a moment that has passed, is not asked three times in a row at once."""
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.02)
@@ -81,13 +61,6 @@ async def test_a_connection_that_breaks_after_the_finish_reason_has_broken_nothi
     items = await items_of(connect())
     assert not retries(items)
     assert items[-1].content == "Good."
-
-
-async def test_a_chunk_that_is_no_json_is_tried_again(loopback, connect):
-    loopback.answers = [Answer(b'data: {"choices": [\n\n'), Answer(b'data: {"choices": 7}\n\n'), GOOD]
-    items = await items_of(connect())
-    assert items[-1].content == "Good."
-    assert len(retries(items)) == 2
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

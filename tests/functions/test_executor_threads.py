@@ -9,7 +9,6 @@ import time
 import pytest
 from support.tool_runs import executor_of, run
 
-from nbagent.core.background import run_sync
 from nbagent.core.threads import DaemonThreads
 from nbagent.errors import ToolTimeoutError
 from nbagent.functions import executor as executor_module
@@ -106,14 +105,3 @@ def test_a_process_ends_while_a_tool_still_runs():
 
 
 # -- the main thread --------------------------------------------------------------------------------------------------
-
-
-def on_which_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def test_main_thread_tools_run_in_the_main_thread():
-    executor = executor_of(on_which_thread, options={"main_thread": True})
-    assert run_sync(run(executor, "on_which_thread")).value is True
-    assert asyncio.run(run(executor, "on_which_thread")).value is True
-    assert run_sync(run(executor_of(on_which_thread), "on_which_thread")).value is False

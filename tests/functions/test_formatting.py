@@ -110,7 +110,7 @@ def test_figures_axes_and_images_become_image_parts():
     assert 300 < width < 400
     assert png_size(*format_result(figure(4, 3).axes[0])) == (width, height)
     assert max(png_size(*format_result(figure(100, 5)))) <= 1568
-    image = PIL.Image.new("RGB", (4000, 1000))
+    image = PIL.Image.new("CMYK", (4000, 1000))
     assert png_size(*format_result(image)) == (1568, 392)
     assert image.size == (4000, 1000)
 

@@ -4,8 +4,6 @@ import base64
 import io
 import sys
 
-import matplotlib as mpl
-import matplotlib.figure
 import pandas as pd
 import PIL.Image
 import pytest
@@ -24,23 +22,11 @@ from nbagent.core.inputs import as_messages
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, MissingDependencyError
 
-mpl.use("Agg")
-
-
-def picture(width=30, height=20, mode="RGB"):
-    return PIL.Image.new(mode, (width, height))
-
 
 def file(format="PNG", width=30, height=20, **options) -> bytes:
     buffer = io.BytesIO()
-    picture(width, height).save(buffer, format=format, **options)
+    PIL.Image.new("RGB", (width, height)).save(buffer, format=format, **options)
     return buffer.getvalue()
-
-
-def figure():
-    made = matplotlib.figure.Figure(figsize=(4, 3))
-    made.subplots().plot([1, 2])
-    return made
 
 
 def opened(part):
@@ -73,15 +59,6 @@ def test_paths_are_read_and_strings_are_texts(tmp_path):
     buffer = io.BytesIO()
     buffer.write(file("PNG"))  # is at its end now
     assert image_part(buffer) == image_part(path)
-
-
-def test_figures_axes_and_pil_images():
-    width, height = opened(image_part(figure())).size
-    assert 300 < width < 400  # its wide margins are cut off, as notebooks do
-    assert 200 < height < 300
-    assert opened(image_part(figure().axes[0])).size == (width, height)
-    assert opened(image_part(picture())).size == (30, 20)
-    assert opened(image_part(picture(4000, 1000, "CMYK"))).size == (1568, 392)
 
 
 def test_too_large_files_are_scaled_down(monkeypatch):

@@ -27,14 +27,6 @@ def agent():
     return agent
 
 
-async def test_a_loaded_conversation_continues(agent, tmp_path):
-    agent.save(tmp_path / "talk.json")
-    other = Agent.load(tmp_path / "talk.json", ScriptedProvider(["more"]))
-    assert other.conversation_history == HISTORY
-    assert (await other.chat("and?")).content == "more"
-    assert other.provider.requests[0][0][:5] == HISTORY
-
-
 def test_the_file_is_readable_and_no_temporary_file_is_left(agent, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     agent.save("~/talk.json")
@@ -68,12 +60,6 @@ async def test_branches_share_the_messages_that_they_shared(tmp_path):
     other = Agent("scripted")
     other.context.resume(loaded.branches, loaded.here)
     assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 questions"] * 2
-
-
-def test_an_incomplete_history_is_repaired(agent, tmp_path):
-    del agent.conversation_history[3:]
-    agent.save(tmp_path / "talk.json")
-    assert [m.role for m in Agent.load(tmp_path / "talk.json", "scripted").conversation_history][-1] == "tool"
 
 
 @pytest.mark.parametrize(

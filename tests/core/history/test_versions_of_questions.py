@@ -108,6 +108,7 @@ def test_conversations_are_left_and_continued(agent):
     assert [each.title for each in context.conversations] == [another, one], "the order does not jump"
     agent.clear_history()
     assert [each.title for each in context.conversations] == ["New chat", another], "with its branches"
+    assert [message.text for message in agent.conversation_history] == ["Be long."]
 
 
 def test_another_conversation_begins_with_the_turns_up_to_a_question(agent):

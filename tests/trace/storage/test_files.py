@@ -1,6 +1,5 @@
 """Saved traces load exactly; files are written completely or not at all; what is no trace is one clear error."""
 
-import asyncio
 import sqlite3
 
 import pandas as pd
@@ -144,16 +143,6 @@ async def test_other_folders_and_databases_and_files_that_were_cut_off_are_error
             Trace.load(tmp_path / name)
 
 
-async def test_a_torn_last_line_is_ignored(trace, tmp_path):
-    path = tmp_path / "t.jsonl"
-    trace.save(path)
-    path.write_bytes(path.read_bytes()[:-30])
-    torn = Trace.load(path)
-    assert torn.environment.empty, "the last line of the file"
-    assert torn.runs.equals(trace.runs)
-    assert torn.events.equals(trace.events)
-
-
 async def test_a_failed_save_keeps_the_old_file(trace, tmp_path, monkeypatch):
     def broken(frame):
         raise OSError("disk full")
@@ -168,21 +157,3 @@ async def test_a_failed_save_keeps_the_old_file(trace, tmp_path, monkeypatch):
             trace.save(tmp_path / name)
         assert_same(trace, Trace.load(tmp_path / name))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FORMATS)
-
-
-async def test_saving_while_a_run_is_in_progress(tmp_path):
-    gate = asyncio.Event()
-
-    async def answer(messages, functions):
-        await gate.wait()
-        return "late"
-
-    agent = Agent(ScriptedProvider(answer))
-    task = asyncio.create_task(agent.chat("x"))
-    while agent.trace.calls.empty:
-        await asyncio.sleep(0)
-    agent.trace.save(tmp_path / "t.sqlite")
-    gate.set()
-    await task
-    assert Trace.load(tmp_path / "t.sqlite").runs["status"].tolist() == ["running"]
-    assert agent.trace.runs["status"].tolist() == ["ok"]

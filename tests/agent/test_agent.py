@@ -14,7 +14,6 @@ from nbagent import (
     ScriptedProvider,
     StreamingHandler,
 )
-from nbagent.core.history.repair import repair
 from nbagent.errors import RateLimitError, ServerError
 
 
@@ -29,6 +28,7 @@ async def test_a_tool_loop_from_question_to_answer():
     assert result.content == str(result) == result["content"] == "It is 3."
     assert (result.iterations, result.status, result.finish_reason) == (2, "ok", "stop")
     (row,) = result.function_calls
+    assert row["duration_s"] > 0
     assert {**row, "duration_s": 0} == {
         "id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}, "result": "3", "is_error": False, "duration_s": 0,
     }  # fmt: skip
@@ -38,21 +38,6 @@ async def test_a_tool_loop_from_question_to_answer():
     offered = provider.requests[0][1]
     assert [f["name"] for f in offered] == ["add"]
     assert offered[0]["description"] == "Add two numbers."
-
-
-async def test_events_come_in_order_and_read_like_dicts():
-    agent = Agent(ScriptedProvider([call("add", a=1, b=2), "It is 3."]), tools=[add])
-    stream = agent.chat_stream("What is 1 + 2?")
-    events = [event async for event in stream]
-    assert [e["type"] for e in events] == [
-        "run_started", "turn_started", "turn_done", "usage", "tool_call", "tool_started", "tool_result",
-        "turn_started", "text", "text", "text", "turn_done", "usage", "done",
-    ]  # fmt: skip
-    assert "".join(e["content"] for e in events if e["type"] == "text") == stream.result().content == "It is 3."
-    tool_call = next(e for e in events if e.type == "tool_call")
-    assert (tool_call["tool_name"], tool_call["tool_arguments"]) == ("add", {"a": 1, "b": 2})
-    assert all(set(e.to_dict()) == {"type", "content", "tool_name", "tool_arguments", "metadata"} for e in events)
-    assert len({e.metadata["run_id"] for e in events}) == 1
 
 
 def stream_plainly():
@@ -84,17 +69,6 @@ async def test_the_model_reads_type_and_text_of_an_exception_and_the_trace_keeps
     assert (len(read.splitlines()) > 1, "test_agent.py" in read, "raise LookupError(secret)" in read) == (sent,) * 3
     assert "raise LookupError(secret)" in agent.trace.tool_calls["traceback"].item()
     assert agent.fork().tool_executor.tracebacks is sent
-
-
-async def test_a_vendors_failure_raises_with_the_partial_result():
-    failure = RateLimitError("too many", vendor="openai", status=429)
-    agent = Agent(ScriptedProvider([call("add", a=1, b=2), failure]), tools=[add])
-    with pytest.raises(RateLimitError) as caught:
-        await agent.chat("1 + 2?")
-    assert caught.value.partial.status == "error"
-    assert [c["result"] for c in caught.value.partial.function_calls] == ["3"]
-    assert repair(agent.conversation_history) == agent.conversation_history
-    assert agent.trace.runs["error_type"].tolist() == ["RateLimitError"]
 
 
 @pytest.mark.parametrize("raise_errors", [True, False])
@@ -162,14 +136,6 @@ async def test_callbacks_sync_and_async():
     assert seen == [("call", call("add", a=1, b=2)), ("result", "add", "3"), ("token", "3"), ("complete", "3")]
 
 
-async def test_use_tools_false_and_a_choice_of_tools():
-    provider = ScriptedProvider(["a", "b"])
-    agent = Agent(provider, tools=[add, stream_plainly])
-    [_ async for _ in agent.chat_stream("x", use_tools=False)]
-    [_ async for _ in agent.chat_stream("x", tools=["add"])]
-    assert [[f["name"] for f in functions] for _, functions in provider.requests] == [[], ["add"]]
-
-
 async def test_a_provider_of_ones_own_needs_chat_alone():
     class MyProvider(LLMProvider):
         def __init__(self):
@@ -194,14 +160,3 @@ async def test_fork_goes_its_own_way_with_the_system_prompt_of_now():
     assert other.system_prompt == "of now"
     assert (len(agent.conversation_history), len(other.conversation_history)) == (3, 5)
     assert len(agent.trace.runs) == len(other.trace.runs) == 1
-
-
-async def test_undo_and_clear():
-    agent = Agent(ScriptedProvider(["a", "b"]), system_prompt="s")
-    await agent.chat("x")
-    await agent.chat("y")
-    agent.undo()
-    assert [m.content for m in agent.conversation_history] == ["s", "x", "a"]
-    agent.clear_history()
-    assert roles(agent) == ["system"]
-    assert agent.system_prompt == "s"

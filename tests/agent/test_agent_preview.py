@@ -57,16 +57,6 @@ async def test_instructions_are_in_the_requests_of_one_run_alone():
     assert "In French." not in str(agent.conversation_history)
 
 
-async def test_all_calls_are_asked_for_where_the_run_says_so():
-    asked = []
-    agent = Agent(
-        ScriptedProvider([CALL, "a", CALL, "b"]), tools=[add], approve=lambda call, _: asked.append(call.name)
-    )
-    assert (await agent.chat("x", approve_all=True)).status == "denied"
-    assert (await agent.chat("x")).status == "ok"
-    assert asked == ["add"]
-
-
 async def test_tokens_are_estimated_until_the_vendor_has_counted():
     counted = LLMResponse("five", None, "stop", {"usage": Usage(900, 100)})
     agent = Agent(ScriptedProvider([counted]), tools=[add])

@@ -10,13 +10,6 @@ from nbagent import Agent, ScriptedProvider, StreamingHandler
 from nbagent.errors import AgentBusyError
 
 
-async def test_runs_on_one_agent_follow_each_other():
-    agent = Agent(ScriptedProvider(["first answer", "second answer"], delay=0.001))
-    results = await asyncio.gather(agent.chat("first"), agent.chat("second"))
-    assert [r.content for r in results] == ["first answer", "second answer"]
-    assert [m.content for m in agent.conversation_history] == ["first", "first answer", "second", "second answer"]
-
-
 @pytest.mark.parametrize("blocking", [True, False])
 async def test_asking_the_agent_from_its_own_tool_is_an_error_not_a_deadlock(blocking):
     def again_sync() -> str:

@@ -14,7 +14,6 @@ from nbagent import (
     FunctionDefinition,
     FunctionRegistry,
     Limits,
-    LLMMessage,
     ScriptedProvider,
     StreamingHandler,
 )
@@ -53,16 +52,6 @@ async def test_cancelling_during_a_tool_leaves_one_result_per_call():
     assert (await agent.chat("and?")).content == "fine"
 
 
-async def test_break_stops_the_run():
-    agent = Agent(ScriptedProvider(["a b c d", "fine"]))
-    async with agent.chat_stream("x") as stream:
-        async for event in stream:
-            if event.type == "text":
-                break
-    assert agent.conversation_history[-1] == LLMMessage("assistant", "a ", interrupted=True)
-    assert (await asyncio.wait_for(agent.chat("and?"), 300)).content == "fine"
-
-
 def test_break_out_of_a_plain_for_stops_the_run():
     agent = Agent(ScriptedProvider(["a b c d", "fine"]))
     for event in agent.chat_stream("x"):
@@ -81,14 +70,6 @@ def test_main_thread_tools_run_on_the_main_thread_however_the_agent_is_asked():
     for _ in agent.chat_stream("x"):
         pass
     assert agent.trace.tool_calls["result_text"].tolist() == ["MainThread"] * 3
-
-
-def test_a_tool_that_raises_system_exit_does_not_end_the_loop():
-    async def leave() -> None:
-        raise SystemExit
-
-    agent = Agent(ScriptedProvider([call("leave"), "still here"]), tools=[leave])
-    assert agent.chat_sync("x").content == "still here"
 
 
 async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():

@@ -84,12 +84,12 @@ async def test_runs_that_wait_for_their_turn_are_not_asked():
     tasks = [asyncio.create_task(agent.chat(text)) for text in "abc"]
     while not agent.provider.said.is_set():
         await asyncio.sleep(0.01)
-    other = Agent(ScriptedProvider(["fine"]))
     assert agent.stop() == 3
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(result) for result in results] == [asyncio.CancelledError] * 3
     assert [message.text for message in agent.conversation_history] == ["a", "begun"]
-    assert (await other.chat("x")).content == "fine", "others go on"
+    agent.provider = ScriptedProvider(["fine"])
+    assert (await asyncio.wait_for(agent.chat("d"), 60)).content == "fine", "those that waited left the queue"
 
 
 def test_what_is_over_is_not_stopped():
@@ -115,5 +115,6 @@ def test_tools_that_are_off_are_off_in_forks_too():
     assert agent.chat_sync("x").content == "[]"
     assert other.chat_sync("x").content == "['g']"
     assert agent.chat_sync("x", tools=["f"]).content == "['f']"
+    assert other.chat_sync("x", use_tools=False).content == "[]"
     assert "0 tools" in repr(agent)
     assert other.offered_tools() == ["g"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import stat
 import time
 from types import SimpleNamespace
 
@@ -10,8 +9,7 @@ import pytest
 from support.store_turns import OWNER, add_turn
 
 from nbagent.core import sqlite_file
-from nbagent.errors import ConfigurationError, StoreError
-from nbagent.server.conversations import sqlite
+from nbagent.errors import StoreError
 from nbagent.server.conversations.sqlite import SQLiteStore
 from nbagent.server.conversations.store import Decision, Spent, WaitingCall
 
@@ -39,62 +37,6 @@ async def rows(store, query):
 def approval_until(expires, name="a1"):
     facts = {"conversation_id": "c1", "run_id": "r1", "tool": "t", "arguments": {}, "created": 0.0}
     return WaitingCall(id=name, owner=OWNER, expires=expires, **facts)
-
-
-async def test_only_its_owner_can_read_the_file(tmp_path):
-    store = SQLiteStore(tmp_path / "c.sqlite")
-    await store.open()
-    await add_turn(store, "c1", "a question")
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    await store.aclose()
-    assert modes == dict.fromkeys(["c.sqlite", "c.sqlite-wal", "c.sqlite-shm"], 0o600)
-    assert [path.name for path in tmp_path.iterdir()] == ["c.sqlite"]
-
-
-def database_of_another_program(path):
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE precious (x)")
-    database.close()
-
-
-def database_of_a_newer_version(path):
-    asyncio.run(opened_and_closed(path))
-    with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version = {sqlite.FORMAT.version + 1}")
-        database.execute("PRAGMA journal_mode = DELETE")
-    database.close()
-
-
-async def opened_and_closed(path):
-    store = SQLiteStore(path)
-    await store.open()
-    await store.aclose()
-
-
-@pytest.mark.parametrize(
-    ("made", "told"),
-    [
-        (database_of_another_program, "Name another one"),
-        (database_of_a_newer_version, "Update nbagent"),
-        (lambda path: path.write_text("name,age\nanna,5\n"), "Name another one"),
-        (lambda path: path.touch(), "Name another one"),
-    ],
-)
-def test_a_file_of_another_program_stays_as_it_is(tmp_path, made, told):
-    path = tmp_path / "c.sqlite"
-    made(path)
-    before = path.read_bytes()
-    for _ in range(2):
-        with pytest.raises(ConfigurationError, match=told):
-            asyncio.run(opened_and_closed(path))
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["c.sqlite"]
-
-
-@pytest.mark.parametrize("path", [".", "missing/c.sqlite"])
-async def test_a_place_without_a_file_is_told(tmp_path, path):
-    with pytest.raises(ConfigurationError, match="not a file|directory"):
-        await opened_and_closed(tmp_path / path)
 
 
 async def test_many_can_make_the_file_at_once(tmp_path):

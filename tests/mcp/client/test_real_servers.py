@@ -46,22 +46,6 @@ async def test_everything():
     await agent.aclose()
 
 
-async def test_filesystem(tmp_path):
-    (tmp_path / "a.txt").write_text("hello")
-    server = MCPServer(*installed("mcp-server-filesystem"), str(tmp_path), name="files", env=with_node())
-    read = ("files_read_text_file", {"path": str(tmp_path / "a.txt")})
-    outside = ("files_read_text_file", {"path": "/etc/passwd"})
-    write = ("files_write_file", {"path": str(tmp_path / "b.txt"), "content": "x"})
-    results, agent = await called(server, read, outside, write)
-    assert "hello" in results[0]
-    assert "denied" in results[1]
-    assert "needs approval" in results[2]
-    assert not (tmp_path / "b.txt").exists()
-    await called(server, write, approve=lambda call, tool: True)
-    assert (tmp_path / "b.txt").read_text() == "x"
-    await agent.aclose()
-
-
 async def test_servers_of_pypi(tmp_path):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.com"]
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "the first"]):

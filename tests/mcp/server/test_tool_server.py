@@ -1,6 +1,5 @@
 """What the tools of an agent are to an MCP client, in one process."""
 
-import asyncio
 import dataclasses
 from functools import partial
 
@@ -14,7 +13,6 @@ from support.mcp_sessions import MODES, text_of
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
 from nbagent.core.current import changed
-from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.mcp.server import tool_server
@@ -120,20 +118,6 @@ async def test_data_comes_as_text_and_structured():
     assert not any(result.is_error for result in results)
 
 
-async def test_what_fails_is_an_error_that_the_client_can_read():
-    def fails() -> str:
-        raise ValueError("no such column: t")
-
-    agent = Agent(ScriptedProvider([]), tools=[fails])
-    agent.function_registry.register("wipe", "Deletes.", area, approve=True)
-    async with connected(agent) as client:
-        failed, denied = await client.call_tool("fails"), await client.call_tool("wipe", {"width": 1})
-    assert (failed.is_error, denied.is_error) == (True, True)
-    assert "ValueError: no such column: t" in text_of(failed)
-    assert "nobody can be asked here" in text_of(denied)
-    assert list(agent.trace.runs["status"]) == ["error", "denied"]
-
-
 async def test_the_client_is_told_what_a_call_waits_for_and_how_far_it_is():
     said = []
 
@@ -182,32 +166,3 @@ async def test_toolsets_are_prepared_and_what_is_off_is_not_offered():
         assert text_of(await client.call_tool("now")) == "12:00"
         with pytest.raises(MCPError, match="no such tool"):
             await client.call_tool("area", {"width": 1})
-
-
-async def test_only_the_named_tools():
-    agent = returning(1, 2)
-    async with connected(agent, only=["tool_1"]) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["tool_1"]
-    with pytest.raises(ConfigurationError, match="tool_9"):
-        ToolServer(agent, only=["tool_9"])
-
-
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-async def test_a_client_that_cancels_stops_the_call(mode):
-    began, ended = asyncio.Event(), asyncio.Event()
-
-    async def forever() -> None:
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    agent = Agent(ScriptedProvider([]), tools=[forever])
-    async with connected(agent, mode) as client:
-        calling = asyncio.create_task(client.call_tool("forever"))
-        await began.wait()
-        calling.cancel()
-        await ended.wait()
-        assert (await client.list_tools()).tools  # the session goes on
-    assert list(agent.trace.tool_calls["error_type"]) == ["interrupted"]

@@ -15,29 +15,19 @@ from nbagent.providers.options.resolved import ResolvedOptions
 NOTE = "/memories/units.md"
 
 
-@pytest.mark.parametrize("vendor", ["claude", "openai responses"])
-async def test_a_memory_is_used(vendor, tmp_path):
-    name, model, options = {
-        "claude": ("claude", "claude-sonnet-5", {}),
-        "openai responses": ("openai", "gpt-5.6-luna", {"api": "responses"}),
-    }[vendor]
-
-    def connect(url, **more):
-        return create_provider(name, model=model, base_url=url, **{**options, **more})
+async def test_a_memory_is_used_as_the_vendors_own_tool(tmp_path):
+    def connect(url, **options):
+        return create_provider("claude", model="claude-sonnet-5", base_url=url, **options)
 
     memory = Memory(tmp_path / "memory.sqlite", write=True)
     memory.run("create", path=NOTE, file_text="Metric.\n")
     view = json.dumps({"command": "view", "path": NOTE})
     change = json.dumps({"command": "str_replace", "path": NOTE, "old_str": "Metric", "new_str": "Imperial"})
     script = [reply(call("memory", view, id="c1")), reply(call("memory", change, id="c2")), reply("Noted.")]
-    async with Case(vendor, DIALECTS[vendor], connect).talk(*script) as talk:
+    async with Case("claude", DIALECTS["claude"], connect).talk(*script) as talk:
         await Agent(talk.provider).use(memory).chat("I use feet now.")
         first, last = talk.server.asked[0].body, talk.server.asked[-1].body
-    if vendor == "claude":
-        assert first["tools"][0] == {"type": "memory_20250818", "name": "memory"}
-    else:
-        commands = first["tools"][0]["parameters"]["properties"]["command"]["enum"]
-        assert commands == ["view", "create", "str_replace", "insert", "delete", "rename"]
+    assert first["tools"][0] == {"type": "memory_20250818", "name": "memory"}
     assert f"- {NOTE}: Metric." in json.dumps(first)
     assert f"{NOTE} (version 1, 1 line)" in json.dumps(last)
     assert memory.frame["text"].tolist() == ["Imperial.\n"]

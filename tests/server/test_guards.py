@@ -80,6 +80,17 @@ def test_a_vendor_that_fails_is_a_problem(error, status, code):
         assert client.get("/agent/conversations/c").status_code == 404  # nothing of it stays
 
 
+def test_a_refused_question_is_an_answer_and_a_refused_answer_a_problem():
+    provider = ScriptedProvider(["wrong"] * 3)
+    checks = [lambda answer: answer != "wrong"]
+    with served(Agent(provider, validators=checks, guards=[lambda question: "secret" not in question])) as server:
+        client = server.client()
+        refused = client.post("/agent/chat", json={"message": "a secret"})
+        assert (refused.status_code, refused.json()["success"]) == (200, False)
+        assert provider.requests == []
+        assert problem(client.post("/agent/chat", json=ASK), 502) == "answer_rejected"
+
+
 def test_only_allowed_names_and_pages_may_ask(server):
     client = server.client()
     assert problem(client.get("/skills", headers={"Host": "evil.example"}), 421) == "wrong_host"

@@ -18,8 +18,10 @@ def test_without_the_token_only_health_and_the_page_answer():
     with served(Agent(ScriptedProvider(["x"]))) as server:
         client = server.client(token=None)
         assert client.get("/healthz").json() == {"status": "ok"}
-        for path in ("/docs", "/openapi.json", "/metrics", "/agent/conversations", "/no/such"):
+        assert client.get("/").status_code == 200
+        for path in ("/docs", "/openapi.json", "/metrics", "/agent/conversations", "/page/state", "/no/such"):
             assert client.get(path).status_code == 401, path
+        assert client.post("/page/chat", json={"message": "?"}).status_code == 401
         refused = client.post("/agent/chat", json={"message": "?"})
     assert refused.status_code == 401
     assert refused.headers["content-type"] == "application/problem+json"

@@ -37,14 +37,6 @@ def page_agent():
     return Agent(ScriptedProvider(["x"]))
 
 
-def test_only_the_page_is_there_without_the_token():
-    with served(page_agent()) as server:
-        assert server.client(token=None).get("/").status_code == 200
-        assert server.client(token=None).get("/page/state").status_code == 401
-        assert server.client(token=None).post("/page/chat", json={"message": "?"}).status_code == 401
-        assert not [path for path in server.client().get("/openapi.json").json()["paths"] if path.startswith("/page")]
-
-
 def test_only_the_pages_own_script_and_style_run():
     with served(page_agent()) as server:
         page = server.client().get("/")

@@ -280,12 +280,3 @@ async def test_an_approval_that_nobody_decides_expires(store):
     assert await store.approvals(ANNA) == []
     assert not await store.decide(ANNA, "a1", Decision(True))
     assert await store.decision(approval_of("never asked")) is None
-
-
-# -- opening ----------------------------------------------------------------------------------------------------------
-
-
-def test_times_are_positive():
-    for option in ("lease_s", "ttl_s", "answer_ttl_s"):
-        with pytest.raises(ConfigurationError, match=option):
-            open_store("memory:", **{option: 0})

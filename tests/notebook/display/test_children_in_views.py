@@ -1,7 +1,6 @@
 """What agents do that a tool asks, as cells and panels show it: folded below its call."""
 
 import asyncio
-import html
 import re
 
 from support.hostile import PAYLOADS
@@ -28,31 +27,6 @@ def asking(child, *turns):
     transcript = Transcript()
     agent.observers.append(transcript.feed)
     return agent, transcript
-
-
-def summaries(page):
-    heads = re.findall(r"<summary>(.*?)</summary>", page)
-    return [" ".join(html.unescape(re.sub(r"<[^>]*>", "", head.replace("<span", " <span"))).split()) for head in heads]
-
-
-async def test_its_steps_are_folded_below_its_call():
-    child = answering([call("search", query="mass")], "The **emperor**.", tools=[search])
-    agent, transcript = asking(child)
-    await agent.chat("Go")
-    page = transcript.html()
-    assert [re.sub(r" +(✓|scripted).*", "", each) for each in summaries(page)] == [
-        'research(question="Heaviest?")', "research", 'search(query="mass")',
-    ]  # fmt: skip
-    below = page.index('<div class="nbagent-child">')
-    assert page.index("research(") < below < page.index("search(query") < page.index("<strong>emperor</strong>")
-    assert " open>" not in page
-    assert transcript.plain().splitlines()[:5] == [
-        '▸ research(question="Heaviest?")',
-        '  ▸ search(query="mass")',
-        "    3 pages about mass",
-        "  The **emperor**.",
-        "The end.",
-    ]
 
 
 async def test_what_children_spend_counts_in_the_footer():

@@ -97,29 +97,6 @@ def test_long_results_are_shortened_with_a_note():
     assert len(format_call("f", {"b": "x" * 100})) < 80
 
 
-def mean_by(column: str, group: str) -> dict:
-    """Mean of a column by group."""
-    return {"Adelie": 3700.7}
-
-
-def answered():
-    call = FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "c1")
-    thinking = {"thinking": "Let me see.", "usage": Usage(10, 5), "model": "m-1"}
-    return ScriptedProvider([LLMResponse("", [call], "tool_calls", thinking), "**Adelie** weigh 3700.7 g."], model="m")
-
-
-def test_what_a_cell_shows():
-    transcript, displays = shown(answered(), mean_by)
-    html, plain = transcript.html(), transcript.plain()
-    assert "<code>mean_by(column=&quot;body_mass_g&quot;, group=&quot;species&quot;)</code>" in html
-    assert "<strong>Adelie</strong>" in html
-    assert html.index("Thought") < html.index("Let me see.") < html.index("<code>mean_by")
-    assert html.count("<details ") == 2
-    assert '  {"Adelie": 3700.7}\n**Adelie** weigh 3700.7 g.' in plain
-    assert re.search(r"\[m · \d+ in · \d+ out · [\d.]+ m?s\]$", plain)
-    assert displays.text == plain
-
-
 def test_a_saved_answer_is_small():
     def table(part: int) -> dict:
         return {f"row {n}": {"mean": n / 7, "count": n, "names": "abcdefgh"} for n in range(40)}
@@ -130,12 +107,6 @@ def test_a_saved_answer_is_small():
     assert displays.html.count("<details ") == 1 + 1 + 5, "thinking, and a group of five calls"
     assert sum(len(text.encode()) for bundle in displays.shown for text in bundle.values()) < 80_000
     assert not re.search("https?:|<script|<link|@import|url", displays.html)
-
-
-def test_headless_there_is_one_display_and_no_time_in_it():
-    _, displays = shown(answered(), mean_by, live=False)
-    assert len(displays.sent) == 1
-    assert not re.search(r"\d (ms|s)\b", displays.text + re.sub("<style>.*?</style>", "", displays.html, flags=re.S))
 
 
 def test_updates_are_few_and_the_last_one_is_whole():

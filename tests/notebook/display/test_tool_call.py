@@ -119,14 +119,3 @@ def test_the_calls_of_one_answer_are_a_group():
     past = turn_html(agent.conversation_history, Recorded(agent.trace))
     assert head in past, "and so it is later"
     assert displays.shown[1]["text/html"].count("<details ") == 1
-
-
-def test_an_image_that_a_tool_returned_stands_below_its_call():
-    def draw() -> Image:
-        return GIF
-
-    agent, displays = shown(draw)
-    tag = f'<img src="data:image/gif;base64,{GIF.to_base64()}" alt="[image: 3x2 gif]">'
-    for html in (displays.html, turn_html(agent.conversation_history)):
-        assert re.search(f"</details><p>{re.escape(tag)}</p>.*done", html, re.DOTALL)
-    assert sum(tag in bundle["text/html"] for _, bundle in displays.sent) == 1, "large data is sent once"

@@ -52,19 +52,6 @@ def until_told(kernel, *gone, **good):
     kernel.until(None, is_told)
 
 
-def test_a_click_below_an_answer_in_a_cell_scores_its_run_and_another_takes_it_back(kernel):
-    cell = kernel.ok(ASK)
-    (run,) = runs_in(cell.html)
-    assert run == kernel.value("_agent.run_id")
-    assert all(set(bundle) == {"text/html", "text/plain"} for bundle in cell.displays)  # no widget is saved
-    assert run not in cell.text
-    until_told(kernel, **{run: None})
-    for good, scores in ((1, [(run, 1.0, "user")]), (0, [(run, 0.0, "user")]), (None, [])):
-        tell(kernel, run=run, good=good)
-        until_told(kernel, **{run: good})
-        assert kernel.value(SCORES) == scores
-
-
 def test_answers_in_a_panel_have_thumbs_whether_it_saw_the_run_or_not(kernel):
     kernel.ok("await agent.chat('Is it?'); None")
     panel = Panel(kernel)

@@ -2,9 +2,7 @@
 
 import re
 
-import pytest
 from support.hostile import PAYLOADS
-from support.panels import Panel
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.agent.plan import Step
@@ -70,25 +68,3 @@ def test_hostile_steps_are_text():
     page = checklist_html([Step(payload.text, "doing", payload.text) for payload in PAYLOADS])
     inside = re.sub(r"</?(div|ul|li|span)( (class|role|aria-label)=\"[\w -]*\")*>", "", page)
     assert "<" not in inside
-
-
-PLANNING = """
-def update(id, *statuses):
-    steps = [{"step": step, "status": status} for step, status in zip(("Count", "Tell"), statuses)]
-    return FunctionCall("update_plan", {"steps": steps}, id)
-turns = [update("1", "pending", "pending"), update("2", "done", "pending"), "Two so far."]
-agent = Agent(ScriptedProvider(turns), approve_plan=True)
-"""
-
-
-@pytest.mark.kernel
-def test_a_plan_in_the_panel_waits_for_a_click(shared):
-    shared.ok(PLANNING)
-    panel = Panel(shared)
-    panel.ask("How many?")
-    panel.until_text("Work by this plan?")
-    panel.click("Approve")
-    panel.until_text("Plan: 1 of 2 done", "Count", "Tell", "Two so far.")
-    assert shared.value("agent.trace.tool_calls['approval'].tolist()") == ["approved", "auto"]
-    shared.ok("plan = agent.plan; plan.loc[2, 'status'] = 'dropped'; agent.plan = plan")
-    assert shared.value("agent.plan['status'].tolist()") == ["done", "dropped"]

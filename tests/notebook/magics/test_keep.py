@@ -187,25 +187,9 @@ def test_two_kernels_do_not_keep_in_one_file(notebook):
         second.ok("%agent keep")
 
 
-def test_a_killed_kernel_leaves_its_conversation_and_no_lock(notebook):
+def test_a_kernel_that_is_killed_while_a_run_goes_on_leaves_what_tools_did_and_no_lock(notebook):
     talk = notebook.with_name("analysis.agent.json")
     with kernel_of(notebook, "one") as kernel:
-        kernel.ok("%agent keep")
-        asks(kernel, "one", "two")
-        os.kill(kernel.value("os.getpid()"), signal.SIGKILL)
-    assert said(talk) == ["one", "ONE", "two", "TWO"]
-    assert Trace.load(talk.with_suffix(".jsonl")).runs["status"].tolist() == ["ok", "ok"]
-    with kernel_of(notebook, "two") as kernel:
-        kernel.ok("%agent keep")
-        kernel.ok("%agent restore")
-        asks(kernel, "three")
-        assert said(talk) == ["one", "ONE", "two", "TWO", "three", "THREE"]
-    assert sorted(name for name in os.listdir(talk.parent) if "analysis" in name) == [talk.name, talk.name + "l"]
-
-
-def test_a_kernel_that_is_killed_while_a_run_goes_on_leaves_what_tools_did(notebook):
-    talk = notebook.with_name("analysis.agent.json")
-    with kernel_of(notebook) as kernel:
         kernel.ok("%agent keep" + TOOL)
         kernel.ok("""
 class Slow(ScriptedProvider):
@@ -221,6 +205,12 @@ agent.provider = Slow([FunctionCall("twice", {"n": 2}, "c")])""")
         )
         os.kill(kernel.value("os.getpid()"), signal.SIGKILL)
     assert said(talk) == ["four?", "", "4"]
+    with kernel_of(notebook, "two") as kernel:
+        kernel.ok("%agent keep")
+        kernel.ok("%agent restore")
+        asks(kernel, "more?")
+        assert said(talk)[-2:] == ["more?", "MORE?"]
+    assert sorted(name for name in os.listdir(talk.parent) if "analysis" in name) == [talk.name, talk.name + "l"]
 
 
 def test_no_secret_is_in_the_files(notebook):

@@ -45,40 +45,6 @@ def call(kernel, name, /, **arguments):
     return kernel.ok(f"print(await call({name!r}, **{arguments!r}))").stdout.rstrip("\n")
 
 
-def test_shadowed_by_data_and_back(kernel):
-    assert define(kernel, "@tool(approve=True)\ndef size(n: int):\n    'Old.'") == {"size": ["Old.", ["n"]]}
-    assert define(kernel, "size = 5") == {}
-    assert define(kernel, "from shutil import rmtree as size") == {}
-    assert define(kernel, "def size(m: int):\n    'New.'") == {"size": ["New.", ["m"]]}
-    assert kernel.ok("agent.function_registry.get_function('size').approve").result == "True"
-    assert define(kernel, "length = size; del size") == {}
-
-
-SHOP = """
-class Shop:
-    def price(self, {item}: str) -> str:
-        "{word} price."
-        return "{word}"
-    @staticmethod
-    def tax({item}: float) -> str:
-        "{word} tax."
-        return "{word}"
-"""
-
-
-def test_methods_go_by_the_variable_that_holds_their_object(kernel):
-    kernel.ok(SHOP.format(item="item", word="Old"))
-    tools = define(kernel, "shop = Shop()\n%agent tools add shop.price Shop.tax")
-    assert tools == {"shop_price": ["Old price.", ["item"]], "Shop_tax": ["Old tax.", ["item"]]}
-    tools = define(kernel, SHOP.format(item="thing", word="New"))
-    assert tools["shop_price"] == ["Old price.", ["item"]], "the object still has the old class, as in Python"
-    assert tools["Shop_tax"] == ["New tax.", ["thing"]]
-    assert call(kernel, "shop_price", item="tea") == "Old"
-    assert define(kernel, "shop = Shop()")["shop_price"] == ["New price.", ["thing"]]
-    assert call(kernel, "shop_price", thing="tea") == "New"
-    assert "shop_price" not in define(kernel, "shop = None")
-
-
 MODULE = """
 class Shop:
     def price(self, {0}: {1}) -> str:

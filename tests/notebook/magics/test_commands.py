@@ -16,6 +16,9 @@ class Shop:
     def price(self, item: str) -> float:
         '''Price of an item.'''
         return 9.5
+    @staticmethod
+    def tax(item: str) -> float:
+        return 1.5
 shop = Shop()
 """
 
@@ -63,6 +66,10 @@ def test_tools_are_added_and_dropped(kernel):
     kernel.ok("%agent tools add shop.price area")
     assert offered(kernel) == "['area', 'shop_price']"
     assert calls(kernel, "shop_price", item="tea") == "8.5"
+    kernel.ok("%agent tools add Shop.tax")
+    assert calls(kernel, "Shop_tax", item="tea") == "1.5"
+    kernel.ok("shop = None")
+    assert offered(kernel) == "['area', 'Shop_tax']"
 
 
 def test_a_variable_of_their_name_does_not_hide_the_kernel_tools(kernel):

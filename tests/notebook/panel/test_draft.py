@@ -84,20 +84,6 @@ def test_a_file_that_is_not_there_gives_the_question_back(kernel):
     assert result(kernel, "[part['type'] for part in seen[0]]") == "['text', 'image', 'text']"
 
 
-def test_a_conversation_with_attachments_is_saved_and_loaded(kernel, tmp_path):
-    panel = Panel(kernel)
-    attach(panel)
-    panel.ask("Is it @penguins?")
-    panel.until_text("answer 1")
-    path = str(tmp_path / "talk.json")
-    kernel.ok(f"agent.save({path!r}); agent = Agent.load({path!r}, agent.provider)")
-    again = Panel(kernel)
-    again.until_text("Is it @penguins?", "@penguins DataFrame 2×2", "plot.png image 1×1 png", "answer 1")
-    again.click("Retry")
-    again.until_text("answer 2")
-    assert kernel.value("seen[0] == seen[1]") is True
-
-
 def test_text_from_code_reads_no_files(kernel, tmp_path):
     (tmp_path / "notes.txt").write_text("hunter2")
     panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")

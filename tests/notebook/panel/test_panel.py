@@ -97,25 +97,6 @@ def test_a_panel_made_later_shows_what_was_asked_for_and_what_ran(kernel):
         shown.until_text('wipe(table="rivers", rows=1) edited', 'asked for by the model{"table": "cities", "rows": 3}')
 
 
-def test_stop_ends_a_sync_tool(kernel):
-    kernel.ok("""@tool
-def spin() -> str:
-    'Spin.'
-    nbagent.spins = True
-    try:
-        while True: time.sleep(0.01)
-    finally:
-        nbagent.spins = False""")
-    script(kernel, "FunctionCall('spin', {}, 'c')")
-    panel = Panel(kernel)
-    panel.ask("go")
-    panel.until_text("spin()", "running…")
-    panel.click("Stop")
-    panel.until_text("Interrupted.", "interrupted")
-    assert result(kernel, "nbagent.spins") == "False"
-    Panel(kernel).until_text("Interrupted.", "spin() interrupted")
-
-
 def test_model_tools_and_prompt(kernel):
     kernel.ok(WIPE)
     kernel.ok("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")

@@ -1,4 +1,4 @@
-"""Agents that ask agents, in a real kernel: in the cell, in the panel, live, interrupted, and with approval."""
+"""Agents that ask agents, in a real kernel: in the cell, in the panel, live, and with approval."""
 
 import re
 
@@ -46,20 +46,6 @@ def test_the_steps_of_a_child_come_live_and_are_folded_in_the_end(shared, tmp_pa
     assert "<strong>emperor</strong>" in cell.html
     assert cell.text.splitlines()[:2] == ['▸ research(question="Heaviest?")', '  ▸ look(at="mass")']
     assert shared.value("agent.trace.tree().roots[0].sums['n_calls']") == 4
-
-
-def test_the_stop_button_stops_a_child(shared, tmp_path):
-    steps(shared, tmp_path / "never")
-    cell = shared.send("%%agent\nWhich penguin is the heaviest?")
-    shared.until(cell, lambda: "It is the" in cell.html)
-    shared.interrupt()
-    shared.wait(cell)
-    assert cell.error == "KeyboardInterrupt"
-    assert [each.endswith("Interrupted.") for each in summaries(cell.html)] == [False, True, False]
-    children = "agent.trace.with_children().runs['status'].tolist()"
-    assert shared.value(children) == ["interrupted", "interrupted"]
-    shared.ok("agent.provider = ScriptedProvider(['Still here.'])")
-    assert "Still here." in shared.ok("%%agent\nAnd now?").text
 
 
 def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):

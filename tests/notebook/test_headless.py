@@ -60,15 +60,6 @@ def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_networ
     assert "It was denied." in page
 
 
-def test_without_ids_the_trace_knows_the_number_that_the_saved_cell_has(folder):
-    """nbclient skips texts, empty cells and those with a tag, and tells the kernel neither position nor id."""
-    setup = "%load_ext nbagent\nfrom nbagent import Agent, ScriptedProvider\nagent = Agent(ScriptedProvider(['a']))"
-    asked = notebook(setup, "", "%%agent\nx", "print(agent.trace.rows('runs')[0]['cell_id'])")
-    asked.cells.insert(1, nbformat.v4.new_code_cell("1 / 0", metadata={"tags": ["skip-execution"]}))
-    executed = NotebookClient(asked, kernel_name="tested").execute().cells
-    assert (executed[3].execution_count, executed[4].outputs[0].text) == (2, "In[2]\n")
-
-
 def test_papermill_puts_parameters_into_the_question_and_stops_at_a_failure(folder):
     parameters = nbformat.v4.new_code_cell("species = 'none'", metadata={"tags": ["parameters"]})
     asked = notebook(

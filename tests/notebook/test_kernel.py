@@ -22,19 +22,6 @@ def script(kernel, *turns, **options):
     kernel.ok(f"agent.provider = ScriptedProvider([{', '.join(turns)}]{extra})")
 
 
-def test_the_answer_streams_while_the_model_still_runs(kernel, tmp_path):
-    gate = tmp_path / "go on"
-    kernel.ok(f"agent.provider = Gated('one ', 'two', {str(gate)!r})")
-    cell = kernel.send("%%agent\ncount")
-    kernel.until(cell, lambda: "one" in cell.text)
-    assert cell.reply is None
-    gate.touch()
-    kernel.ok(cell)
-    assert "one two" in cell.text
-    assert len(cell.of("display_data")) == 1, "one display, updated in place"
-    assert set(cell.displays[-1]) == {"text/html", "text/plain"}
-
-
 DOING = {
     "model": "agent.provider = Gated('so far', 'never')",
     "main thread tool": "@tool(main_thread=True)\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
@@ -160,15 +147,6 @@ def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
     assert (cell.status, cell.error) == ("error", "RateLimitError")
     assert "openai gpt-5.6: too many requests (status 429)" in cell.traceback
     assert "File" not in cell.traceback
-
-
-def test_the_magic_can_be_loaded_twice_and_unloaded(kernel):
-    kernel.ok("%reload_ext nbagent")
-    script(kernel, "'once'")
-    assert len(kernel.ok("%%agent\nx").of("display_data")) == 1
-    kernel.ok("%unload_ext nbagent")
-    assert kernel.run("%%agent\nx").status == "error"
-    kernel.ok("%load_ext nbagent")
 
 
 STUBBORN = """

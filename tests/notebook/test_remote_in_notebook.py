@@ -1,8 +1,7 @@
-"""An agent on a server in a real kernel: cells, the panel, and who is asked for approval."""
+"""An agent on a server in a real kernel: the person at the notebook is asked for approval."""
 
 import pytest
 from support.kernels import Kernel
-from support.panels import Panel, result
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
@@ -24,23 +23,16 @@ def answer(messages, functions):
         return "Done." if "removed" in question else "Not done."
     if question.startswith("remove "):
         return FunctionCall("remove", {"path": question.split()[1]})
-    return " / ".join(message.text for message in messages if message.role == "user")
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    registry = FunctionRegistry()
-    registry.register("remove", "", remove, approve=True)
-    with served(Agent(ScriptedProvider(answer), registry)) as server, Kernel(tmp_path_factory.mktemp("k")) as kernel:
-        kernel.ok(f"agent = nbagent.connect({server.url!r}, {TOKEN!r})")
-        yield kernel
+    return question
 
 
 @pytest.fixture
-def anew(kernel):
-    removed.clear()
-    kernel.ok("agent.clear_history()")
-    return kernel
+def kernel(tmp_path):
+    registry = FunctionRegistry()
+    registry.register("remove", "", remove, approve=True)
+    with served(Agent(ScriptedProvider(answer), registry)) as server, Kernel(tmp_path) as kernel:
+        kernel.ok(f"agent = nbagent.connect({server.url!r}, {TOKEN!r})")
+        yield kernel
 
 
 def click(kernel, cell, button):
@@ -50,8 +42,7 @@ def click(kernel, cell, button):
     kernel.tell(comm, method="custom", content={"event": "click"})
 
 
-def test_the_person_at_the_notebook_is_asked(anew):
-    kernel = anew
+def test_the_person_at_the_notebook_is_asked(kernel):
     if not kernel.takes_clicks:
         pytest.skip("kernels before ipykernel 7 take clicks between cells only")
     for path, button, said in (("a.txt", "Approve", "Done."), ("b.txt", "Deny", "Not done.")):
@@ -64,15 +55,3 @@ def test_the_person_at_the_notebook_is_asked(anew):
     assert kernel.wait(cell).error == "KeyboardInterrupt"
     assert "and now?" in kernel.ok("%%agent\nand now?").text
     assert removed == ["a.txt"]
-
-
-def test_cells_and_the_panel_are_one_conversation(anew):
-    kernel = anew
-    kernel.ok("%%agent\na", cell_id="one")
-    assert "a / b" in kernel.ok("%%agent\nb", cell_id="two").text
-    assert "a / B" in kernel.ok("%%agent\nB", cell_id="two").text  # it takes the place of the cell's turn
-    panel = Panel(kernel)
-    panel.until_text("a / B")
-    panel.ask("c")
-    panel.until_text("a / B / c")
-    assert result(kernel, "agent.trace.runs['source'].tolist()[-2:]") == "['magic', 'panel']"

@@ -49,15 +49,6 @@ def test_from_a_cell(kernel, cell, stdin):
     check(kernel)
 
 
-def test_from_a_panel_after_an_approval(kernel):
-    kernel.ok("agent.tool_executor.approver = None")
-    panel = Panel(kernel)
-    panel.ask("go")
-    panel.click("Approve")
-    panel.until_text("all called")
-    check(kernel)
-
-
 def test_from_a_panel_while_a_sync_cell_runs_it_waits_and_says_so(kernel, tmp_path):
     panel = Panel(kernel)
     code = f"panel.ask('go')\nwhile not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.01)\nprint('over')"

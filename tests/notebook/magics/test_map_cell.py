@@ -56,7 +56,3 @@ async def test_a_new_agent_with_answers_keeps_its_name_if_the_map_fails():
     with pytest.raises(MissingDependencyError, match="pip install b"):
         await map_cell(shell, given("other --map rows"), "{word}", agent)
     assert shell.user_ns.get("other") is agent
-
-
-def test_without_a_map_all_options_go():
-    check_map_options(given("--new --keep --raw --approve -t f --as df"), PARSER)

@@ -1,4 +1,4 @@
-"""The page to try the agent: who gets it, what it may do, and how it has text rendered."""
+"""The page to try the agent: what it may do, and how it has text rendered."""
 
 import asyncio
 import base64

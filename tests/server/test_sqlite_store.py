@@ -1,4 +1,4 @@
-"""Conversations in a SQLite file: what it holds, what it forgets, other programs' files, and full disks."""
+"""Conversations in a SQLite file: what it holds, what it forgets, a locked file, and full disks."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""Approval in a real kernel: by buttons if a front end shows them, else by a typed question, else denied."""
+"""Approval in a real kernel: by buttons if a front end shows them, else by a typed question."""
 
 from queue import Empty
 

@@ -1,4 +1,4 @@
-"""The built-in skills and the example skills in agents: the tools of `SkillHost(builtin=True)`, and what the examples do."""
+"""The built-in skills and the example skills: the tools of `SkillHost(builtin=True)`, and what the examples do."""
 
 from pathlib import Path
 

@@ -121,6 +121,8 @@ async def test_a_guard_refuses_a_question_before_anything_is_sent():
     await agent.chat("Again")
     assert list(agent.trace.runs["status"]) == ["ok", "blocked", "ok"]
     assert agent.trace.runs["status_reason"].iloc[1] == result.status_reason
+    messages = agent.trace.messages.set_index("text")
+    assert messages["parent_id"].iloc[2] == messages.loc["Hello.", "message_id"], "what was refused has its place"
 
 
 async def test_a_guard_sees_all_that_is_asked_and_guards_what_else_the_agent_sends():

@@ -63,6 +63,12 @@ async def test_a_connection_that_breaks_after_the_finish_reason_has_broken_nothi
     assert items[-1].content == "Good."
 
 
+async def test_an_event_of_another_form_is_tried_again(loopback, connect):
+    loopback.answers = [Answer(b'data: {"choices": 7}\n\n'), GOOD]
+    items = await items_of(connect())
+    assert (items[-1].content, len(retries(items))) == ("Good.", 1)
+
+
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_reading_ends_at_the_logical_end(loopback, connect, vendor):
     loopback.answers = [Answer(good(vendor).body, end="stall")]

@@ -117,8 +117,8 @@ class LocalProvider(OpenSourceProvider):
             with request.timing.setting_up():
                 async for word in self.load():
                     yield word
-            assert self._server is not None
-            asking = self._server.asked()
+            if self._server is not None:
+                asking = self._server.asked()
         with asking:
             async with aclosing(super().stream(request)) as items:
                 async for item in items:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,6 +57,8 @@ def _validator(text: str) -> Any:
     from referencing import Registry
 
     schema = json.loads(text)
-    make = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    make: Any = jsonschema.Draft202012Validator
+    with suppress(TypeError, ValueError, AttributeError):  # a `$schema` that is no address, of which the check tells
+        make = jsonschema.validators.validator_for(schema, default=make)
     make.check_schema(schema)
     return make(schema, registry=Registry())

@@ -237,9 +237,10 @@ def test_structured_output(server):
         client.responses.create(model=MODEL, input="Any?", text={"format": {"type": "json_object"}})
         provider.output_options = lambda *given: wanted.append(given) or {"response_format": {"type": "json_schema"}}
         assert client.responses.parse(model=MODEL, input="2 + 3?", text_format=Sum).output_parsed == Sum(value=5)
-        text = {"format": {"type": "json_schema", "name": "sum", "schema": {"type": "nonsense"}}}
-        with pytest.raises(openai.BadRequestError, match="JSON Schema is wrong") as caught:
-            client.responses.create(model=MODEL, input="?", text=text)
+        for wrong in ({"type": "nonsense"}, {"$schema": 5}, {"$schema": []}):
+            text = {"format": {"type": "json_schema", "name": "sum", "schema": wrong}}
+            with pytest.raises(openai.BadRequestError, match="JSON Schema is wrong") as caught:
+                client.responses.create(model=MODEL, input="?", text=text)
         more = {"response_format": {"type": "json_object"}, "frequency_penalty": 0, "presence_penalty": 0.5}
         client.chat.completions.create(model=MODEL, messages=asking("?"), **more)
     assert caught.value.param == "text.format"

@@ -7,6 +7,7 @@ skills are written for many programs: what can be used is used, and each departu
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -82,12 +83,15 @@ class SkillManifest:
 
 
 def tool_name(skill_id: str) -> str:
-    """The name of a skill's tool.
+    """The name of a skill's tool. Vowel signs are left out, as names of functions have none: a hash stands for them.
 
-    >>> tool_name("file-search"), tool_name("数据分析")
-    ('file_search', '数据分析')
+    >>> tool_name("file-search"), tool_name("数据分析"), tool_name("मौसम")
+    ('file_search', '数据分析', 'म_सम_50ac9a')
     """
-    return re.sub(r"\W+", "_", skill_id)[:MAX_NAME]
+    plain = re.sub(r"\W+", "_", skill_id)
+    if re.search(r"[^\w\0-\x7f]", skill_id):
+        plain = f"{plain.strip('_')[: MAX_NAME - 7]}_{hashlib.sha256(skill_id.encode()).hexdigest()[:6]}"
+    return plain[:MAX_NAME]
 
 
 def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[SkillManifest | None, list[Problem]]:

@@ -12,6 +12,7 @@ import atexit
 import concurrent.futures
 import logging
 import math
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
@@ -319,9 +320,11 @@ def _note(connection: Connection) -> None:
 @cache
 def _end_at_exit() -> None:
     background_loop()  # what is registered last at exit runs first: before the loop ends
-    atexit.register(_end_all)
+    atexit.register(_end_all, os.getpid())
 
 
-def _end_all() -> None:
+def _end_all(pid: int) -> None:
+    if pid != os.getpid():  # a forked child: the servers are its parent's
+        return
     ending = [asyncio.run_coroutine_threadsafe(connection._end(), background_loop()) for connection in list(_open)]
     concurrent.futures.wait(ending, timeout=EXIT_S)

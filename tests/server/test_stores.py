@@ -193,6 +193,20 @@ async def test_who_gives_up_waiting_holds_nobody_up(store):
     assert (await store.get(ANNA, "c1")).message_count == 2
 
 
+async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_goes_on(place):
+    store = open_store(place, lease_s=0.1)
+    await store.open()
+    async with store.turn(ANNA, "c1") as turn:
+        time.sleep(0.3)
+        await store.save(ANNA, Spent(), turn=turn, messages=turn_of("Is it?"))
+        time.sleep(0.3)
+        assert await store._take(Lease(ANNA, turn.lease.name, "another ticket"))
+        with pytest.raises(TurnLostError):
+            await store.save(ANNA, Spent(), turn=turn, messages=turn_of("late"))
+    assert questions(await store.get(ANNA, "c1")) == ["Is it?"]
+    await store.aclose()
+
+
 async def test_a_long_turn_keeps_its_lease(place):
     store = open_store(place, lease_s=1.0)
     await store.open()

@@ -43,7 +43,17 @@ FORMAT = "1"
 #: Connections of one process, and seconds to wait for a free one.
 _CONNECTIONS, _WAIT_S = 32, 30.0
 
-#: KEYS: lease. ARGV: ticket, milliseconds.
+#: Milliseconds after its end for which a lease is its owner's if no other takes it, as after a pause of the process.
+_KEPT_MS = 3_600_000
+
+#: KEYS: lease. ARGV: ticket, milliseconds with those that it is kept, the latter.
+_TAKE = """
+if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+
+#: KEYS: lease. ARGV: ticket, milliseconds with those that it is kept.
 _RENEW = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -99,7 +109,15 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 return redis.call('HSETNX', KEYS[1], 'decision', ARGV[2])
 """
 
-_SCRIPTS = {"renew": _RENEW, "release": _RELEASE, "save": _SAVE, "delete": _DELETE, "ask": _ASK, "decide": _DECIDE}
+_SCRIPTS = {
+    "take": _TAKE,
+    "renew": _RENEW,
+    "release": _RELEASE,
+    "save": _SAVE,
+    "delete": _DELETE,
+    "ask": _ASK,
+    "decide": _DECIDE,
+}
 
 
 class RedisStore(ConversationStore):
@@ -269,14 +287,13 @@ class RedisStore(ConversationStore):
 
     @override
     async def _take(self, lease: Lease) -> bool:
-        key, lease_ms = self._key(lease.owner, "lease", lease.name), _milliseconds(self.lease_s)
-        async with self._commands() as client:
-            return bool(await client.set(key, lease.ticket, nx=True, px=lease_ms))
+        keys = [self._key(lease.owner, "lease", lease.name)]
+        return bool(await self._run("take", keys, lease.ticket, _milliseconds(self.lease_s) + _KEPT_MS, _KEPT_MS))
 
     @override
     async def _renew(self, lease: Lease) -> bool:
         keys = [self._key(lease.owner, "lease", lease.name)]
-        return bool(await self._run("renew", keys, lease.ticket, _milliseconds(self.lease_s)))
+        return bool(await self._run("renew", keys, lease.ticket, _milliseconds(self.lease_s) + _KEPT_MS))
 
     @override
     async def _release(self, lease: Lease) -> None:

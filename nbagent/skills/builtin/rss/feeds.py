@@ -1,6 +1,7 @@
 """The user's list of feeds, a text file, and how they are fetched: ten at a time, within bounds of time and size.
 
-Only the list says where to fetch from: no model chooses an address.
+Only the list says where to fetch from: no model chooses an address, and no feed of the internet leads into the user's
+own network.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import calendar
 import html
 import os
 import re
+import socket
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from io import BytesIO
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +35,8 @@ TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
 #: Bytes of a feed when it is unpacked, and characters of a title and a summary.
 MAX_BYTES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 300, 600
+#: The extension of a request, and of the redirections that follow: the address in the list.
+_LISTED = "nbagent_listed"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 DEFAULT = """\
 # The feeds that nbagent reads: one a line, its address and then its name.
@@ -124,7 +129,8 @@ async def fetch(sources: Iterable[Source]) -> list[Fetched]:
     """The articles of all sources, in their order. What takes longer than `TOTAL_S` is given up."""
     free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
     headers = {"User-Agent": "nbagent (feed reader)"}
-    async with httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_S, follow_redirects=True) as client:
+    options: dict[str, Any] = {"headers": headers, "timeout": TIMEOUT_S, "follow_redirects": True}
+    async with httpx2.AsyncClient(event_hooks={"request": [_check_redirection]}, **options) as client:
         return await asyncio.gather(*(_fetch_one(client, source, free, end) for source in sources))
 
 
@@ -149,7 +155,7 @@ async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.S
 
 
 async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]:
-    async with client.stream("GET", source.url) as response:
+    async with client.stream("GET", source.url, extensions={_LISTED: httpx2.URL(source.url)}) as response:
         if response.status_code in _TEMPORARY:
             raise httpx2.TransportError(f"HTTP {response.status_code}")
         if response.status_code != 200:
@@ -161,6 +167,23 @@ async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]
                 raise FeedError(f"it is larger than {MAX_BYTES / 2**20:g} MB")
     headers = {"content-location": str(response.url), "content-type": response.headers.get("content-type", "")}
     return await asyncio.to_thread(read_feed, bytes(body), source.name, headers)
+
+
+async def _check_redirection(request: httpx2.Request) -> None:
+    """Refuse to follow a feed of the internet to this machine or its network."""
+    host, listed = request.url.host, request.extensions[_LISTED].host
+    if host != listed and not await _is_public(host) and await _is_public(listed):
+        raise FeedError(f"it leads to {host}, which is this machine or in its network")
+
+
+async def _is_public(host: str) -> bool:
+    """Whether all addresses of a name belong to the internet."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return True  # only a proxy knows the name, or nobody, as the request will say
+    addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+    return all(each.is_global and not each.is_multicast for each in addresses)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

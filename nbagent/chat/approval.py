@@ -32,22 +32,19 @@ def asks_html(call: FunctionCall, where: str, arguments: str) -> str:
     return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
 
 
-def where_asked(call: FunctionCall, definition: FunctionDefinition) -> str:
-    """Where a call would run, and for which agent."""
-    return HERE if isinstance(call, Question) else f"{where_it_runs(definition, call.arguments)}{_for_whom()}"
-
-
-def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any], here: str = HERE) -> str:
-    """Where a call would run, as the question says it: here, on the server or as the skill that the tool is of."""
+def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = HERE) -> str:
+    """Where a call would run, and for which agent: here, on the server or as the skill that the tool is of."""
+    if isinstance(call, Question):
+        return here
     source = definition.source
-    kind, _, name = (source if isinstance(source, str) else source(**arguments)).partition(":")
+    kind, _, name = (source if isinstance(source, str) else source(**call.arguments)).partition(":")
     name = render.readable_name(name)
     places = {
         "mcp": f"on the MCP server {name}",
         "skills": f"on the server {name}",
         "skill": f"as the skill {name}, with your rights",
     }
-    return places.get(kind, here)
+    return f"{places.get(kind, here)}{_for_whom()}"
 
 
 def _for_whom() -> str:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any
 
+from nbagent.chat.approval import where_asked
 from nbagent.core.current import current
 from nbagent.core.events import Approval
 from nbagent.core.messages import FunctionCall, new_id
@@ -55,6 +56,7 @@ class HTTPApprover:
             "wire_id": call.id,
             "approval_id": approval.id,
             "expires": approval.expires,
+            "where": where_asked(call, definition, "on the server"),
         }
         self._run.put(Approval("asked", call.name, call.arguments, metadata))
         try:

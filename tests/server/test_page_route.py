@@ -13,6 +13,7 @@ from support.serving import OTHER_TOKEN, events_of, served
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.events import Text
 from nbagent.errors import ServerError
+from nbagent.functions.registry import FunctionDefinition
 
 
 def add(a: int) -> int:
@@ -90,6 +91,16 @@ def test_a_failure_is_told_as_to_other_clients():
         text = server.client().post("/page/chat", json={"message": "?"}).text
     assert "<strong>Failed</strong>" in text
     assert "RefusedError" not in text
+
+
+def test_a_question_says_where_a_call_runs_and_for_which_agent():
+    wipe = FunctionDefinition("wipe", "Wipe.", {"type": "object"}, lambda: "gone", approve=True, source="mcp:disk")
+    cleaner = Agent(ScriptedProvider([[FunctionCall("wipe", {})], "Clean."]), tools=[wipe])
+    asks = [FunctionCall("clean", {"question": "Wipe."})]
+    agent = Agent(ScriptedProvider([asks, "Done."]), tools=[cleaner.as_tool("clean", "Cleans.")])
+    with served(agent, approval_seconds=0.2) as server:
+        text = server.client().post("/page/chat", json={"message": "?", "waits_for_approval": True}).text
+    assert "asks to run on the MCP server disk, for the agent clean" in text
 
 
 @pytest.mark.parametrize(("path", "said"), [("/page/chat", "Interrupted."), ("/agent/chat", '"code":"stopped"')])

@@ -19,7 +19,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
-from nbagent.chat.approval import asks_html, where_it_runs
+from nbagent.chat.approval import asks_html
 from nbagent.chat.children import own_event
 from nbagent.chat.entry import PanelEntry, transcript_of
 from nbagent.chat.greeting import greeting
@@ -33,7 +33,6 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.markdown import printable
-from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import HostedRun
 from nbagent.server.problems import not_found, problem_of
@@ -86,7 +85,7 @@ def _json(shown: State) -> Response:
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: ChatRequest) -> Response:
     """Ask the agent as `/agent/chat` does. The answer is a stream of merge patches of the panel's state."""
-    return EventStream(host.run(owner, run_request(body)), partial(_patches, host, body.message))
+    return EventStream(host.run(owner, run_request(body)), partial(_patches, body.message))
 
 
 class StopRequest(BaseModel):
@@ -101,8 +100,8 @@ async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
     return {"stopped": host.stop(owner, body.conversation_id)}
 
 
-async def _patches(host: AgentHost, question: str, run: HostedRun) -> AsyncIterator[str]:
-    turn = RunningTurn(host, question)
+async def _patches(question: str, run: HostedRun) -> AsyncIterator[str]:
+    turn = RunningTurn(question)
     following = asyncio.create_task(turn.follow(run))
     try:
         while (patch := await turn.patches.get()) is not None:
@@ -115,9 +114,8 @@ async def _patches(host: AgentHost, question: str, run: HostedRun) -> AsyncItera
 class RunningTurn:
     """A turn whose run goes on: `patches` gets what changes the panel's state, and None at the end."""
 
-    def __init__(self, host: AgentHost, question: str) -> None:
+    def __init__(self, question: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()
-        self._host = host
         self._entry = PanelEntry(LLMMessage("user", question))
         self._shown: State = {}
         self._throttle = Throttle(self._publish)
@@ -160,10 +158,7 @@ class RunningTurn:
     def _ask(self, event: Event) -> None:
         """Show that a call waits for a person, with all of its arguments, until that is over."""
         call = FunctionCall(event.tool_name or "", event.tool_arguments or {})
-        definition = self._host.agent.function_registry.get_function(call.name)
-        here = "on the server"
-        where = here if definition is None else where_it_runs(definition, call.arguments, here)
-        html = asks_html(call, where, arguments_text(call.arguments))
+        html = asks_html(call, event.metadata["where"], arguments_text(call.arguments))
         piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}
         call_id = event.metadata["tool_call_id"]
         asked = self._asked[call_id] = ExitStack()

@@ -205,7 +205,8 @@ class RecordingFile:
             if self.begins_anew:
                 file.truncate(0)
                 self.begins_anew = False
-            end, ends = cut_torn_line(file), dict(self._ends)
+            end = cut_torn_line(file)
+            ends = dict(self._ends) if end else {}  # a file that was deleted meanwhile begins anew
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines.append(_line(exchange, ends))
             written = b"".join(json_text(self._redact(line)).encode() + b"\n" for line in lines)

@@ -114,6 +114,16 @@ async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
     assert "one" in (tmp_path / "run.jsonl").read_text("utf-8")
 
 
+async def test_a_recording_that_is_deleted_meanwhile_begins_anew(path):
+    agent = Agent(ScriptedProvider(["1", "2", "3"]))
+    with nbagent.record(path):
+        await agent.chat("one")
+        path.unlink()
+        await agent.chat("two")
+        await agent.chat("three")
+    assert [each.response["content"] for each in exchanges_in(path)] == ["2", "3"]
+
+
 async def test_what_another_provider_says_of_its_answer_breaks_no_recording(path):
     metadata = {"usage": {"prompt_tokens": 5}}
     with nbagent.record(path):

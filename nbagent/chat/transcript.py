@@ -472,10 +472,10 @@ class Transcript:
         below = [piece for pieces in visible for piece in pieces]
         if len(calls) == 1:
             return [*blocks[0], *below]
-        started = min((call.started for call in calls if call.started), default=0.0)
+        started = min((call.started for call in calls if call.started and not self._is_waiting(call)), default=0.0)
         page = group_html(
             [(call.event, call.result) for call in calls if call.event is not None],
-            "".join(piece for pieces in blocks for piece in pieces),
+            "".join(f'<div class="nbagent-call">{"".join(pieces)}</div>' for pieces in blocks),
             is_over=self.over,
             taken=self._time_html(started),
             timings=self.timings,
@@ -556,9 +556,11 @@ class Transcript:
         if segment.result or self.over:
             return render.escape(self._state(segment))
         bar = "" if segment.fraction is None else _bar_html(segment.fraction)
-        is_waiting = any(segment.is_named(key) for key, _ in self._waiting)
-        taken = self._time_html(0 if is_waiting else segment.started)
+        taken = self._time_html(0 if self._is_waiting(segment) else segment.started)
         return f"{bar}<span>{render.escape(self._state(segment))}</span>{taken}"
+
+    def _is_waiting(self, segment: Segment) -> bool:
+        return any(segment.is_named(key) for key, _ in self._waiting)
 
     def _time_html(self, started: float) -> str:
         """How long something has been going on; `panel.js` keeps it up to date."""

@@ -150,3 +150,32 @@ def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
     assert abs(page.evaluate(PLACE) - place) < 2
     panel.get_by_role("button", name="Jump to latest").click()
     assert page.evaluate(PLACE) < 300
+
+
+PARALLEL = """import asyncio
+from nbagent import FunctionCall, tool
+@tool
+async def fit() -> str:
+    \"\"\"Says nothing for a while.\"\"\"
+    await asyncio.sleep(3)
+    print("epoch 1")
+    await asyncio.sleep(2)
+    return "fitted"
+@tool
+def look() -> str:
+    \"\"\"Looks.\"\"\"
+    return "seen"
+calls = [FunctionCall("fit", {}, "a"), FunctionCall("look", {}, "b")]
+ChatPanel(Agent(ScriptedProvider([calls, "done"]), tools=[fit, look]))"""
+
+
+def test_a_call_that_was_unfolded_stays_so_while_others_of_its_answer_run(lab):
+    _, panel = opened(lab, "unfolded.ipynb", PARALLEL)
+    ask(panel, "go")
+    call = panel.locator("details details", has_text="look()")
+    call.locator("summary").click()
+    expect(call.get_by_text("seen")).to_be_visible()
+    expect(panel.locator(".nbagent-tail")).to_contain_text("epoch 1")
+    expect(call).to_have_attribute("open", "")
+    panel.locator(".nbagent-foot").wait_for()
+    expect(call).to_have_attribute("open", "")

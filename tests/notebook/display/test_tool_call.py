@@ -90,6 +90,16 @@ def test_a_running_call_shows_the_last_line_that_it_printed_and_folds_when_it_is
     assert "a chart" in displayed, "what was displayed stays visible"
 
 
+def test_the_time_of_a_group_begins_with_a_call_that_waits_for_nobody():
+    transcript = Transcript()
+    for name in ("a", "b"):
+        feed(transcript, events.ToolCall, name)
+        feed(transcript, events.ToolStarted, name)
+    with transcript.call_waits("a", "waiting for you…"), transcript.call_waits("b", "waiting for you…"):
+        assert "<span>0 done</span></span></summary>" in transcript.html()
+    assert transcript.html().count("data-nbagent-since") == 3
+
+
 def test_the_calls_of_one_answer_are_a_group():
     """Each is in it; a call of the next answer is not, and what they displayed stays visible below."""
 

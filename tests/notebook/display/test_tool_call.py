@@ -92,6 +92,7 @@ def test_a_running_call_shows_the_last_line_that_it_printed_and_folds_when_it_is
 
 def test_the_time_of_a_group_begins_with_a_call_that_waits_for_nobody():
     transcript = Transcript()
+    transcript.feed(events.TurnStarted())
     for name in ("a", "b"):
         feed(transcript, events.ToolCall, name)
         feed(transcript, events.ToolStarted, name)

@@ -22,7 +22,7 @@ from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.host import note_cell
 from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
-from nbagent.notebook.magics.cell_errors import fix_hint, last_error
+from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.serve import stop_serving
 from nbagent.providers.catalog import first_with_key
 from nbagent.skills import trust
@@ -101,7 +101,7 @@ def _on_cell_end(result: Any) -> None:
     if isinstance(error, ImportError) and (error.name or "").startswith("nbagent.") and (advice := upgrade_advice()):
         sys.stderr.write(f"{advice}\n")
     elif last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
-        display(fix_hint(cell_id_of(shell)), raw=True)
+        display(last_error.hint(), raw=True)
         if getattr(shell, "kernel", None) is not None:
             background_loop().call_soon_threadsafe(_offer_fix)
 
@@ -110,7 +110,7 @@ def _offer_fix() -> None:
     """Add the button below the failed cell. The error is shown already, so that loading widgets does not delay it."""
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
-    answer_buttons().failed = list(last_error.of_cells)
+    answer_buttons().failed = {failure.id: cell_id for cell_id, failure in last_error.of_cells.items()}
 
 
 def _explore(trace: Trace) -> Any:

@@ -4,6 +4,7 @@ Below a failed cell *Explain and fix*, and on its correction *Accept* and *Rejec
 """
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import expect
@@ -86,6 +87,9 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     lab.close_others()
 
 
+#: Opens a notebook beside the one that is shown.
+BESIDE = """path => window.jupyterapp.commands.execute('docmanager:open', {path, options: {mode: 'split-right'}})"""
+
 SETUP_DIAGRAM = """%load_ext nbagent
 from nbagent import Agent, ChatPanel, ScriptedProvider
 fence = "```mermaid\\nflowchart LR\\n{}\\n```\\n\\n".format
@@ -158,3 +162,19 @@ def test_where_the_failed_cell_is_gone_its_correction_goes_below(lab):
     lab.run_cell(page, 1).get_by_role("button", name="Insert below").click()
     page.wait_for_function(f"({SOURCES})().at(-1)[0].includes('numbers[0]')")
     assert [source for source, _ in page.evaluate(SOURCES)] == [SETUP_FIX, "%agent fix", FIXED]
+
+
+def test_two_copies_of_a_notebook_on_one_page_have_a_button_each(lab):
+    """The cells of a copy have the ids of the original's."""
+    page = lab.run("original.ipynb", FIX)
+    button = page.get_by_role("button", name="Explain and fix")
+    button.wait_for()
+    shutil.copy(lab.folder / "original.ipynb", lab.folder / "copy.ipynb")
+    page.evaluate(BESIDE, "copy.ipynb")
+    page.wait_for_function("window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'")
+    lab.command(page, "notebook:run-all-cells")
+    expect(button).to_have_count(2)
+    button.last.click()
+    explained = page.locator(".nbagent", has_text="That is all.")
+    expect(explained).to_have_count(1)
+    assert explained.evaluate("at => at.closest('.jp-NotebookPanel').matches(':last-of-type')")

@@ -266,11 +266,15 @@ function initialize({ model }) {
 
   const explaining = new Map(); // by cell, what the button says
 
+  // Those of other kernels are left alone: a copy of this notebook has cells of the same ids.
+  const idOf = (words) => model.get("failed")[words.dataset.nbagentFailed];
+  const allFailed = () => [...document.querySelectorAll(FAILED)].filter(idOf);
+
   function dressFailed(words) {
-    const id = words.dataset.nbagentFailed;
-    if (!outputsOf(id)) return; // another notebook
+    const id = idOf(words);
+    if (!outputsOf(id)) return; // another notebook of this kernel
     const asks = words.previousElementSibling?.matches(".nbagent-fix") ? words.previousElementSibling : null;
-    words.hidden = Boolean(kernel()) && model.get("failed").includes(id);
+    words.hidden = Boolean(kernel());
     if (!words.hidden) return asks?.remove();
     const made = asks ?? button("", "Ask the agent, as %agent fix does", () => explain(id));
     made.classList.add("nbagent-fix");
@@ -280,7 +284,7 @@ function initialize({ model }) {
     if (!asks) words.before(made);
   }
 
-  const dressAllFailed = () => document.querySelectorAll(FAILED).forEach(dressFailed);
+  const dressAllFailed = () => allFailed().forEach(dressFailed);
   const kernel = () => model.widget_manager.context?.sessionContext?.session?.kernel;
   const outputsOf = (id) => [...(cellModels?.cells ?? [])].find((cell) => cell.sharedModel.getId() === id)?.outputs;
 
@@ -411,8 +415,10 @@ function initialize({ model }) {
     cellModels?.contentChanged.disconnect(showAsText);
     [...typeBefore.keys()].forEach(showAsCode);
     for (const run of [...known.keys()]) remove(run);
-    model.set("failed", []);
-    dressAllFailed();
+    for (const words of allFailed()) {
+      words.hidden = false;
+      if (words.previousElementSibling?.matches(".nbagent-fix")) words.previousElementSibling.remove();
+    }
   }
 
   const changes = new MutationObserver((records) => records.some((record) => record.addedNodes.length) && dress());

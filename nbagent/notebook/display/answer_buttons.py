@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakSet
 
 import anywidget
-from traitlets import List, Unicode
+from traitlets import Dict, Unicode
 
 from nbagent.agent.agent import Agent
 from nbagent.core.background import background_loop
@@ -31,7 +31,7 @@ class AnswerButtons(anywidget.AnyWidget):
     `{"run": run_id, "good": 1}` (0, or None) for a thumb. It gets what `put_code` and `enter_code` send, and
     `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
     the cell that asked; or `{"gone": run_id}` if a click came too late. `newest_cell` is the id of the cell that ran
-    last, for code in a panel; `failed` has the ids of cells whose errors can be explained.
+    last, for code in a panel; `failed` has the ids of cells by the ids of their errors, which can be explained.
 
     Where a cell was changed since it failed, the script asks for another diff: `{"compare": number, "cell": id,
     "before": source, "after": code}`, and gets `{"compared": number, "page": html}`.
@@ -41,7 +41,7 @@ class AnswerButtons(anywidget.AnyWidget):
     _css = Path(__file__).with_name("answer_buttons.css")
 
     newest_cell = Unicode().tag(sync=True)
-    failed = List(Unicode()).tag(sync=True)
+    failed = Dict().tag(sync=True)
 
     def __init__(self) -> None:
         super().__init__()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
 
+from nbagent.core.messages import new_id
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.core.render.markdown import escape
 
 E = TypeVar("E", bound=BaseException)
 
@@ -34,6 +35,7 @@ class Failure:
     text: str
     code: str = ""
     cell_id: str | None = None
+    id: str = field(default_factory=partial(new_id, "error"))
 
 
 class LastError:
@@ -67,18 +69,17 @@ class LastError:
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         return None if error is None or _is_ours(error) else Failure(_text(error, ""))
 
+    def hint(self) -> dict[str, str]:
+        """What stands below the newest traceback; `answer_buttons.js` makes it a button where it can."""
+        place = f' data-nbagent-failed="{self._newest.id}"' if self._newest and self._newest.cell_id else ""
+        words = f'<small style="opacity: .65"{place}><code>%agent fix</code> explains this error</small>'
+        return {"text/html": words, "text/plain": "%agent fix explains this error"}
+
 
 def _text(error: BaseException, code: str) -> str:
     cell = f"The cell:\n{code.strip()[:CELL_CHARS]}\n\n" if code.strip() else ""
     lines = traceback.TracebackException(type(error), error, _user_frames(error.__traceback__)).format()
     return f"{cell}The error:\n{''.join(lines)[-TRACEBACK_CHARS:]}"
-
-
-def fix_hint(cell_id: str | None) -> dict[str, str]:
-    """What stands below the traceback of a failed cell; `answer_buttons.js` makes it a button where it can."""
-    place = f' data-nbagent-failed="{escape(cell_id)}"' if cell_id else ""
-    words = f'<small style="opacity: .65"{place}><code>%agent fix</code> explains this error</small>'
-    return {"text/html": words, "text/plain": "%agent fix explains this error"}
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -178,3 +178,24 @@ def test_two_copies_of_a_notebook_on_one_page_have_a_button_each(lab):
     explained = page.locator(".nbagent", has_text="That is all.")
     expect(explained).to_have_count(1)
     assert explained.evaluate("at => at.closest('.jp-NotebookPanel').matches(':last-of-type')")
+
+
+SETUP_TYPED = """%load_ext nbagent
+import sys
+from nbagent import Agent, FunctionCall, ScriptedProvider, tool
+sys.modules["ipykernel"].version_info = (6,)  # which takes no clicks while a cell runs
+@tool(approve=True)
+def look(name: str) -> str:
+    return f"{name} is a list"
+agent = Agent(ScriptedProvider([FunctionCall("look", {"name": "numbers"}, "a"), "Done."], model='m'), tools=[look])"""
+
+
+def test_a_click_explains_also_where_approval_is_typed(lab):
+    page = lab.run("typed.ipynb", [SETUP_TYPED, FAILED], fresh=True)
+    failed = page.locator(".jp-Cell").nth(1)
+    failed.get_by_role("button", name="Explain and fix").click()
+    box = failed.get_by_label("Run look(name='numbers')?")
+    box.press_sequentially("y")
+    box.press("Enter")
+    expect(failed.get_by_text("Done.")).to_be_visible()
+    expect(box).to_have_count(0)

@@ -312,12 +312,39 @@ function initialize({ model }) {
         outputs.set(place, { output_type: "display_data", ...content });
       }
     };
+    asked.onStdin = async ({ header, content }) => {
+      const value = await askTyped(id, content);
+      kernel().sendInputReply({ status: "ok", value }, header);
+    };
     sayOf(id, "Waiting for the kernel…");
     try {
       await asked.done;
     } catch { // the kernel ended
     }
     sayOf(id, "");
+    typedAnswers.get(id)?.remove();
+  }
+
+  const typedAnswers = new Map(); // by cell, where its question is answered
+
+  // What the kernel asks for as text, as where it takes no clicks: the host does this for what it runs itself only.
+  function askTyped(id, { prompt, password }) {
+    const row = document.createElement("label");
+    row.innerHTML = '<pre></pre><input autocomplete="off">';
+    const [text, box] = row.children;
+    text.textContent = prompt;
+    if (password) box.type = "password";
+    box.dataset.lmSuppressShortcuts = "true";
+    typedAnswers.set(id, row);
+    allFailed().find((words) => idOf(words) === id)?.after(row);
+    box.focus();
+    return new Promise((answer) => {
+      box.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" || event.isComposing) return;
+        row.remove();
+        answer(box.value);
+      });
+    });
   }
 
   // -- the cell that asked --

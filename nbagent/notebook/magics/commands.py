@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.display import display
 
 from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
@@ -60,11 +61,12 @@ class Command:
     help: str
 
 
-def models(shell: Any, agent: Agent, words: Sequence[str]) -> pd.DataFrame:
-    """The models that the agent's provider offers, the newest first."""
+def models(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Show all models that the agent's provider offers, the newest first."""
     import pandas as pd
 
-    return pd.DataFrame(run_sync(agent.provider.model_list()))
+    with pd.option_context("display.max_rows", None):  # a table of more than 60 rows shows ten
+        display(pd.DataFrame(run_sync(agent.provider.model_list())))
 
 
 def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:

@@ -51,6 +51,17 @@ def test_the_agent_shows_its_model_tools_and_limits(kernel):
     assert kernel.ok("agent._provider").result == ""  # looking decides nothing
 
 
+def test_all_models_of_a_provider_are_shown(kernel):
+    kernel.ok("""from nbagent.providers.base import ListedModel
+class Many(nbagent.ScriptedProvider):
+    async def model_list(self):
+        return [ListedModel(f"model-{number}") for number in range(99)]
+agent.provider = Many(["Hi"])""")
+    shown = kernel.ok("%agent models").of("display_data")[-1]["data"]
+    assert all(f"model-{number}" in shown["text/plain"] for number in range(99))
+    assert "<td>model-50</td>" in shown["text/html"]
+
+
 def test_tools_are_added_and_dropped(kernel):
     assert kernel.ok("%agent tools add area shop.price").stdout == "area, shop_price: on. 2 of 2 tools are on.\n"
     table = kernel.ok("%agent tools").result

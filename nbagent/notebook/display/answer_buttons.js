@@ -448,7 +448,10 @@ function initialize({ model }) {
     }
   }
 
-  const changes = new MutationObserver((records) => records.some((record) => record.addedNodes.length) && dress());
+  const changes = new MutationObserver((records) => {
+    if (model.widget_manager?.context?.isDisposed) end(); // the notebook was closed
+    else if (records.some((record) => record.addedNodes.length)) dress();
+  });
   changes.observe(document.body, { childList: true, subtree: true });
   model.on("msg:custom", told);
   model.on("comm_live_update", end); // the kernel ended

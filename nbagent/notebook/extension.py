@@ -110,7 +110,7 @@ def _offer_fix() -> None:
     """Add the button below the failed cell. The error is shown already, so that loading widgets does not delay it."""
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
-    answer_buttons().failed = {failure.id: cell_id for cell_id, failure in last_error.of_cells.items()}
+    answer_buttons().failed = {failure.id: cell_id for cell_id, failure in list(last_error.of_cells.items())}
 
 
 def _explore(trace: Trace) -> Any:

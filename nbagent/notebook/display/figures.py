@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -46,11 +47,24 @@ def showing_new_figures() -> Iterator[None]:
                 import matplotlib.pyplot as plt
 
                 figure = plt.figure(number)
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "Glyph .* missing from")  # no font has it; one sees that
+                with _without_warnings_of_glyphs():
                     _fit_fonts(figure)
                     _show(figure)
                 plt.close(figure)
+
+
+@contextmanager
+def _without_warnings_of_glyphs() -> Iterator[None]:
+    """No font has them; one sees that. Texts with formulas warn in the log."""
+    log = logging.getLogger("matplotlib.mathtext")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from")
+            yield
+    finally:
+        log.setLevel(level)
 
 
 def _fit_fonts(figure: Any) -> None:

@@ -12,22 +12,25 @@ if TYPE_CHECKING:
 
 
 def fit_fonts(texts: Iterable[Text]) -> None:
-    """Let each text fall back on an installed font that has the characters which its own fonts lack."""
-    for text in texts:
-        families = text.get_fontfamily()
-        if font := _font_with(_lacking(text.get_text(), families)):
-            text.set_fontfamily([*families, font])
+    """Let each text fall back on installed fonts that have the characters which its own fonts lack."""
+    lacking = {text: chars for text in texts if (chars := _lacking(text.get_text(), text.get_fontfamily()))}
+    found = _fonts_with(_all_of(lacking.values()))
+    for text in lacking:
+        text.set_fontfamily([*text.get_fontfamily(), *found])
 
 
-def boxed(text: str) -> str:
-    """The text with a box for each character that no installed font has: Matplotlib would warn of each."""
+def boxed(texts: Sequence[str]) -> list[str]:
+    """The texts with a box for each character that no installed font has: Matplotlib would warn of each."""
     import matplotlib as mpl
 
     families = mpl.rcParams["font.family"]
-    lacking = _lacking(text, families)
-    if font := _font_with(lacking):
-        lacking = _lacking(lacking, [font])
-    return "".join("□" if char in lacking else char for char in text)
+    lacking = _all_of(_lacking(text, families) for text in texts)
+    lacking = _lacking(lacking, [*families, *_fonts_with(lacking)])
+    return ["".join("□" if char in lacking else char for char in text) for text in texts]
+
+
+def _all_of(texts: Iterable[str]) -> str:
+    return "".join(sorted(set().union(*texts)))
 
 
 def _lacking(text: str, families: Sequence[str]) -> str:
@@ -49,16 +52,24 @@ def _has(path: str, char: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _font_with(chars: str) -> str | None:
-    """The family of an upright font that has most of the characters, or None."""
+def _fonts_with(chars: str) -> tuple[str, ...]:
+    """The families of upright fonts that have the characters, as far as any has them: first the one with most of them.
+
+    Hundreds of fonts take a second, so ask once for all texts.
+    """
     from matplotlib.font_manager import fontManager
 
     if not chars:
-        return None
+        return ()
     usual = ("normal", "regular", 400)
     fonts = [font for font in fontManager.ttflist if font.style == "normal" and font.weight in usual]
     # Matplotlib's own last resort has a box for everything
     upright = [font for font in fonts if not font.name.startswith("Last Resort")]
-    counts = {font.name: sum(_has(font.fname, char) for char in chars) for font in upright}
-    best = max(counts, key=lambda name: counts[name], default="")
-    return best if counts.get(best) else None
+    having = {font.name: {char for char in chars if _has(font.fname, char)} for font in upright}
+    found, left = [], set(chars)
+    while best := max(having, key=lambda name: len(having[name] & left), default=""):
+        if not having[best] & left:
+            break
+        found.append(best)
+        left -= having[best]
+    return tuple(found)

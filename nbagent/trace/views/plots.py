@@ -199,7 +199,7 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 def name_rows(ax: Axes, places: Iterable[int], names: Iterable[str]) -> None:
     """Label the places of the vertical axis, in fonts that have the characters."""
-    ax.set_yticks(list(places), [boxed(label(name)) for name in names], parse_math=False)
+    ax.set_yticks(list(places), boxed([label(name) for name in names]), parse_math=False)
     fit_fonts(ax.get_yticklabels())
 
 

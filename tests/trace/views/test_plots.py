@@ -161,15 +161,15 @@ def font(tmp_path):
     made.save(tmp_path / "signs.ttf")
     before = list(font_manager.fontManager.ttflist)
     font_manager.fontManager.addfont(tmp_path / "signs.ttf")
-    fonts._font_with.cache_clear()
+    fonts._fonts_with.cache_clear()
     yield "Of two signs"
     font_manager.fontManager.ttflist[:] = before
-    fonts._font_with.cache_clear()
+    fonts._fonts_with.cache_clear()
 
 
 @pytest.mark.filterwarnings("error")
 async def test_labels_are_drawn_in_a_font_that_has_their_characters_and_else_as_boxes(font):
-    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), "Done."]), tools=[double])
+    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), *["Done."] * 3]), tools=[double])
     await agent.chat("日本 \U00020000?")
     ax = agent.trace.timeline()
     question, call, _ = ax.get_yticklabels()
@@ -178,3 +178,8 @@ async def test_labels_are_drawn_in_a_font_that_has_their_characters_and_else_as_
     assert font not in call.get_fontfamily()
     ax.figure.canvas.draw()
     assert agent.trace.timeline().get_yticklabels()[0].get_fontfamily()[-1] == font
+    for sign in "日本":
+        await agent.chat(sign)
+    before = fonts._fonts_with.cache_info().misses
+    assert [each.get_fontfamily()[-1] for each in agent.trace.timeline().get_yticklabels()[-2:]] == [font, font]
+    assert fonts._fonts_with.cache_info().misses == before, "all fonts are read once for all labels"

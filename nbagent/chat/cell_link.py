@@ -11,7 +11,7 @@ from nbagent.core.render import markdown as render
 def asked_in(run: Mapping[str, Any]) -> str:
     """Where a run was asked, if not in a panel: `cell [5]`. `run` has columns of `trace.runs`.
 
-    >>> asked_in({"source": "cell", "execution_count": 5})
+    >>> asked_in({"source": "magic", "execution_count": 5})
     'cell [5]'
     """
     if run.get("source") in (None, "panel"):
@@ -23,7 +23,7 @@ def asked_in(run: Mapping[str, Any]) -> str:
 def cell_link(run: Mapping[str, Any]) -> str:
     """The same as HTML; without the script it is plain text.
 
-    >>> cell_link({"source": "cell", "execution_count": 5, "cell_id": "b1"})
+    >>> cell_link({"source": "magic", "execution_count": 5, "cell_id": "b1"})
     '<small data-nbagent-asked-in="b1">cell [5]</small>'
     """
     text, cell_id = asked_in(run), run.get("cell_id")

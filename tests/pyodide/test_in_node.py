@@ -108,9 +108,9 @@ def test_vendors_are_asked_with_fetch(in_pyodide, llmock_server):
             provider = nbagent.create_provider(name, base_url=base_url, model=model, api_key="key", max_retries=0)
             stream = Agent(provider).chat_stream("Hello")
             pieces = [event.content async for event in stream if event.type == "text"]
-            answer.append([len(pieces) > 1, "".join(pieces) == str(stream.result())])
+            answer.append("".join(pieces) == str(stream.result()) != "")
     """
-    assert in_pyodide(code) == [[True, True]] * 3
+    assert in_pyodide(code) == [True] * 3
 
 
 def test_the_documentation_loads_this_pyodide():

@@ -131,6 +131,29 @@ agent.provider = ScriptedProvider([code[0], table, code[1]])"""
 CELLS = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells"
 
 
+PARALLEL = """import asyncio
+@tool
+async def fit() -> str:
+    \"\"\"Says how far it is.\"\"\"
+    for epoch in range(6):
+        print("epoch", epoch)
+        await asyncio.sleep(0.8)
+    return "fitted"
+calls = [FunctionCall("fit", {}, "a"), FunctionCall("count_by", {"group": "g"}, "b")]
+agent = Agent(ScriptedProvider(["first", calls, "done"]), tools=[fit, count_by])"""
+
+
+def test_an_opened_call_stays_while_others_of_its_answer_run(lab):
+    page = lab.run("parallel.ipynb", [SETUP, PARALLEL, "%%agent\nHello", "%%agent\nHow many?"])
+    call = page.locator(".nbagent details details", has_text="count_by")
+    call.locator("summary").click()
+    for epoch in ("epoch 3", "epoch 5"):
+        expect(page.locator(".nbagent summary", has_text="fit()")).to_contain_text(epoch)
+        expect(call).to_have_attribute("open", "")
+    page.locator(".nbagent-foot").nth(1).wait_for()
+    expect(call).to_have_attribute("open", "")
+
+
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
 def test_an_answer_as_data_and_as_code_in_a_cell_below_that_gets_the_cursor(lab, host):
     cells = [SETUP + FORMS, "%%agent --as code\nSum them up", "%%agent --as df -o counts\nHow many?", "'last'"]

@@ -384,6 +384,23 @@ function initialize({ model }) {
     typeBefore.delete(cell);
   }
 
+  // -- what a reader unfolds in a cell, whose output the host draws again while it changes; from the second answer on --
+
+  const folds = new WeakMap(); // by output: of the blocks that the reader opened or closed, by their places, which
+
+  function noteFold({ target }) {
+    const block = target.closest?.(".nbagent summary")?.parentElement;
+    const output = block?.closest(".jp-OutputArea-output:not(:has(.nbagent-panel))");
+    if (!output) return;
+    const place = [...output.querySelectorAll("details")].indexOf(block);
+    folds.set(output, { ...folds.get(output), [place]: !block.open });
+  }
+
+  function restoreFolds(output) {
+    const blocks = output.querySelectorAll("details");
+    for (const [place, open] of Object.entries(folds.get(output) ?? {})) if (blocks[place]) blocks[place].open = open;
+  }
+
   // -- all --
 
   const sizes = new ResizeObserver((entries) => {
@@ -435,6 +452,7 @@ function initialize({ model }) {
 
   function end() {
     changes.disconnect();
+    document.removeEventListener("click", noteFold);
     sizes.disconnect();
     model.off("msg:custom", told);
     model.off("comm_live_update", end);
@@ -449,10 +467,13 @@ function initialize({ model }) {
   }
 
   const changes = new MutationObserver((records) => {
+    const grown = records.filter((record) => record.addedNodes.length);
+    grown.forEach((record) => restoreFolds(record.target));
     if (model.widget_manager?.context?.isDisposed) end(); // the notebook was closed
-    else if (records.some((record) => record.addedNodes.length)) dress();
+    else if (grown.length) dress();
   });
   changes.observe(document.body, { childList: true, subtree: true });
+  document.addEventListener("click", noteFold);
   model.on("msg:custom", told);
   model.on("comm_live_update", end); // the kernel ended
   model.on("change:failed", dressAllFailed);

@@ -1,4 +1,4 @@
-"""What a person is asked before a tool runs, as HTML: in a cell, in the panel and on the server's page."""
+"""The approval question before a tool runs, as HTML: for cells, the panel and the server's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question carries besides its text: variables, cells and files that the user mentioned, pasted or dropped.
+"""A question's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
 In the message, each stands between marks that models know how to read. They are plain text, so that an attachment goes
 wherever the message goes: to any vendor, into saved files, and back into the panel's box when the question is edited.

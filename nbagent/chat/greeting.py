@@ -1,4 +1,4 @@
-"""What an empty conversation greets with: the agent's tools, data to mention, and questions to begin with."""
+"""The greeting of an empty conversation: the agent's tools, data to mention, and questions to begin with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TOOLS = 8
 
 
 def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> State:
-    """What can be used here, as `[name, about]`, and `prompts`. `data` names variables, and says what they are.
+    """Tools and variables, each as `[name, about]`, and `prompts`. `data` names variables and describes them.
 
     `about` says in a sentence how this place works.
 

@@ -145,7 +145,7 @@ class Turn {
     this.showActions(canEdit, isEdited);
   }
 
-  // What can be done with the turn stands in the row below its answer.
+  // The turn's actions are in the row below its answer.
   showActions(canEdit, isEdited) {
     const row = this.root.querySelector(".nbagent-foot:last-child") ?? this.root;
     if (!canEdit) this.actions.remove();

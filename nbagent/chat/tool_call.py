@@ -86,12 +86,12 @@ def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def printed_in(outputs: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """What was printed, without what was displayed."""
+    """The printed outputs, without the displayed ones."""
     return [part for part in outputs if "stream" in part]
 
 
 def displayed_in(outputs: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """What was displayed, without what was printed."""
+    """The displayed outputs, without the printed ones."""
     return [part for part in outputs if "stream" not in part]
 
 
@@ -190,7 +190,7 @@ def _outcome_html(result: ToolResult, timings: bool) -> str:
 
 
 def _failure(result: ToolResult) -> str:
-    """What went wrong, in a word."""
+    """The kind of failure, in a word."""
     outcome = result.outcome
     if outcome is not None and not outcome.args_valid:
         return "invalid"

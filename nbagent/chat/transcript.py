@@ -431,7 +431,7 @@ class Transcript:
             yield [*group]
 
     def _blocks(self, group: list[Segment]) -> Iterator[_Block]:
-        """What is shown of segments, in one display each; of tool calls, in one."""
+        """The HTML of segments, in one display each; consecutive tool calls share one."""
         segment, pieces = group[0], self._pieces(group)
         is_text = segment.kind == "text"
         if not is_text or len(pieces) == 1:

@@ -1,4 +1,4 @@
-"""What checks values against a JSON Schema; and the package `jsonschema`, imported quickly.
+"""Checks values against a JSON Schema, and imports the package `jsonschema` quickly.
 
 JupyterLab brings the package rfc3987-syntax. Where it is installed, `import jsonschema` makes parsers for the format
 "iri", which takes seconds. Here they are made when a value of that format is checked.

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from nbagent.core.messages import new_id
 from nbagent.core.render import markdown as render
 
-#: It stands alone in its output, so it brings its look.
+#: The bar is alone in its output, so it includes its style.
 _STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; font-size: 12px; line-height: 1.5"
 
 

@@ -87,7 +87,7 @@ def known_models(vendor: str) -> list[str]:
 
 
 def model_facts(vendor: str, model: str) -> ModelFacts:
-    """What the price list and the provider's file say about a model, by its name.
+    """The facts about a model that the price list and the provider's file have, by its name.
 
     >>> model_facts("zhipu", "glm-5.2").images
     False
@@ -212,7 +212,7 @@ def _rank(spec: str, words: Sequence[str]) -> tuple[bool, bool, bool, bool]:
 
 
 def _searched(spec: str) -> str:
-    """What a search looks at: the provider, its other names, and the model."""
+    """The text that a search reads: the provider, its other names, and the model."""
     vendor = spec.partition(":")[0]
     aliases = CATALOG[vendor].aliases if vendor in CATALOG else ()
     return " ".join([spec, *aliases]).lower()

@@ -294,7 +294,7 @@ function initialize({ model }) {
     dressAllFailed();
   }
 
-  // The kernel runs `%agent fix` as part of the failed cell: what it shows stands below the error.
+  // The kernel runs `%agent fix` as part of the failed cell, so its output appears below the error.
   async function explain(id) {
     const outputs = outputsOf(id);
     const all = outputs.toJSON();

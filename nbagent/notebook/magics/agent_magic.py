@@ -44,7 +44,7 @@ from nbagent.notebook.magics.interpolate import interpolate
 from nbagent.notebook.magics.map_cell import check_map_options, map_cell
 from nbagent.notebook.panel.skill_mentions import activated, as_question
 
-#: What the model is told to do about a failed cell.
+#: The prompt about a failed cell.
 _FIX = "Explain this error briefly. Then show the whole corrected cell, in one code block at the end."
 
 
@@ -159,7 +159,7 @@ class AgentMagics(Magics):
             raise readable(error) from None
 
     def fixing(self) -> Coroutine[Any, Any, Any]:
-        """What `%agent fix` asks, not yet started. Raises UsageError if no cell has failed.
+        """The run that `%agent fix` asks for, not yet started. Raises UsageError if no cell has failed.
 
         A click below a failed cell asks with that cell's id, and leaves no line in the history.
         """

@@ -70,7 +70,7 @@ class LastError:
         return None if error is None or _is_ours(error) else Failure(_text(error, ""))
 
     def hint(self) -> dict[str, str]:
-        """What stands below the newest traceback; `answer_buttons.js` makes it a button where it can."""
+        """The hint below the newest traceback; `answer_buttons.js` makes it a button where it can."""
         place = f' data-nbagent-failed="{self._newest.id}"' if self._newest and self._newest.cell_id else ""
         words = f'<small style="opacity: .65"{place}><code>%agent fix</code> explains this error</small>'
         return {"text/html": words, "text/plain": "%agent fix explains this error"}

@@ -1,4 +1,4 @@
-"""What a question can mention or carry, as its attachments: variables, cells and files."""
+"""Makes attachments of variables, cells and files that a question mentions or carries."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ router = APIRouter(tags=["agent"])
 
 
 class ChatRequest(BaseModel):
-    """A question to the agent."""
+    """The run that a chat request asks for."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"message": "What is the mean of 1 and 3?"}]}
@@ -120,7 +120,7 @@ async def chat(
 
 
 def run_request(body: ChatRequest, repeatable: Repeatable | None = None) -> RunRequest:
-    """What a question asks of the agent."""
+    """The run that a chat request asks for."""
     limits = Limits(max_tool_calls=body.max_tool_calls, max_total_tokens=body.max_total_tokens, max_cost=body.max_cost)
     return RunRequest(
         message=body.message,

@@ -64,7 +64,7 @@ async def conversations(
 async def state(
     host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None
 ) -> Response:
-    """What the panel shows of a conversation, or of a new one."""
+    """The panel's state for a conversation, or for a new one."""
     if conversation_id is None:
         return _json({"turns": {}, "greeting": greeting(host.agent, ABOUT)})
     found = await host.store.get(owner, conversation_id)
@@ -147,7 +147,7 @@ class RunningTurn:
                 asked.close()
 
     def _fail(self, event: Error) -> None:
-        """Say what went wrong, as other clients are told it, unless the turn says already that a person stopped it."""
+        """Show the failure as other clients get it, unless the turn already says that a person stopped it."""
         problem, transcript = problem_of(event.exception), self._entry.transcript
         if transcript.over and problem.code == "stopped":
             return

@@ -227,7 +227,7 @@ def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
 
 
 def unit(found: Sequence[Span]) -> str:
-    """What is counted from left to right, and what is left out."""
+    """The label of the time axis: its unit, and the time that it leaves out."""
     is_cut = any(span.seconds - (span.end - span.start) > 0.01 * span.seconds for span in found)
     left_out = [
         *(["pauses between questions"] if len({span.run for span in found}) > 1 else []),

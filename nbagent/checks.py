@@ -46,7 +46,7 @@ def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: b
 
 
 def problem_in(error: ValidationError) -> str:
-    """What is wrong first, and where, without the value, which may be secret: `servers.files.env: Field required`."""
+    """The first error and its place: `servers.files.env: Field required`. The value may be secret and is omitted."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
 

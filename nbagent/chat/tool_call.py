@@ -38,7 +38,7 @@ def tool_call_html(
     printed: Sequence[Mapping[str, str]],
     timings: bool,
 ) -> str:
-    """The folded block. `state` is that of a call without a result, as HTML; `edited` are the arguments of a person."""
+    """The folded block. `state` is HTML, for an unfinished call; `edited` has the arguments that a person changed."""
     arguments = (call.tool_arguments if edited is None else edited) or {}
     if plan := plan_of_call(call.tool_name, arguments):  # one that waits for approval, or was denied
         title = f'<span class="nbagent-quiet">{render.escape(plan_name(plan).capitalize())}</span>'

@@ -426,7 +426,7 @@ class Transcript:
         ]
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """The segments; those of the tool calls that the model made in one answer are together."""
+        """The segments, in groups: the tool calls of one answer are one group."""
         for _, group in groupby(self.segments, key=lambda each: (each.answer, 0 if each.answer else id(each))):
             yield [*group]
 

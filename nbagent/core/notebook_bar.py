@@ -15,7 +15,7 @@ _STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; fo
 
 
 class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run time
-    """tqdm's counts, rates and pauses. `publish` is that of IPython's display publisher.
+    """tqdm's counts, rates and pauses. `publish` is the method of IPython's display publisher.
 
     `watchers` are called with the HTML of each state, and with "" at the end.
     """
@@ -49,7 +49,7 @@ class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run tim
                 tell("")
 
     def _facts(self) -> tuple[str, ...]:
-        """What is done, how many, what `set_postfix_str` said, and how long it takes."""
+        """The description, the amount done of the total, the text of `set_postfix_str`, and the time left or taken."""
         now = self.format_dict
         done, total, unit, elapsed = now["n"], now["total"], now["unit"], now["elapsed"]
         amount = f"{done:,} of {total:,} {unit}s"

@@ -1,0 +1,71 @@
+"""One cell of a notebook, as nbformat has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Literal
+from uuid import uuid4
+
+Kind = Literal["code", "markdown", "raw"]
+
+#: Under this key of its metadata a cell, and a notebook, hold what is ours.
+OURS = "nbagent"
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """A cell: what is in it, and what it showed when it ran last.
+
+    `outputs` are output dicts of nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description.html), with
+    texts as one string. Only code cells have outputs and an `execution_count`.
+
+    >>> NotebookCell("code", "1 + 1", id="a1").to_nbformat()["outputs"]
+    []
+    """
+
+    kind: Kind
+    source: str
+    id: str = field(default_factory=lambda: uuid4().hex[:8])
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    execution_count: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    attachments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run of an agent that added or edited this cell last; None if it is the person's."""
+        run_id: str | None = self.metadata.get(OURS, {}).get("run")
+        return run_id
+
+    def marked(self, run_id: str | None) -> NotebookCell:
+        """The cell with the mark of a run, or with None without one."""
+        rest = {key: value for key, value in self.metadata.items() if key != OURS}
+        return replace(self, metadata={**rest, OURS: {"run": run_id}} if run_id is not None else rest)
+
+    def to_nbformat(self) -> dict[str, Any]:
+        """As a cell of a notebook's JSON."""
+        data: dict[str, Any] = {"cell_type": self.kind, "id": self.id, "metadata": self.metadata, "source": self.source}
+        if self.kind == "code":
+            data |= {"execution_count": self.execution_count, "outputs": self.outputs}
+        elif self.attachments:
+            data["attachments"] = self.attachments
+        return data
+
+    @classmethod
+    def from_nbformat(cls, data: dict[str, Any]) -> NotebookCell:
+        """From a cell of a notebook's JSON, of nbformat 4.5 or newer: earlier ones have no ids."""
+        return cls(
+            data["cell_type"],
+            data["source"],
+            data["id"],
+            data.get("outputs", []),
+            data.get("execution_count"),
+            data.get("metadata", {}),
+            data.get("attachments", {}),
+        )
+
+
+def digest(data: str) -> str:
+    """A short hash by which a text is recognised."""
+    return sha256(data.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,58 @@
+"""What agents changed in a notebook, kept in its own metadata, so that it can be shown and undone after a reload.
+
+The journal is a list under `metadata.nbagent.changes`, oldest first. Each change holds what its undoing needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+ChangeKind = Literal["add", "edit", "move", "delete", "run"]
+
+#: The journal keeps the changes of this many runs; what was changed earlier stays.
+KEPT_RUNS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one cell by a run.
+
+    - `before`: of an edit, the source before it; of a deletion, the whole cell as nbformat has it; of a run, the digest
+      of the outputs before
+    - `after`: the digest of the source after the change. If the cell's source has another one by now, somebody has
+      changed it since, and undoing leaves it alone
+    - `below`: of a move or a deletion, the id of the cell below which it stood; "" for the first place
+    """
+
+    run_id: str
+    cell_id: str
+    kind: ChangeKind
+    before: Any = None
+    after: str = ""
+    below: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As an entry of the journal; None is left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def read_journal(entries: Iterable[dict[str, Any]]) -> list[Change]:
+    """The changes in a notebook's metadata."""
+    return [Change(**entry) for entry in entries]
+
+
+def last_runs(changes: list[Change]) -> list[Change]:
+    """The changes of the last `KEPT_RUNS` runs."""
+    kept = list(dict.fromkeys(change.run_id for change in reversed(changes)))[:KEPT_RUNS]
+    return [change for change in changes if change.run_id in kept]
+
+
+@dataclass(frozen=True, slots=True)
+class CellDiff:
+    """What a run did to one cell in all: its source before and now. None: there was, or is, no such cell."""
+
+    cell_id: str
+    before: str | None
+    after: str | None

@@ -1,0 +1,274 @@
+"""`NotebookDocument`: reading, changing, running and undoing cells, whether the notebook is open in a page or a file.
+
+A back end gives six primitives, each of which is done whole or not at all. `LiveNotebook` asks the page that shows the
+notebook; `FileNotebook` works on a file and has a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from nbagent.core.current import current
+from nbagent.core.messages import Content
+from nbagent.errors import ToolError
+from nbagent.notebook.document.cell import Kind, NotebookCell, digest
+from nbagent.notebook.document.changes import CellDiff, Change, last_runs, read_journal
+from nbagent.notebook.document.reading import read_cell
+
+#: Seconds that one cell may run.
+CELL_SECONDS = 60.0
+
+
+class CellChangedError(ToolError):
+    """A cell is not what the caller expects: somebody has changed it, is typing in it, or has deleted it."""
+
+
+class NotebookDocument(ABC):
+    """A notebook's cells, by their ids. Changes are marked with the run that made them, and can be undone.
+
+    A method that takes `expected` leaves the cell alone, and raises `CellChangedError`, unless its source is that text.
+    In a page that also holds for a cell in which the person is typing.
+
+    >>> document = FileNotebook("report.ipynb")                                 # doctest: +SKIP
+    >>> cell = await document.insert("orders.describe()")                       # doctest: +SKIP
+    >>> await document.run(cell.id); print(await document.read(cell.id))        # doctest: +SKIP
+    >>> await document.undo()                                                   # doctest: +SKIP
+    """
+
+    #: Called with each change and the cell after it, None if it is gone: for the trace.
+    on_change: Callable[[Change, NotebookCell | None], None] | None = None
+
+    def __init__(self) -> None:
+        #: One change at a time: the journal is read, extended and written.
+        self._changing = asyncio.Lock()
+        #: By run and cell, what a cell showed before the run changed it. In memory only: plots are large.
+        self._shown: dict[tuple[str, str], tuple[list[dict[str, Any]], int | None]] = {}
+
+    # -- what a back end does -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def cells(self) -> list[NotebookCell]:
+        """All cells, from top to bottom."""
+
+    @abstractmethod
+    async def _insert(self, place: int, cell: NotebookCell) -> None:
+        """Put a cell with its outputs before the one that stands at `place`, from 0."""
+
+    @abstractmethod
+    async def _replace(self, cell: NotebookCell, expected: str) -> None:
+        """Give the cell of this id another source, metadata, outputs and count."""
+
+    @abstractmethod
+    async def _move(self, cell_id: str, place: int) -> None:
+        """Move a cell, with all that it has, so that it stands at `place` afterwards."""
+
+    @abstractmethod
+    async def _delete(self, cell_id: str, expected: str) -> None:
+        """Remove a cell."""
+
+    @abstractmethod
+    async def _execute(self, cell: NotebookCell, seconds: float) -> None:
+        """Run a code cell. Its outputs and count appear in the notebook; an error is one of them."""
+
+    @abstractmethod
+    async def _note(self) -> dict[str, Any]:
+        """`metadata.nbagent` of the notebook; empty if there is none."""
+
+    @abstractmethod
+    async def _set_note(self, note: dict[str, Any]) -> None:
+        """Replace it; an empty one is removed."""
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def cell(self, cell_id: str) -> NotebookCell:
+        """The cell with this id. Raises `CellChangedError` if there is none."""
+        return (await self._placed(cell_id))[1]
+
+    async def read(self, cell_id: str, outputs: bool = True) -> Content:
+        """A cell as a model reads it: its source, and its outputs as text, tables and images, without secrets."""
+        place, cell = await self._placed(cell_id)
+        return read_cell(cell, place + 1, outputs)
+
+    async def _placed(self, cell_id: str) -> tuple[int, NotebookCell]:
+        for place, cell in enumerate(await self.cells()):
+            if cell.id == cell_id:
+                return place, cell
+        raise _no_cell(cell_id)
+
+    # -- changing -----------------------------------------------------------------------------------------------------
+
+    async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
+        """Add a cell below the one with the id `below`, by default at the end, with "" as the first. Returns it."""
+        async with self._changing:
+            run_id = _run_id()
+            place = _place_below([each.id for each in await self.cells()], below)
+            cell = NotebookCell(kind, source).marked(run_id)
+            await self._insert(place, cell)
+            await self._keep(Change(run_id, cell.id, "add", after=digest(source)), cell)
+            return cell
+
+    async def edit(self, cell_id: str, source: str, expected: str | None = None) -> NotebookCell:
+        """Give a cell another source, and remove its outputs, which were those of the old one. Returns it."""
+        async with self._changing:
+            run_id, before = _run_id(), await self.cell(cell_id)
+            self._shown.setdefault((run_id, cell_id), (before.outputs, before.execution_count))
+            cell = replace(before, source=source, outputs=[], execution_count=None).marked(run_id)
+            await self._replace(cell, before.source if expected is None else expected)
+            await self._keep(Change(run_id, cell_id, "edit", before.source, digest(source)), cell)
+            return cell
+
+    async def move(self, cell_id: str, below: str | None = None) -> None:
+        """Move a cell below the one with the id `below`, by default to the end, with "" to the first place."""
+        async with self._changing:
+            cells = await self.cells()
+            place, cell = await self._placed(cell_id)
+            others = [each.id for each in cells if each.id != cell_id]
+            await self._move(cell_id, _place_below(others, below))
+            stood_below = cells[place - 1].id if place else ""
+            await self._keep(Change(_run_id(), cell_id, "move", after=digest(cell.source), below=stood_below), cell)
+
+    async def delete(self, cell_id: str, expected: str | None = None) -> None:
+        """Remove a cell. The journal keeps it, so that `undo` brings it back with its outputs."""
+        async with self._changing:
+            place, cell = await self._placed(cell_id)
+            below = (await self.cells())[place - 1].id if place else ""
+            await self._delete(cell_id, cell.source if expected is None else expected)
+            await self._keep(Change(_run_id(), cell_id, "delete", cell.to_nbformat(), below=below), None)
+
+    async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
+        """Run a code cell and wait for its end. Returns it with its outputs; code that raises has its error there.
+
+        After `seconds` it is stopped. A cell that is not code is returned as it is.
+        """
+        cell = await self.cell(cell_id)
+        if cell.kind != "code":
+            return cell
+        run_id = _run_id()
+        self._shown.setdefault((run_id, cell_id), (cell.outputs, cell.execution_count))
+        await self._execute(cell, seconds)
+        async with self._changing:
+            after = await self.cell(cell_id)
+            before = digest(json.dumps(cell.outputs, sort_keys=True))
+            await self._keep(Change(run_id, cell_id, "run", before, digest(after.source)), after)
+            return after
+
+    # -- looking back -------------------------------------------------------------------------------------------------
+
+    async def changes(self, run_id: str | None = None) -> list[Change]:
+        """What a run changed, oldest first; by default all runs that the journal knows."""
+        journal = read_journal((await self._note()).get("changes", ()))
+        return [change for change in journal if run_id in (None, change.run_id)]
+
+    async def diff(self, run_id: str | None = None) -> list[CellDiff]:
+        """What a run did to each cell in all, in the order of its changes; by default the last run."""
+        changes = await self._of_run(run_id)
+        now = {cell.id: cell.source for cell in await self.cells()}
+        before: dict[str, str | None] = {}
+        for change in changes:
+            if change.kind == "add":
+                before.setdefault(change.cell_id, None)
+            elif change.kind == "delete":
+                before.setdefault(change.cell_id, change.before["source"])
+            elif change.kind == "edit":
+                before.setdefault(change.cell_id, change.before)
+        diffs = [CellDiff(cell_id, source, now.get(cell_id)) for cell_id, source in before.items()]
+        return [diff for diff in diffs if diff.before != diff.after]
+
+    async def undo(self, run_id: str | None = None) -> list[str]:
+        """Take back what a run changed, by default the last one.
+
+        A cell that somebody has changed since stays as it is, and so does its part of the journal. Returns the ids of
+        those cells.
+        """
+        async with self._changing:
+            kept: list[str] = []
+            changes = await self._of_run(run_id)
+            for change in reversed(changes):
+                if change.cell_id not in kept and not await self._undo_one(change):
+                    kept.append(change.cell_id)
+            await self._forget([change for change in changes if change.cell_id not in kept])
+            return kept[::-1]
+
+    async def accept(self, run_id: str | None = None) -> None:
+        """Keep what a run changed, by default the last one: its marks and its part of the journal go."""
+        async with self._changing:
+            await self._forget(await self._of_run(run_id))
+
+    # -- the journal --------------------------------------------------------------------------------------------------
+
+    async def _of_run(self, run_id: str | None) -> list[Change]:
+        journal = await self.changes()
+        run_id = journal[-1].run_id if run_id is None and journal else run_id
+        return [change for change in journal if change.run_id == run_id]
+
+    async def _keep(self, change: Change, cell: NotebookCell | None) -> None:
+        """Add a change to the journal."""
+        note = await self._note()
+        journal = last_runs([*read_journal(note.get("changes", ())), change])
+        await self._set_note({**note, "changes": [each.to_json() for each in journal]})
+        if self.on_change is not None:
+            self.on_change(change, cell)
+
+    async def _forget(self, changes: list[Change]) -> None:
+        """Remove changes from the journal, and the marks of their cells."""
+        note = await self._note()
+        rest = [each for each in read_journal(note.get("changes", ())) if each not in changes]
+        runs = {change.run_id for change in changes}
+        for cell in await self.cells():
+            if cell.run_id in runs:
+                earlier = next((each.run_id for each in reversed(rest) if each.cell_id == cell.id), None)
+                await self._replace(cell.marked(earlier), cell.source)
+        note = {key: value for key, value in note.items() if key != "changes"}
+        await self._set_note({**note, "changes": [each.to_json() for each in rest]} if rest else note)
+        for change in changes:
+            self._shown.pop((change.run_id, change.cell_id), None)
+
+    async def _undo_one(self, change: Change) -> bool:
+        """Whether a change could be taken back."""
+        cells = await self.cells()
+        cell = next((each for each in cells if each.id == change.cell_id), None)
+        others = [each.id for each in cells if each.id != change.cell_id]
+        stood = others.index(change.below) + 1 if change.below in others else len(others) if change.below else 0
+        if change.kind == "delete" and cell is None:
+            await self._insert(stood, NotebookCell.from_nbformat(change.before))
+            return True
+        if cell is None or digest(cell.source) != change.after:
+            return False
+        outputs, count = self._shown.get((change.run_id, change.cell_id), ([], None))
+        try:
+            if change.kind == "add":
+                await self._delete(cell.id, cell.source)
+            elif change.kind == "move":
+                await self._move(cell.id, stood)
+            elif change.kind == "edit":
+                await self._replace(
+                    replace(cell, source=change.before, outputs=outputs, execution_count=count), cell.source
+                )
+            else:
+                await self._replace(replace(cell, outputs=outputs, execution_count=count), cell.source)
+        except CellChangedError:
+            return False
+        return True
+
+
+def _run_id() -> str:
+    """The agent's run that this code belongs to; "" for a program."""
+    return current.get().call.run_id or ""
+
+
+def _place_below(ids: list[str], below: str | None) -> int:
+    """The place below a cell, among these. Raises `CellChangedError` if there is none."""
+    if not below:
+        return len(ids) if below is None else 0
+    if below not in ids:
+        raise _no_cell(below)
+    return ids.index(below) + 1
+
+
+def _no_cell(cell_id: str) -> CellChangedError:
+    return CellChangedError(f"there is no cell {cell_id!r}: it was deleted, or its id is another one. List the cells.")

@@ -247,6 +247,43 @@ async def call_on_main(func: Callable[[], T]) -> T:
             raise asyncio.CancelledError from None
 
 
+async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
+    """Await a coroutine on the kernel's loop, which the main thread runs.
+
+    A kernel that is busy with a cell begins it once the cell awaits something or ends. Cancelled from another thread,
+    this calls `stop`, and waits for the end. Raises `RuntimeError` where there is no kernel's loop, or where the main
+    thread waits for this run and so can't serve it.
+    """
+    if not _main_loop or current.get().main_waits:
+        raise RuntimeError("the main thread is blocked by this run: use `await`, or a %%agent cell of its own")
+    if running_loop() is _main_loop[0]:
+        return await make()
+    begun = threading.Event()
+
+    async def begin() -> T:
+        begun.set()
+        return await make()
+
+    answer = asyncio.ensure_future(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(begin(), _main_loop[0])))
+    answer.add_done_callback(_retrieve)
+    try:
+        await asyncio.wait({answer}, timeout=POLL_S)
+        if not begun.is_set():
+            current.get().call.report(WAITING_FOR_MAIN)
+            while not answer.done() and not begun.is_set():
+                await asyncio.wait({answer}, timeout=POLL_S)
+            current.get().call.report("")
+        await asyncio.wait({answer})  # unlike `await answer`, this does not cancel it
+    except asyncio.CancelledError:
+        if begun.is_set():
+            stop()
+            await asyncio.wait({answer}, timeout=GRACE_S)
+        else:
+            answer.cancel()
+        raise
+    return answer.result()
+
+
 def _retrieve(answer: asyncio.Future[Any]) -> None:
     """Look at how it ended: else asyncio logs an error when nobody waits for the end any more."""
     if not answer.cancelled():

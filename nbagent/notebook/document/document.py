@@ -92,7 +92,7 @@ class NotebookDocument(ABC):
     async def read(self, cell_id: str, outputs: bool = True) -> Content:
         """A cell as a model reads it: its source, and its outputs as text, tables and images, without secrets."""
         place, cell = await self._placed(cell_id)
-        return read_cell(cell, place + 1, outputs)
+        return read_cell(cell, place + 1, outputs=outputs)
 
     async def _placed(self, cell_id: str) -> tuple[int, NotebookCell]:
         for place, cell in enumerate(await self.cells()):

@@ -19,8 +19,8 @@ TRACEBACK_LINES = 12
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def read_cell(cell: NotebookCell, number: int, outputs: bool = True) -> Content:
-    """A cell's head, source and outputs. A text, or parts if it has images.
+def read_cell(cell: NotebookCell, number: int, *, source: bool = True, outputs: bool = True) -> Content:
+    """A cell's head, its source and its outputs. A text, or parts if it has images.
 
     >>> print(read_cell(NotebookCell("markdown", "# Orders", id="a1"), 1))
     Cell 1, id a1, markdown:
@@ -28,7 +28,7 @@ def read_cell(cell: NotebookCell, number: int, outputs: bool = True) -> Content:
     """
     ran = f", ran as In [{cell.execution_count}]" if cell.execution_count is not None else ""
     head = f"Cell {number}, id {cell.id}, {cell.kind}{ran}:"
-    parts = [_text(f"{head}\n{truncate_result(cell.source, SOURCE_CHARS)[0]}")]
+    parts = [_text(f"{head}\n{truncate_result(cell.source, SOURCE_CHARS)[0]}" if source else head)]
     for output in cell.outputs if outputs else ():
         parts += read_output(output)
     if all(part["type"] == "text" for part in parts):

@@ -1,0 +1,263 @@
+"""Tools with which a model works in a notebook as a person does: cell by cell. They are off by default:
+
+>>> agent = Agent(tools=notebook_tools(document))                           # doctest: +SKIP
+
+Cells are named by their ids, since their numbers change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from nbagent.checks import check_choice, check_number, check_type
+from nbagent.core.current import current
+from nbagent.core.history.history import estimate_tokens
+from nbagent.core.messages import Content, LLMMessage
+from nbagent.errors import ToolError
+from nbagent.functions.registry import FunctionDefinition
+from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
+from nbagent.notebook.document.modes import MODES, Mode, runs_shell
+from nbagent.notebook.document.reading import SOURCE_CHARS, read_cell
+from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
+from nbagent.text import shortened
+
+#: Their names.
+NOTEBOOK_TOOLS = ("list_cells", "read_cell", "add_cell", "edit_cell", "run_cells", "move_cell", "delete_cell")
+
+#: Characters of a cell's first line in the list.
+_LINE_CHARS = 80
+
+
+def notebook_tools(
+    document: NotebookDocument, mode: Mode = "ask", seconds: float = CELL_SECONDS
+) -> list[FunctionDefinition]:
+    """The `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
+
+    `mode` says what asks for approval: "ask" each change and each run, "auto-edit" only runs and deletions, "auto" only
+    deletions and cells that start programs by `!`, `%pip` and the like. A cell that runs longer than `seconds` is
+    stopped.
+    """
+    check_type("document", document, NotebookDocument)
+    check_choice("mode", mode, MODES)
+    check_number("seconds", seconds, above=0)
+    return NotebookTools(document, mode, seconds).definitions()
+
+
+class NotebookTools:
+    """The tools of one notebook for one agent. They know what the model has read or written of each cell.
+
+    So a cell that the person has changed since is not overwritten: the model gets it as it is now.
+    """
+
+    def __init__(self, document: NotebookDocument, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
+        self.mode: Mode = mode
+        self._document = document
+        self._seconds = seconds
+        #: By id, the source of each cell as the model knows it.
+        self._known: dict[str, str] = {}
+        #: The run that added a cell last, and the id of that cell.
+        self._added: tuple[str | None, str] = (None, "")
+
+    def definitions(self) -> list[FunctionDefinition]:
+        """The tools. Those that change or run something never run side by side."""
+
+        def asks() -> bool:
+            return self.mode == "ask"
+
+        return [
+            FunctionDefinition("list_cells", "", None, self.list_cells),
+            FunctionDefinition("read_cell", "", None, self.read_cell),
+            FunctionDefinition("add_cell", "", None, self.add_cell, approve=asks, parallel=False),
+            FunctionDefinition("edit_cell", "", None, self.edit_cell, approve=asks, parallel=False),
+            # each cell has a time limit of its own, and a busy kernel may have to be waited for
+            FunctionDefinition(
+                "run_cells", "", None, self.run_cells, approve=self._run_asks, parallel=False, timeout=math.inf
+            ),
+            FunctionDefinition("move_cell", "", None, self.move_cell, approve=asks, parallel=False),
+            FunctionDefinition("delete_cell", "", None, self.delete_cell, approve=True, parallel=False),
+        ]
+
+    async def list_cells(self) -> str:
+        """List the cells: number, id, kind, state, tokens to read it, and first line."""
+        cells = await self._document.cells()
+        lines = [self._line(number, cell) for number, cell in enumerate(cells, 1)]
+        return str(without_secrets("\n".join(lines))) if lines else "The notebook has no cells."
+
+    async def read_cell(self, cell: str) -> Content:
+        """Read a cell and its outputs.
+
+        Args:
+            cell: its id
+        """
+        _, found = await self._find(cell)
+        return await self._read(found)
+
+    async def add_cell(self, source: str, kind: Literal["code", "markdown"] = "code", below: str | None = None) -> str:
+        """Add a cell. Code does not run yet: call run_cells.
+
+        Args:
+            source: what to write into it
+            kind: "code", or "markdown" for headings and text
+            below: the id of the cell above it, or "" for the top; by default below the one you added last, or at the
+                end
+        """
+        if below:
+            await self._find(below)
+        added = await self._document.insert(source, kind, await self._default_place() if below is None else below)
+        self._known[added.id] = source
+        self._added = (current.get().call.run_id, added.id)
+        number, _ = await self._find(added.id)
+        return f"Added {kind} cell {number}, id {added.id}."
+
+    async def edit_cell(self, cell: str, source: str) -> str:
+        """Replace all of a cell's source. Its outputs go: run it again.
+
+        Args:
+            cell: its id
+            source: the whole new source
+        """
+        number, before = await self._expected(cell)
+        if HIDDEN in source and HIDDEN not in before:
+            raise ToolError(f"{HIDDEN} stands for a secret that you can't see. Leave its cell to the user.")
+        await self._document.edit(cell, source, before)
+        self._known[cell] = source
+        return f"Edited cell {number}, id {cell}."
+
+    async def run_cells(self, cells: list[str]) -> Content:
+        """Run code cells in this order, up to the first that fails. Returns their outputs.
+
+        Args:
+            cells: their ids
+        """
+        for cell in cells:
+            await self._find(cell)
+        report: list[Any] = []
+        for place, cell in enumerate(cells):
+            try:
+                ran = await self._document.run(cell, self._seconds)
+                number, _ = await self._find(cell)
+            except CellChangedError as error:
+                return _joined([*report, f"Error: {error}", _not_run(cells[place + 1 :])])
+            report.append(_ran(number, ran))
+            if any(output["output_type"] == "error" for output in ran.outputs):
+                return _joined([*report, _not_run(cells[place + 1 :])])
+        return _joined(report)
+
+    async def move_cell(self, cell: str, below: str) -> str:
+        """Move a cell.
+
+        Args:
+            cell: its id
+            below: the id of the cell that it goes below, or "" for the top
+        """
+        for each in filter(None, (cell, below)):
+            await self._find(each)
+        await self._document.move(cell, below)
+        number, _ = await self._find(cell)
+        return f"Moved: it is cell {number} now, id {cell}."
+
+    async def delete_cell(self, cell: str) -> str:
+        """Delete a cell.
+
+        Args:
+            cell: its id
+        """
+        number, before = await self._expected(cell)
+        await self._document.delete(cell, before)
+        return f"Deleted cell {number}, id {cell}. The cells below it have new numbers."
+
+    # -- approval -----------------------------------------------------------------------------------------------------
+
+    async def _run_asks(self, cells: list[str]) -> bool:
+        if self.mode != "auto":
+            return True
+        return any(runs_shell(cell.source) for cell in await self._document.cells() if cell.id in cells)
+
+    # -- cells --------------------------------------------------------------------------------------------------------
+
+    async def _find(self, cell_id: str) -> tuple[int, NotebookCell]:
+        """A cell and its number, from 1. Raises `ToolError` with the id if the model named it by its number."""
+        cells = await self._document.cells()
+        for number, cell in enumerate(cells, 1):
+            if cell.id == cell_id:
+                return number, cell
+        if cell_id.isdecimal() and 0 < int(cell_id) <= len(cells):
+            cell = cells[int(cell_id) - 1]
+            raise ToolError(
+                f"cells are named by their ids, since numbers change: cell {cell_id} has the id {cell.id!r}"
+            )
+        raise ToolError(f"there is no cell {cell_id!r}. Call list_cells to see the ids.")
+
+    async def _expected(self, cell_id: str) -> tuple[int, str]:
+        """A cell's number and source, if the model knows that source.
+
+        If not, raises `ToolError` with the cell as it is now, which the model then knows.
+        """
+        number, cell = await self._find(cell_id)
+        known = self._known.get(cell_id)
+        if known == cell.source:
+            return number, cell.source
+        if len(cell.source) > SOURCE_CHARS:
+            raise ToolError(f"cell {number} is too long to be read whole. Leave it to the user, or add another cell.")
+        problem = "you have not read it yet" if known is None else "it changed since you read it"
+        content = await self._read(cell)
+        text = content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+        raise CellChangedError(f"cell {number} was left as it is: {problem}. This is what it holds now:\n{text}")
+
+    async def _read(self, cell: NotebookCell) -> Content:
+        if len(cell.source) <= SOURCE_CHARS:
+            self._known[cell.id] = cell.source
+        return await self._document.read(cell.id)
+
+    async def _default_place(self) -> str | None:
+        """The id of the cell that the run added last, else of the cell that asks; None for the end."""
+        call = current.get().call
+        run_id, last = self._added
+        ids = [cell.id for cell in await self._document.cells()]
+        return next((each for each in (last if run_id == call.run_id else "", call.cell_id) if each in ids), None)
+
+    def _line(self, number: int, cell: NotebookCell) -> str:
+        """A cell in the list. A source that stands there whole is known from then on."""
+        first = next((line for line in cell.source.splitlines() if line.strip()), "")
+        shown = shortened(first, _LINE_CHARS)
+        if shown == cell.source:
+            self._known[cell.id] = cell.source
+        tokens = estimate_tokens(LLMMessage("tool", read_cell(cell, number)))
+        facts = [cell.kind, *_state(cell), f"{tokens} tokens"]
+        if self._known.get(cell.id, cell.source) != cell.source:
+            facts.append("changed since you read it")
+        return f"{number}. {cell.id} ({', '.join(facts)}){': ' if shown else ''}{shown}"
+
+
+def _state(cell: NotebookCell) -> list[str]:
+    """What became of a code cell."""
+    if cell.kind != "code":
+        return []
+    if cell.execution_count is None:
+        return ["not run"]
+    failed = any(output["output_type"] == "error" for output in cell.outputs)
+    return [f"{'failed' if failed else 'ran'} as In [{cell.execution_count}]"]
+
+
+def _ran(number: int, cell: NotebookCell) -> Content:
+    """What running a cell came to."""
+    if cell.kind != "code":
+        return f"Cell {number}, id {cell.id}, is {cell.kind}: there is nothing to run."
+    content = read_cell(cell, number, source=False)
+    return content if cell.outputs else f"{content}\nNo output."
+
+
+def _not_run(cells: list[str]) -> str:
+    return f"Not run, because of that: {', '.join(cells)}." if cells else ""
+
+
+def _joined(report: list[Content]) -> Content:
+    """Texts and parts as one content."""
+    if all(isinstance(content, str) for content in report):
+        return "\n".join(filter(None, map(str, report)))
+    parts: list[Any] = []
+    for content in report:
+        parts += ([{"type": "text", "text": content}] if content else []) if isinstance(content, str) else content
+    return parts

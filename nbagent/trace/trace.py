@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +13,7 @@ from nbagent.core.atomic_files import write_text
 from nbagent.core.events import Event
 from nbagent.core.http_exchange import collect_exchanges
 from nbagent.core.json_text import json_text
+from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
 from nbagent.trace.children import family, rows_of, rows_of_family, runs_below
@@ -321,6 +323,26 @@ class Trace(TraceTables):
             raise ConfigurationError("there is nothing to export: no run has ended well. See trace.runs['status'].")
         write_text(path, "".join(lines))
         return len(lines)
+
+    def to_notebook(self, run_id: str | None = None, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """One run, or all turns, as JSON data of a notebook that runs without the agent. With `path`, writes it there.
+
+        Questions and answers become text, and the code of `run_code` becomes cells without outputs. A tool of yours
+        says in its docstring, after "In Python:", what code its calls stand for, in the names of its parameters. Other
+        calls stand there as text, with their results. Calls that failed are left out, and so are those that only looked
+        at variables. Raises ConfigurationError for an unknown run, and if the file exists.
+
+        >>> agent.trace.to_notebook(result.run_id, "churn.ipynb")           # doctest: +SKIP
+        """
+        from nbagent.trace.export.notebook import notebook_of
+
+        notebook = notebook_of(self._selected(run_id))
+        if path is not None:
+            path = checked_path(path)
+            if path.exists():
+                raise ConfigurationError(f"{str(path)!r} exists: name another file, or delete it.")
+            write_text(path, well_formed(json.dumps(notebook, indent=1, ensure_ascii=False)) + "\n")
+        return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
         """Append to a `.jsonl` file from now on: first the rows so far, then new ones after each turn.

@@ -1,0 +1,128 @@
+"""Past turns as a notebook: questions and answers as text, the code of tool calls as cells. See `Trace.to_notebook`."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import cleandoc
+from typing import Any
+
+from nbagent.text import shortened
+from nbagent.trace.table import Row
+
+#: Tools that only look, or keep the model's own notes: a notebook has no use for them.
+_LEFT_OUT = {"list_variables", "describe_variable", "read_cell_outputs", "update_plan"}
+#: What follows in a tool's description is the code that its calls stand for: on the same line, or indented below.
+_IN_PYTHON = re.compile(r"^In Python:[ \t]*(.*(?:\n(?:[ \t]+.*|[ \t]*$))*)", re.MULTILINE)
+#: The `source` of runs that are no turns of a conversation.
+_BESIDE = {"map", "extract", "summary", "agent"}
+#: Characters of a heading, and of a result that stands in the notebook as text.
+_HEADING_CHARS, _RESULT_CHARS = 80, 2_000
+
+
+def notebook_of(tables: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+    """A notebook of format 4.5, as JSON data, of the rows of `runs`, `calls`, `messages`, `tool_calls`, `prompts`."""
+    cells: list[dict[str, Any]] = [
+        {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source}
+        | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+        for number, (kind, source) in enumerate(_cells(tables), 1)
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _cells(tables: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
+    """The kind and source of each cell."""
+    texts = {row["hash"]: row["text"] for row in tables["prompts"]}
+    offered = {call["call_id"]: texts.get(call["tools_hash"], "[]") for call in tables["calls"]}
+    messages, tool_calls = _grouped(tables["messages"], "run_id"), _grouped(tables["tool_calls"], "call_id")
+    turns = [run for run in tables["runs"] if run["source"] not in _BESIDE] or tables["runs"]
+    for run in turns:
+        yield "markdown", _question((run["prompt"] or "").strip())
+        for message in messages[run["run_id"]]:
+            if message["role"] != "assistant" or message["call_id"] is None:
+                continue
+            if text := (message["text"] or "").strip():
+                yield "markdown", text
+            tools = {tool["name"]: tool for tool in json.loads(offered[message["call_id"]])}
+            for row in tool_calls[message["call_id"]]:
+                if not row["is_error"] and row["name"] not in _LEFT_OUT:
+                    yield _cell_of(row, tools.get(row["name"], {}))
+
+
+def _grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
+    groups: defaultdict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[column]].append(row)
+    return groups
+
+
+def _question(text: str) -> str:
+    heading = shortened(" ".join(text.partition("\n")[0].split()), _HEADING_CHARS)
+    quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    return f"## {heading}" if heading == text else f"## {heading}\n\n{quoted}"
+
+
+def _cell_of(row: Row, tool: Mapping[str, Any]) -> tuple[str, str]:
+    """A tool call: the code that it ran or stands for; without any, the call and its result as text."""
+    arguments = _arguments(row)
+    if not row["source"] and (code := _code_of(row["name"], arguments, tool)):  # of a server or a skill it is no code
+        return "code", code
+    call = f"{row['name']}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    result = shortened(row["result_text"] or "", _RESULT_CHARS)
+    return "markdown", f"{_fenced('python', call)}\n\nThe agent read:\n\n{_fenced('text', result)}"
+
+
+def _code_of(name: str, arguments: Mapping[str, Any], tool: Mapping[str, Any]) -> str:
+    """What a call of a tool of ours or the user's stands for; empty if it does not say so."""
+    match name, arguments:
+        case "run_code", {"code": str(code)}:
+            return code
+        case "peek_dataframe", {"name": str(frame)}:
+            columns = f"[{arguments['columns']!r}]" if arguments.get("columns") else ""
+            return f"{frame}{columns}.head({arguments.get('rows', '')})"
+    said = _IN_PYTHON.search(tool.get("description", ""))
+    return code_of_call(cleandoc(said[1]), arguments, tool["parameters"]) if said else ""
+
+
+def _arguments(row: Row) -> dict[str, Any]:
+    found = row["args_repaired"] or row["args"] or {}
+    arguments: dict[str, Any] = json.loads(found) if isinstance(found, str) else found
+    return arguments
+
+
+def code_of_call(code: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+    """The code with the values of a call in place of the tool's parameters; empty if it is no Python.
+
+    >>> code_of_call("orders.groupby(by).size()", {"by": "city"}, {"properties": {"by": {"type": "string"}}})
+    "orders.groupby('city').size()"
+    """
+    properties = parameters.get("properties", {})
+    values = {name: about.get("default") for name, about in properties.items()} | dict(arguments)
+    try:
+        return ast.unparse(_Filled(values).visit(ast.parse(code)))
+    except SyntaxError:
+        return ""
+
+
+class _Filled(ast.NodeTransformer):
+    """Puts values in place of names."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A value as a literal."""
+        if node.id not in self._values or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.parse(repr(self._values[node.id]), mode="eval").body
+
+
+def _fenced(language: str, text: str) -> str:
+    """A block of Markdown that shows the text as it is."""
+    longest = max(map(len, re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"

@@ -40,6 +40,7 @@ SERVED_BY_THE_KERNEL = {"nbagent.notebook.serving_http", "nbagent.notebook.magic
 HOME = {
     **dict.fromkeys(["openai", "anthropic", "httpx", "xllamacpp"], "providers"),
     **dict.fromkeys(["IPython", "anywidget", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
+    **dict.fromkeys(["nbformat", "nbclient", "jupyter_client"], "notebook"),
     "opentelemetry": "trace",
     "feedparser": "skills",
     "acp": "acp",

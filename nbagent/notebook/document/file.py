@@ -1,0 +1,198 @@
+"""`FileNotebook`: a notebook in a file, with a kernel of its own. No browser and no server are needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from nbagent.core.atomic_files import write_text
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.document.cell import OURS, NotebookCell
+from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
+from nbagent.notebook.document.own_kernel import OwnKernel
+
+#: What a new notebook is.
+NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+class FileNotebook(NotebookDocument):
+    """A notebook file of nbformat 3 or 4. Each change is saved at once; a file that is not there yet begins with it.
+
+    What is not changed stays byte for byte, as do the file's indentation and the order of its keys. Only what nbformat
+    4.5 wants and older files lack is added: ids of cells. If somebody else saves the file meanwhile, that counts.
+
+    Cells run in a kernel of the notebook's own, which starts at the first run, in the file's folder, and ends with the
+    block. `kernel` is the name of an installed one; by default the notebook's.
+
+    >>> async with FileNotebook("report.ipynb") as document:                        # doctest: +SKIP
+    ...     cell = await document.insert("1 + 1")
+    ...     print(await document.read((await document.run(cell.id)).id))
+
+    Raises ConfigurationError if the file is no notebook, or can't be written.
+    """
+
+    def __init__(self, path: str | Path, kernel: str | None = None) -> None:
+        super().__init__()
+        self.path = Path(path)
+        #: The file as it was read or written last: the time and size that tell whether it is another one by now.
+        self._seen: tuple[int, int] | None = None
+        self._data: dict[str, Any] = {"cells": [], "metadata": {"kernelspec": NEW}, "nbformat": 4, "nbformat_minor": 5}
+        self._style: dict[str, Any] = {"indent": 1, "separators": (",", ": "), "ensure_ascii": False}
+        self._end = "\n"
+        self._cells: list[NotebookCell] = []
+        self._load()
+        name = kernel or self._data["metadata"].get("kernelspec", {}).get("name", NEW["name"])
+        self.kernel = OwnKernel(self.path.absolute().parent, name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.kernel.stop()
+
+    async def run_all(self, seconds: float = CELL_SECONDS) -> list[NotebookCell]:
+        """Restart the kernel and run the code cells from top to bottom, as a person does: no agent's change.
+
+        A cell that fails does not keep the next ones from running. Returns the cells.
+        """
+        await self.kernel.stop()
+        for cell in await self.cells():
+            if cell.kind == "code":
+                await self._execute(cell, seconds)
+        return await self.cells()
+
+    # -- the primitives -----------------------------------------------------------------------------------------------
+
+    async def cells(self) -> list[NotebookCell]:
+        """All cells, from top to bottom."""
+        self._load()
+        return list(self._cells)
+
+    async def _insert(self, place: int, cell: NotebookCell) -> None:
+        self._load()
+        self._cells.insert(place, cell)
+        self._data["cells"].insert(place, _written(cell))
+        self._save()
+
+    async def _replace(self, cell: NotebookCell, expected: str) -> None:
+        place = self._place(cell.id, expected)
+        self._put(place, cell)
+
+    async def _move(self, cell_id: str, place: int) -> None:
+        stood = self._place(cell_id)
+        self._cells.insert(place, self._cells.pop(stood))
+        self._data["cells"].insert(place, self._data["cells"].pop(stood))
+        self._save()
+
+    async def _delete(self, cell_id: str, expected: str) -> None:
+        place = self._place(cell_id, expected)
+        del self._cells[place], self._data["cells"][place]
+        self._save()
+
+    async def _execute(self, cell: NotebookCell, seconds: float) -> None:
+        outputs, count = await self.kernel.run(cell.source, seconds)
+        place = self._place(cell.id)
+        self._put(place, replace(self._cells[place], outputs=outputs, execution_count=count))
+
+    async def _note(self) -> dict[str, Any]:
+        self._load()
+        note: dict[str, Any] = self._data["metadata"].get(OURS, {})
+        return note
+
+    async def _set_note(self, note: dict[str, Any]) -> None:
+        self._load()
+        if note:
+            self._data["metadata"][OURS] = note
+        else:
+            self._data["metadata"].pop(OURS, None)
+        self._save()
+
+    def _place(self, cell_id: str, expected: str | None = None) -> int:
+        """Where a cell stands. Raises `CellChangedError` if there is none, or its source is not the expected one."""
+        self._load()
+        for place, cell in enumerate(self._cells):
+            if cell.id == cell_id:
+                if expected not in (None, cell.source):
+                    raise CellChangedError(f"cell {place + 1} ({cell_id}) changed since you read it: read it again")
+                return place
+        raise CellChangedError(f"there is no cell {cell_id!r} any more")
+
+    def _put(self, place: int, cell: NotebookCell) -> None:
+        """Write a cell where it stands; keys stay in the order in which the file had them."""
+        before, written = self._data["cells"][place], _written(cell)
+        unchanged = _written(self._cells[place])
+        self._cells[place] = cell
+        self._data["cells"][place] = {
+            key: before[key] if key in before and written[key] == unchanged.get(key) else written[key]
+            for key in dict.fromkeys([*before, *written])
+            if key in written
+        }
+        self._save()
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Read the file, if it is not the one that was read or written last."""
+        try:
+            about = os.stat(self.path)
+            if self._seen == (about.st_mtime_ns, about.st_size):
+                return
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            if self._seen is None:
+                return
+            raise ConfigurationError(f"{str(self.path)!r} is gone: somebody deleted or moved it.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{str(self.path)!r} can't be read: {error}.") from None
+        self._data, self._cells = _read(text, self.path)
+        self._end = text[len(text.rstrip()) :]
+        indent, space = re.match(r'\s*\{(\s*)(?:"[^"]*":(\s?))?', text).groups()  # type: ignore[union-attr]
+        self._style = {
+            "indent": len(indent) - 1 if "\n" in indent else None,
+            "separators": ("," if "\n" in indent or not space else ", ", f":{space or ''}"),
+            "ensure_ascii": text.isascii() and "\\u" in text,
+        }
+        self._seen = about.st_mtime_ns, about.st_size
+
+    def _save(self) -> None:
+        write_text(self.path, json.dumps(self._data, **self._style) + self._end)
+        about = os.stat(self.path)
+        self._seen = about.st_mtime_ns, about.st_size
+
+
+def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
+    """A notebook's JSON as nbformat 4.5 has it, and its cells with texts as one string each."""
+    import nbformat
+    from nbformat.v4.rwbase import rejoin_lines
+
+    try:
+        data = json.loads(text)
+        if data["nbformat"] != 4:
+            data = nbformat.reads(text, as_version=4)
+        known: set[str] = set()
+        for place, cell in enumerate(data["cells"]):
+            cell_id = cell.get("id", "")
+            if cell_id in {"", *known}:
+                cell_id = NotebookCell("raw", "").id
+                data["cells"][place] = dict(sorted({**cell, "id": cell_id}.items()))
+            known.add(cell_id)
+        data["nbformat_minor"] = max(5, data["nbformat_minor"])
+        nbformat.validate(data)
+    except (ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
+        what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        raise ConfigurationError(f"{str(path)!r} is no notebook of nbformat 3 or 4: {what}.") from None
+    joined = rejoin_lines(nbformat.from_dict({"cells": data["cells"]}))
+    return data, [NotebookCell.from_nbformat(cell) for cell in joined.cells]
+
+
+def _written(cell: NotebookCell) -> dict[str, Any]:
+    """A cell as nbformat writes it: keys in order, texts as lists of lines."""
+    import nbformat
+    from nbformat.v4.rwbase import split_lines
+
+    (split,) = split_lines(nbformat.from_dict({"cells": [cell.to_nbformat()]})).cells
+    return dict(sorted(split.items()))

@@ -1,0 +1,138 @@
+"""A kernel of one's own beside whatever else runs: cells of a file run in it, and those of `verify_notebook`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from nbagent.errors import ConfigurationError
+
+#: Characters of all outputs of one cell; one that shows more is stopped, since no page could open the notebook.
+MOST_CHARS = 10_000_000
+#: Seconds that a cell has to end after its interrupt, before its kernel is killed.
+GRACE_SECONDS = 5.0
+
+
+class OwnKernel:
+    """Starts when the first cell runs, in `folder`. `stop` ends it; the next cell starts another one.
+
+    `name` is that of an installed kernel: `jupyter kernelspec list` shows them.
+    """
+
+    def __init__(self, folder: Path, name: str = "python3") -> None:
+        self.folder, self.name = folder, name
+        self._client: Any = None
+        self._chars, self._shows_too_much = 0, asyncio.Event()
+        #: Why the running cell was stopped; "" if it was not.
+        self._stopped = ""
+
+    async def run(self, source: str, seconds: float) -> tuple[list[dict[str, Any]], int | None]:
+        """Run code. Returns its outputs, dicts of nbformat of which an error is the last, and its count.
+
+        After `seconds`, or `MOST_CHARS`, it is interrupted. If the kernel dies, that is an error among the outputs.
+        """
+        from nbclient.exceptions import DeadKernelError
+        from nbformat.v4 import new_code_cell
+
+        if self._client is None:
+            await self._start()
+        client, cell = self._client, new_code_cell(source)
+        client.nb.cells.append(cell)
+        self._stopped, self._shows_too_much, is_dead = "", asyncio.Event(), False
+        watch = asyncio.ensure_future(self._stop_after(seconds))
+        try:
+            await client.async_execute_cell(cell, len(client.nb.cells) - 1)
+        except DeadKernelError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # nbclient takes our cancellation for the death of the kernel
+                await self.stop()
+                raise asyncio.CancelledError from None
+            is_dead = True
+        finally:
+            watch.cancel()
+        if is_dead or not client.km.has_kernel:
+            await self.stop()
+            died = self._stopped or "the kernel died while this cell ran, perhaps for want of memory"
+            return _with_error(cell.outputs, "DeadKernelError", f"{died}; all variables are gone"), None
+        if self._stopped:
+            return _with_error(cell.outputs, "KeyboardInterrupt", self._stopped), cell.execution_count
+        return cell.outputs, cell.execution_count
+
+    async def stop(self) -> None:
+        """End the kernel, if there is one."""
+        client, self._client = self._client, None
+        if client is not None and client.km is not None:
+            await client._async_cleanup_kernel()
+
+    async def _start(self) -> None:
+        from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+        from nbclient import NotebookClient
+        from nbformat.v4 import new_notebook
+
+        watched = self
+
+        class Client(NotebookClient):
+            """Counts what cells show."""
+
+            def output(self, outs: Any, msg: Any, *rest: Any) -> Any:
+                if not outs or self.clear_before_next_output:
+                    watched._chars = 0
+                room, content = MOST_CHARS - watched._chars, msg["content"]
+                watched._chars += _size(content)
+                if watched._chars > MOST_CHARS:
+                    watched._shows_too_much.set()
+                    if msg["msg_type"] not in ("stream", "error"):
+                        return None
+                    if "text" in content:
+                        content["text"] = content["text"][: max(0, room)]
+                return super().output(outs, msg, *rest)
+
+        client = Client(
+            new_notebook(),
+            kernel_name=self.name,
+            timeout=None,
+            allow_errors=True,
+            coalesce_streams=True,
+            store_widget_state=False,
+            shutdown_kernel="immediate",
+            resources={"metadata": {"path": str(self.folder)}},
+        )
+        client.create_kernel_manager()
+        try:
+            await client.async_start_new_kernel()
+        except NoSuchKernel:
+            known = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
+            fix = f"Install it, or name another one, such as kernel={'python3'!r} (--kernel python3 in a shell)."
+            raise ConfigurationError(f"no kernel {self.name!r} is installed here. There are: {known}. {fix}") from None
+        await client.async_start_new_kernel_client()
+        self._client = client
+
+    async def _stop_after(self, seconds: float) -> None:
+        manager = self._client.km
+        try:
+            await asyncio.wait_for(self._shows_too_much.wait(), seconds)
+            self._stopped = f"stopped: it showed more than {MOST_CHARS:,} characters"
+        except TimeoutError:
+            self._stopped = f"stopped after {seconds:g} seconds, the longest that a cell may run"
+        await manager.interrupt_kernel()
+        await asyncio.sleep(GRACE_SECONDS)
+        await manager.shutdown_kernel(now=True)
+
+
+def _size(content: Any) -> int:
+    """Characters of what a message shows."""
+    if isinstance(content, dict):
+        return sum(map(_size, content.values()))
+    return len(content) if isinstance(content, str) else 0
+
+
+def _with_error(outputs: list[dict[str, Any]], name: str, text: str) -> list[dict[str, Any]]:
+    """The outputs with this error at the end; it explains the one that the stopped code raised, if that is there."""
+    from nbformat.v4 import new_output
+
+    before: list[str] = []
+    if outputs and outputs[-1]["output_type"] == "error":
+        *outputs, raised = outputs
+        before = raised["traceback"][:-1] if raised["ename"] == name else raised["traceback"]
+    return [*outputs, new_output("error", ename=name, evalue=text, traceback=[*before, f"{name}: {text}"])]

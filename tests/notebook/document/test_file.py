@@ -1,0 +1,135 @@
+"""`FileNotebook`: cells of a file are changed and run; all else in it stays as it is."""
+
+import json
+
+import nbformat
+import pytest
+
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.document import own_kernel
+from nbagent.notebook.document.document import CellChangedError
+from nbagent.notebook.document.file import FileNotebook
+
+pytestmark = pytest.mark.kernel
+
+#: As Jupyter writes it, but with an order of keys and numbers of somebody else's.
+CELLS = [
+    {"cell_type": "markdown", "id": "head", "metadata": {"z": 1.50, "a": "ü"}, "source": ["# Orders\n", "of 2026"]},
+    {
+        "cell_type": "code",
+        "execution_count": 7,
+        "id": "load",
+        "metadata": {"tags": ["keep"], "slideshow": {"slide_type": "skip"}},
+        "outputs": [{"name": "stdout", "output_type": "stream", "text": ["3 orders\n"]}],
+        "source": ["orders = [1, 2, 3]"],
+    },
+]
+METADATA = {"widgets": {"b": None, "a": [1e-7]}, "kernelspec": {"name": "tested", "display_name": "tested"}}
+
+
+def written(path, minor=5, cells=CELLS, **style):
+    data = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": minor}
+    path.write_text(json.dumps(data, **{"indent": 1, "ensure_ascii": False, **style}) + "\n", encoding="utf-8")
+    return path
+
+
+def valid(path):
+    nbformat.validate(json.loads(path.read_text()))
+    return nbformat.read(path, as_version=4)
+
+
+async def test_a_file_begins_with_the_first_change_and_its_cells_run(tmp_path):
+    async with FileNotebook(tmp_path / "new.ipynb", kernel="tested") as document:
+        assert await document.cells() == []
+        assert not document.path.exists()
+        cell = await document.insert("total = 40 + 2\nprint(total)\ntotal")
+        assert (await document.run(cell.id)).execution_count == 1
+        assert "Printed:\n42\nReturned:\n42" in await document.read(cell.id)
+        failing = await document.insert("import os\nos.getcwd(), 1 / 0")
+        assert "ZeroDivisionError" in await document.read((await document.run(failing.id)).id)
+        where = await document.insert("import os; os.path.basename(os.getcwd())")
+        assert tmp_path.name in await document.read((await document.run(where.id)).id)
+    assert [cell.execution_count for cell in valid(document.path).cells] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "style",
+    [{}, {"indent": 2}, {"indent": None, "separators": (",", ":")}, {"ensure_ascii": True}],
+    ids=["jupyter", "colab", "compact", "ascii"],
+)
+async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style):
+    path = written(tmp_path / "theirs.ipynb", **style)
+    before = path.read_bytes()
+    document = FileNotebook(path)
+    cell = await document.insert("len(orders)", below="load")
+    with_cell = path.read_bytes()
+    assert with_cell != before
+    await document.move(cell.id, below="head")
+    await document.edit("load", "orders = [1]")
+    changed = valid(path)
+    assert changed.cells[2].metadata.tags == ["keep"]
+    assert changed.metadata.widgets == METADATA["widgets"]
+    assert json.dumps(METADATA["widgets"]) in json.dumps(json.loads(path.read_text())["metadata"])
+    assert await document.undo() == []
+    assert path.read_bytes() == before
+
+
+async def test_cells_without_ids_get_them_at_the_first_change(tmp_path):
+    cells = [{key: value for key, value in cell.items() if key != "id"} for cell in CELLS]
+    path = written(tmp_path / "old.ipynb", minor=4, cells=cells)
+    before = path.read_bytes()
+    document = FileNotebook(path)
+    ids = [cell.id for cell in await document.cells()]
+    assert path.read_bytes() == before
+    await document.insert("1", below=ids[0])
+    assert [cell.id for cell in valid(path).cells][::2] == ids
+
+
+async def test_what_somebody_else_saves_counts(tmp_path):
+    path = written(tmp_path / "shared.ipynb")
+    document = FileNotebook(path)
+    read = (await document.cell("load")).source
+    written(path, cells=[CELLS[0], {**CELLS[1], "source": ["orders = []  # the person's"]}])
+    with pytest.raises(CellChangedError, match="cell 2 .* changed since you read it"):
+        await document.edit("load", "orders = [4]", expected=read)
+    assert (await document.cell("load")).source == "orders = []  # the person's"
+    with pytest.raises(CellChangedError, match="'gone'"):
+        await document.delete("gone")
+
+
+async def test_long_cells_are_stopped_and_say_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(own_kernel, "MOST_CHARS", 10_000)
+    monkeypatch.setattr(own_kernel, "GRACE_SECONDS", 3.0)
+    async with FileNotebook(tmp_path / "long.ipynb", kernel="tested") as document:
+        for source, seconds, told in [
+            ("kept = 1\nwhile True: pass", 0.3, "KeyboardInterrupt: stopped after 0.3 seconds, the longest"),
+            ("while True: print('x' * 100)", 60, "stopped: it showed more than 10,000 characters"),
+            ("kept", 60, "Returned:\n1"),
+            ("import os; os._exit(1)", 60, "DeadKernelError: the kernel died"),
+            ("kept", 60, "NameError"),
+            (
+                "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+                0.3,
+                "stopped after 0.3 seconds, the longest that a cell may run; all variables are gone",
+            ),
+        ]:
+            cell = await document.insert(source)
+            assert told in await document.read((await document.run(cell.id, seconds)).id)
+    assert document.path.stat().st_size < 40_000
+    assert len(valid(document.path).cells) == 6
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"cells": 3}', '{"nbformat": 4, "nbformat_minor": 5, "cells": []}'])
+def test_other_files_are_refused_and_stay(tmp_path, text):
+    path = tmp_path / "notes.ipynb"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=r"notes.ipynb' is no notebook"):
+        FileNotebook(path)
+    assert path.read_text() == text
+
+
+async def test_an_unknown_kernel_is_named_with_the_known_ones(tmp_path):
+    async with FileNotebook(tmp_path / "new.ipynb", kernel="julia-9") as document:
+        cell = await document.insert("1")
+        with pytest.raises(ConfigurationError, match="no kernel 'julia-9' is installed here. There are: .*tested"):
+            await document.run(cell.id)

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.memory_notebook import MemoryNotebook, ran
+from support.memory_notebook import MemoryNotebook
 
 from nbagent.core.current import changed
 from nbagent.core.run_context import RunContext
@@ -23,6 +23,13 @@ from nbagent.notebook.document.file import FileNotebook
 pytestmark = pytest.mark.fuzz
 
 PERSON = "the person"
+
+
+def ran(source):
+    """What a cell shows in these tests."""
+    return [{"name": "stdout", "output_type": "stream", "text": f"ran {source}\n"}]
+
+
 OLD = [
     NotebookCell("markdown", "# Orders", "head", metadata={"z": 1, "a": [2]}),
     NotebookCell("code", "orders = 3", "load", ran("orders = 3"), 4, {"tags": ["keep"]}),
@@ -35,14 +42,20 @@ steps = st.tuples(
 )
 
 
-class OwnKernelDouble:
-    """Runs cells as `MemoryNotebook` does."""
+class Kernel:
+    """In place of an `OwnKernel`."""
 
     count = 0
 
     async def run(self, source, seconds):
         self.count += 1
         return ran(source), self.count
+
+
+class Notebook(MemoryNotebook):
+    async def _execute(self, cell, seconds):
+        self.count += 1
+        self.list[self._place(cell.id)] = replace(cell, outputs=ran(cell.source), execution_count=self.count)
 
 
 async def do(document, number, step):
@@ -95,8 +108,8 @@ def documents(folder):
     path = Path(folder, "orders.ipynb")
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"theirs": {"b": 1, "a": 2}}), path)
     file = FileNotebook(path)
-    file.kernel = OwnKernelDouble()
-    return file, MemoryNotebook(OLD)
+    file.kernel = Kernel()
+    return file, Notebook(*OLD)
 
 
 async def all_done(file, memory, done):
@@ -142,7 +155,7 @@ def test_undoing_all_runs_gives_the_old_notebook_back(done):
                 assert await document.undo("run 2") == []
                 assert await document.undo("run 1") == []
             assert file.path.read_bytes() == old
-            assert memory.now == OLD
+            assert memory.list == OLD
             assert memory.note == {}
 
     asyncio.run(check())

@@ -12,10 +12,9 @@ Breakpoints: https://docs.anthropic.com/en/docs/prompt-caching
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any
 
 from nbagent.core.events import Context, Event, Text, Thinking, ToolCallDelta
@@ -60,6 +59,8 @@ FINISH_REASONS = {
 }
 #: How many breakpoints a request may hold.
 MAX_BREAKPOINTS = 4
+#: How the messages of the two sides begin.
+_OPENINGS = {role: f'{{"role":"{role}","content":['.encode() for role in ("user", "assistant")}
 
 
 class MessagesDecoder(Decoder):
@@ -259,16 +260,20 @@ class MessagesCodec(Codec):
         """
         if any(str(tool.get("type")).startswith("code_execution") for tool in head.get("tools", ())):
             head |= {**self._open_container(messages), **head}  # the user's own `container` wins
-        groups = group_by_role(list(self._without_open_calls(messages)), self.encode_message)
+        groups = group_by_role(self._without_open_calls(messages), self.encode_message)
         places = breakpoints(head, groups, self.ttl) if self.ttl else {}
-        for name in ("tools", "system"):
-            if name in places:
-                *before, last = head[name]
-                head[name] = [*before, {**last, "cache_control": mark_of(places[name])}]
-        after = [self.encode_message(message) for message in reminder]
-        if after and (not groups or groups[-1].role != "user"):
-            groups.append(RoleGroup("user"))
-        return [_encode(group, places.get(group), after if group is groups[-1] else []) for group in groups]
+        for place, ttl in places.items():
+            mark = mark_of(ttl)
+            if isinstance(place, RoleGroup):
+                place.fragments[-1] = place.fragments[-1][:-1] + b',"cache_control":' + dumps(mark) + b"}"
+            else:
+                *before, last = head[place]
+                head[place] = [*before, {**last, "cache_control": mark}]
+        if after := [self.encode_message(message) for message in reminder]:
+            if not groups or groups[-1].role != "user":
+                groups.append(RoleGroup("user", []))
+            groups[-1].fragments += after
+        return [_OPENINGS[group.role] + b",".join(group.fragments) + b"]}" for group in groups]
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
@@ -316,17 +321,23 @@ class MessagesCodec(Codec):
         ]
         return _content(message.text) + [self._fitting(use) for use in uses]
 
-    def _without_open_calls(self, messages: Messages) -> Iterator[LLMMessage]:
+    def _without_open_calls(self, messages: Messages) -> Messages:
         """The messages. A call of the vendor's own tools stays open only until the user says something else."""
-        answered = {call for message in messages for call in anthropic_tools.answered(self._native(message))}
-        last = max((index for index, message in enumerate(messages) if message.opens_turn), default=-1)
+        open_calls: dict[str, int] = {}
         for index, message in enumerate(messages):
-            native = self._native(message)
-            if index < last and not answered.issuperset(anthropic_tools.called(native)):
-                kept = anthropic_tools.without_open_calls(native["blocks"], answered)
-                yield message.replace(provider_extras={**native, "blocks": kept})
-            else:
-                yield message
+            for block in self._native(message).get("blocks", ()) if message.role == "assistant" else ():
+                if block.get("type") in anthropic_tools.CALLS:
+                    open_calls[block["id"]] = index
+                elif open_calls and anthropic_tools.is_result(block):
+                    open_calls.pop(block["tool_use_id"], None)
+        if not open_calls:
+            return messages
+        said, last = list(messages), max((at for at, each in enumerate(messages) if each.opens_turn), default=-1)
+        for index in {at for at in open_calls.values() if at < last}:
+            native = self._native(said[index])
+            kept = [block for block in native["blocks"] if open_calls.get(block.get("id")) != index]
+            said[index] = said[index].replace(provider_extras={**native, "blocks": kept})
+        return said
 
     def _fitting(self, block: dict[str, Any]) -> dict[str, Any]:
         """The block with an id and a name that the provider takes: models make up names that it refuses."""
@@ -341,15 +352,6 @@ class MessagesCodec(Codec):
         if block.get("type") == "thinking" and not block.get("signature"):
             return self.vendor.unsigned_thinking and bool(block.get("thinking"))
         return True
-
-
-def _encode(group: RoleGroup, ttl: str | None, after: Sequence[bytes]) -> bytes:
-    """One group is one message of the API; `ttl` puts a breakpoint on its last block. What comes `after` has none."""
-    fragments = group.fragments
-    if ttl:
-        fragments[-1] = fragments[-1][:-1] + b',"cache_control":' + dumps(mark_of(ttl)) + b"}"
-    content = b",".join([*fragments, *after])
-    return b'{"role":"' + group.role.encode() + b'","content":[' + content + b"]}"
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -401,34 +403,27 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     >>> breakpoints({"system": [{"type": "text", "text": "Be brief."}]}, [], "1h")
     {'system': '1h'}
     """
-    prompt: list[tuple[Any, str | None]] = []
-    for name in ("tools", "system"):
-        if isinstance(items := head.get(name), list) and items:
-            prompt += _slots(name, items)
-    for group in groups:
-        if group.role == "user":
-            parts = (message.content for message in group.messages if not isinstance(message.content, str))
-            prompt += _slots(group, chain.from_iterable(parts))
-    if last := ttl_of(head):
-        prompt.append((None, last))
-    left = MAX_BREAKPOINTS - sum(kept is not None for _, kept in prompt)
-    free = [place for place, kept in prompt if kept is None]
+    lists = [(name, head.get(name)) for name in ("tools", "system")]
+    prompt = [(name, items) for name, items in lists if isinstance(items, list) and items]
+    prompt += [(group, group.parts) for group in groups if group.role == "user"]
+    prompt.append((None, [head]))
+    marks: list[tuple[int, str]] = []  # that the user set, where in the prompt
+    free: dict[Any, int] = {}  # the places where there is none
+    for at, (place, holders) in enumerate(prompt):
+        if kept := [(at, mark) for holder in holders if (mark := ttl_of(holder))]:
+            marks += kept
+        else:
+            free[place] = at
     users = [place for place in free if isinstance(place, RoleGroup)]
     wanted = [*users[-1:], "system", *users[-2:-1], "tools"]
-    chosen = [place for place in wanted if place in free][: max(left, 0)]
-    return {place: fit for place in chosen if (fit := _fitting(prompt, place, ttl))}
+    chosen = [place for place in wanted if place in free][: max(MAX_BREAKPOINTS - len(marks), 0)]
+    return {place: fit for place in chosen if (fit := _fitting(marks, free[place], ttl))}
 
 
-def _slots(place: Any, holders: Iterable[Mapping[str, Any]]) -> list[tuple[Any, str | None]]:
-    """The breakpoints that the user set there; if there are none, the place for ours."""
-    return [(None, kept) for holder in holders if (kept := ttl_of(holder))] or [(place, None)]
-
-
-def _fitting(prompt: Sequence[tuple[Any, str | None]], place: Any, ttl: str) -> str | None:
+def _fitting(marks: Sequence[tuple[int, str]], at: int, ttl: str) -> str | None:
     """How long our breakpoint may last: not longer than one before it. None if one after it lasts longer."""
-    at = next(index for index, (here, kept) in enumerate(prompt) if kept is None and here == place)
-    if any(kept == "5m" for _, kept in prompt[:at]):
+    if any(kept == "5m" for place, kept in marks if place < at):
         ttl = "5m"
-    if ttl == "5m" and any(kept == "1h" for _, kept in prompt[at:]):
+    if ttl == "5m" and any(kept == "1h" for place, kept in marks if place > at):
         return None
     return ttl

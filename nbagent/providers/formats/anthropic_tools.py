@@ -64,21 +64,6 @@ def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
     return citations
 
 
-def called(native: Mapping[str, Any]) -> list[str]:
-    """The ids of the calls in an answer."""
-    return [block["id"] for block in native.get("blocks", ()) if block.get("type") in CALLS]
-
-
-def answered(native: Mapping[str, Any]) -> list[str]:
-    """The ids of the calls whose results are in an answer."""
-    return [block["tool_use_id"] for block in native.get("blocks", ()) if is_result(block)]
-
-
-def without_open_calls(blocks: Sequence[Mapping[str, Any]], answered: set[str]) -> list[Mapping[str, Any]]:
-    """The blocks without calls that never got a result: the API refuses them."""
-    return [block for block in blocks if block.get("type") not in CALLS or block.get("id") in answered]
-
-
 def _text_of(content: Any) -> str:
     """What a person may read of a result. What is encrypted is left out."""
     if isinstance(content, str):

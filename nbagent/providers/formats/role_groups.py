@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from nbagent.core.messages import LLMMessage
 
@@ -11,19 +12,14 @@ from nbagent.core.messages import LLMMessage
 OPENING = LLMMessage("user", "Hello.")
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class RoleGroup:
-    """What one side says in a row, encoded. Tool results come before anything else."""
+    """What one side says in a row, encoded."""
 
     role: str
-    results: list[bytes] = field(default_factory=list)
-    others: list[bytes] = field(default_factory=list)
-    messages: list[LLMMessage] = field(default_factory=list)
-
-    @property
-    def fragments(self) -> list[bytes]:
-        """All of it, in the order in which it is sent."""
-        return self.results + self.others
+    fragments: list[bytes]
+    #: The content parts of its messages that consist of such.
+    parts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[RoleGroup]:
@@ -32,14 +28,17 @@ def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage],
     The user begins: if the conversation begins with an answer, such as a greeting, "Hello." is put before it.
     """
     groups: list[RoleGroup] = []
+    group = RoleGroup("", [])
     for message in messages:
         if message.role == "system" or not (fragment := encode(message)):
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        if not groups or groups[-1].role != role:
-            groups.append(RoleGroup(role))
-        groups[-1].messages.append(message)
-        (groups[-1].results if message.role == "tool" else groups[-1].others).append(fragment)
+        if group.role == role:
+            group.fragments.append(fragment)
+        else:
+            groups.append(group := RoleGroup(role, [fragment]))
+        if not isinstance(message.content, str):
+            group.parts += message.content
     if groups and groups[0].role == "assistant":
-        groups.insert(0, RoleGroup("user", others=[encode(OPENING)]))
+        groups.insert(0, RoleGroup("user", [encode(OPENING)]))
     return groups

@@ -375,7 +375,7 @@ class Agent:
             limits=limits,
             output=output,
             instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
-            reminder=partial(toolsets.reminder, executor.registry),
+            reminder=partial(toolsets.reminder, executor.registry) if toolsets else None,
             price=price_at,
             summarise=self._summarise,
             observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),

@@ -90,7 +90,8 @@ def labels_here(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
     """The labels that a user passed in, within those of the current code. Raises ConfigurationError for others."""
-    return checked_labels(tags, user, session, metadata).within(current.get().labels or Labels())
+    labels, outer = checked_labels(tags, user, session, metadata), current.get().labels
+    return labels if outer is None else labels.within(outer)
 
 
 def set_current(**changes: Any) -> None:

@@ -42,7 +42,7 @@ def checked_labels(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
     """The labels that a user passed in. Raises ConfigurationError for others."""
-    if isinstance(tags, (str, bytes, Mapping)) or not isinstance(tags, Iterable | None):
+    if isinstance(tags, (str, bytes, Mapping)) or not (tags is None or isinstance(tags, Iterable)):
         raise invalid("tags", tags, "a list of texts", 'Write tags=["exam"].')
     names = tuple(tags or ())
     for name in names:
@@ -51,7 +51,9 @@ def checked_labels(
     check_type("user", user, str, optional=True, fix='Pass the id of a user, such as user="u1".')
     check_type("session", session, str, optional=True, fix='Pass the id of a session, such as session="s1".')
     check_type("metadata", metadata, Mapping, optional=True, fix='Write metadata={"variant": "b"}.')
-    pairs = dict(metadata or {})
+    if not metadata:
+        return Labels(names, user, session)
+    pairs = dict(metadata)
     try:
         json.dumps(pairs, allow_nan=False)
     except (TypeError, ValueError) as error:

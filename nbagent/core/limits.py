@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import Field, dataclass, field, fields
+from operator import attrgetter
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -267,7 +268,10 @@ class Account:
 
     def reached_budget(self) -> LimitReached | None:
         """The first limit that is reached of those that runs share with the runs above them."""
-        return next(filter(None, (account._own_budget() for account in self._accounts())), None)
+        for account in self._accounts():
+            if (reached := account._own_budget()) is not None:
+                return reached
+        return None
 
     def _may_be_spent(self) -> bool:
         """Whether the requests under way may take the rest of this budget."""
@@ -275,26 +279,34 @@ class Account:
 
     def _own_budget(self, expected: int = 0) -> LimitReached | None:
         """The first limit that is reached, if so many answers are still expected."""
-        limits, spent, each = self.limits, self.usage, self.largest
+        limits = self.limits
         requests = limits.max_requests
         if requests is None and self.depth == 0:
             requests = DEFAULT_MAX_REQUESTS
-        budgets = (
-            ("requests", self.requests, requests, "model requests of all agents"),
-            ("tokens", spent.total_tokens + expected * each.total_tokens, limits.max_total_tokens, "tokens"),
-            ("tokens", spent.input_tokens + expected * each.input_tokens, limits.max_input_tokens, "input tokens"),
-            ("tokens", spent.output_tokens + expected * each.output_tokens, limits.max_output_tokens, "output tokens"),
-            ("cost", self.dollars + expected * self.most_dollars, limits.max_cost, "dollars"),
-            ("time", 0.0 if self.over else monotonic() - self.started, limits.max_seconds, "seconds"),
-        )
-        for reason, amount, limit, unit in budgets:
-            if limit is not None and amount >= limit:
+        if requests is not None and self.requests >= requests:
+            return _reached("requests", requests, "model requests of all agents")
+        for name, reason, unit, count in _BUDGETS:
+            limit = getattr(limits, name)
+            if limit is not None and count(self.usage) + expected * count(self.largest) >= limit:
                 return _reached(reason, limit, unit)
+        if limits.max_cost is not None and self.dollars + expected * self.most_dollars >= limits.max_cost:
+            return _reached("cost", limits.max_cost, "dollars")
+        seconds = limits.max_seconds
+        if seconds is not None and (0.0 if self.over else monotonic() - self.started) >= seconds:
+            return _reached("time", seconds, "seconds")
         return None
 
     def _accounts(self) -> tuple[Account, ...]:
         """This account, those above it, and their budgets."""
         return (self, *self._above)
+
+
+#: Of the limits of tokens: the field, the reason, what is counted, and how.
+_BUDGETS: tuple[tuple[str, str, str, Callable[[Usage], int]], ...] = (
+    ("max_total_tokens", "tokens", "tokens", attrgetter("total_tokens")),
+    ("max_input_tokens", "tokens", "input tokens", attrgetter("input_tokens")),
+    ("max_output_tokens", "tokens", "output tokens", attrgetter("output_tokens")),
+)
 
 
 def _reached(reason: str, limit: float, unit: str) -> LimitReached:

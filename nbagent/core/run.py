@@ -124,7 +124,7 @@ class Run:
     #: Follows the system prompt in the requests of this run; the history does not keep it.
     instructions: str = ""
     #: Makes the reminder of each request, such as the state of a plan: see `ModelRequest.reminder`.
-    reminder: Callable[[], str] = str
+    reminder: Callable[[], str] | None = None
     #: A question of the conversation; this run takes the place of its turn.
     replaces: LLMMessage | None = None
     #: A question of the conversation; this run begins a branch before it.
@@ -203,7 +203,8 @@ class Run:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
         tools = self.tools.list_functions() or None
-        reminder = context_with(call=self.run_context()).run(self.reminder)  # it may depend on who asks
+        # it may depend on who asks
+        reminder = context_with(call=self.run_context()).run(self.reminder) if self.reminder else ""
         compact_at = self.history.max_tokens if self.vendor_summarises else None
         return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
 

@@ -19,7 +19,6 @@ from nbagent.core.events import Event
 from nbagent.core.history.history import estimate_tokens
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import ORIGINS, LLMMessage, Usage, new_id
-from nbagent.core.sizes import size_of
 from nbagent.errors import ProviderError
 from nbagent.trace.blocks import blocks_of, thinking_of
 from nbagent.trace.citation_rows import citation_rows
@@ -27,7 +26,7 @@ from nbagent.trace.open_run import USAGE, OpenRun, Sent
 from nbagent.trace.outcomes import outcome_columns
 from nbagent.trace.requests import chars_of, digest, message_data, messages_in, shared_start
 from nbagent.trace.storage.journal import Journal
-from nbagent.trace.storage.results import Results
+from nbagent.trace.storage.results import Results, size_of
 from nbagent.trace.table import Columns, Row, SpillFile, Table, as_json, count_of
 from nbagent.trace.tally import Tally
 

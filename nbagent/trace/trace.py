@@ -54,9 +54,9 @@ class Trace(TraceTables):
     The trace keeps the values that tools returned for `results()`, unless `keep_results=False`.
 
     Rows and the values that tools returned take about `max_bytes` of memory. Beyond that, they move to a temporary file
-    at the end of a turn; tables stay complete. Values are written as Arrow, JSON or bytes; of one that can't be, the
-    text stays that the model read. The file has no name and disappears with the process; it lies in the folder of
-    `tempfile` (set `TMPDIR` for another). None keeps everything in memory.
+    at the end of a turn; tables stay complete. Of a value that can't be pickled, the text stays that the model read.
+    The file has no name and disappears with the process; it lies in the folder of `tempfile` (set `TMPDIR` for
+    another). None keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]

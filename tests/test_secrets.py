@@ -100,7 +100,7 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
             await ask(agent, texts, times=10)
             answered = agent.conversation_history[-1].content
             sent = [value for request in server.requests for value in request.headers.values()]
-            with agent.trace.recording_http(), contextlib.suppress(NbagentError):
+            with contextlib.suppress(NbagentError):
                 await agent.provider.model_list()
             await agent.provider.aclose()
             for url in (tls, "http://no-such-host.invalid", "http://127.0.0.1:1"):

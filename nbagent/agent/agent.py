@@ -551,7 +551,9 @@ class Agent:
         `agent.trace.with_children()` has the runs of both.
         """
         mine = self.trace
-        trace = Trace(mine.record_http, mine.keep_results, mine.max_bytes, is_recording=mine.is_recording)
+        trace = Trace(
+            mine.record_http, mine.recorder.keep_results, mine.recorder.max_bytes, is_recording=mine.is_recording
+        )
         trace.observers += self.trace.observers
         mine.recorder.forks.add(trace.recorder)
         other = self._like_this(trace)

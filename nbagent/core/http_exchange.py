@@ -7,8 +7,7 @@ none is set.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -61,18 +60,6 @@ class Exchange:
 Collector = Callable[[Exchange], None]
 
 
-@contextmanager
-def collect_exchanges(collector: Collector) -> Iterator[None]:
-    """Pass each exchange in this block, and in the tasks that it starts, to `collector`.
-
-    >>> exchanges = []
-    >>> with collect_exchanges(exchanges.append):                              # doctest: +SKIP
-    ...     await provider.chat(messages)
-    """
-    with changed(collect=collector):
-        yield
-
-
 async def stream_collecting(stream: AsyncIterator[T], collector: Collector) -> AsyncGenerator[T]:
     """The items of `stream`; the exchanges behind them go to `collector`.
 
@@ -80,7 +67,7 @@ async def stream_collecting(stream: AsyncIterator[T], collector: Collector) -> A
     """
     async with aclose_if_possible(stream) as items:
         while True:
-            with collect_exchanges(collector):
+            with changed(collect=collector):
                 item = await anext(items, None)
             if item is None:
                 return

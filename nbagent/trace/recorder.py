@@ -24,7 +24,7 @@ from nbagent.trace.blocks import blocks_of, thinking_of
 from nbagent.trace.citation_rows import citation_rows
 from nbagent.trace.open_run import USAGE, OpenRun, Sent
 from nbagent.trace.outcomes import outcome_columns
-from nbagent.trace.requests import chars_of, digest, message_data, messages_in, shared_start
+from nbagent.trace.requests import digest, message_data, messages_in, shared_start
 from nbagent.trace.storage.journal import Journal
 from nbagent.trace.storage.results import Results, size_of
 from nbagent.trace.table import Columns, Row, SpillFile, Table, as_json, count_of
@@ -267,7 +267,7 @@ class Recorder:
         run.last_message = message_id
         self.bytes += len(text)
         if message.provider_extras is not None or not isinstance(message.content, str):
-            self.bytes += chars_of(message)
+            self.bytes += size_of([message.provider_extras, message.content])
         shared = {key: row[key] for key in _MESSAGE_KEYS} | {"tool_call_id": origin.get("tool_call_id")}
         rows = [
             {**shared, "block_id": f"{message_id}_{index}", "index": index, **block}

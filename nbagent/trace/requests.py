@@ -35,20 +35,6 @@ def message_data(message: LLMMessage) -> str | None:
     return as_json(data) if data else None
 
 
-def chars_of(message: LLMMessage) -> int:
-    """Roughly the characters that a message holds besides its text, such as images and vendor data."""
-    parts = () if isinstance(message.content, str) else message.content
-    return _chars(parts) + (_chars(message.provider_extras) if message.provider_extras else 0)
-
-
-def _chars(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(map(_chars, value.values()))
-    return sum(map(_chars, value)) if isinstance(value, list | tuple) else 0
-
-
 def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
     """The column `messages_in` of a call, as JSON: it adds to as many messages as it kept of an earlier request.
 

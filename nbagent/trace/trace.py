@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.checks import check_choice, check_number, checked_path, invalid
-from nbagent.core import events as kinds
 from nbagent.core.atomic_files import write_text
 from nbagent.core.events import Event
-from nbagent.core.http_exchange import collect_exchanges
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, missing_extra
@@ -77,32 +74,13 @@ class Trace(TraceTables):
         #: False for `Agent(trace=False)`: the tables stay empty.
         self.is_recording = is_recording
         self.record_http = record_http
-        self.recorder = Recorder(keep_results)
-        self.max_bytes = max_bytes
+        check_number("max_bytes", max_bytes, whole=True, minimum=0, optional=True, fix="None keeps all rows in memory.")
+        self.recorder = Recorder(keep_results, max_bytes)
         #: Takes one event of a run; agents call it for every event.
         self.record: Callable[[Event], None] = self.recorder.record if is_recording else _ignore
         #: Called with this trace and each event, once it is recorded, of runs that begin from now on. They must not
         #: raise.
         self.observers: list[Callable[[Trace, Event], None]] = []
-
-    @property
-    def keep_results(self) -> bool:
-        """Whether the values that tools return are kept for `results()`."""
-        return self.recorder.keep_results
-
-    @keep_results.setter
-    def keep_results(self, keep: bool) -> None:
-        self.recorder.keep_results = keep
-
-    @property
-    def max_bytes(self) -> int | None:
-        """About how much memory the rows may take; None for no limit."""
-        return self.recorder.max_bytes
-
-    @max_bytes.setter
-    def max_bytes(self, limit: int | None) -> None:
-        check_number("max_bytes", limit, whole=True, minimum=0, optional=True, fix="None keeps all rows in memory.")
-        self.recorder.max_bytes = limit
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
@@ -437,22 +415,10 @@ class Trace(TraceTables):
             raise missing_extra("OpenTelemetry", "otel") from None
         return start_telemetry(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
-    @contextmanager
-    def recording_http(self) -> Iterator[Trace]:
-        """Record the HTTP exchanges of everything in this block, outside of runs too.
-
-        >>> with trace.recording_http():                                    # doctest: +SKIP
-        ...     await agent.provider.model_list()
-        """
-        with collect_exchanges(
-            lambda each: self.record(kinds.Http(metadata={"run_id": None, **each.summary()}, exchange=each))
-        ):
-            yield self
-
     def curl(self, index: int = -1) -> str:
         """An HTTP exchange, by default the last one, as a shell command that takes keys from the environment.
 
-        Raises ConfigurationError if none is recorded, or if its body was too long to be kept whole.
+        Raises ConfigurationError if none is recorded.
 
         >>> print(agent.trace.curl())                                       # doctest: +SKIP
         curl -gsSN -X POST https://api.openai.com/v1/chat/completions \\

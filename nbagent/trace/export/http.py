@@ -13,21 +13,10 @@ from nbagent.trace.table import Row
 _LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")
 
 
-def _decoded(row: Row) -> Row:
-    """The row with headers and the names of secrets decoded."""
-    names = ("request_headers", "response_headers", "secrets")
-    return row | {name: json.loads(row[name]) for name in names if isinstance(row[name], str)}
-
-
 def curl(row: Row) -> str:
-    """The request as a command for a POSIX shell, with variables in place of the keys.
-
-    Raises ConfigurationError if the body was too long to be kept whole.
-    """
-    row = _decoded(row)
-    body = row["request_body"]
-    secrets = row["secrets"]
-    headers = [f"{name}: {text}" for name, text in row["request_headers"].items()]
+    """The request as a command for a POSIX shell, with variables in place of the keys."""
+    body, secrets = row["request_body"], json.loads(row["secrets"])
+    headers = [f"{name}: {text}" for name, text in json.loads(row["request_headers"]).items()]
     parts = [f"curl -gsSN -X {row['method']} {_quoted(row['url'], secrets)}"]
     parts += [f"-H {_quoted(header, secrets)}" for header in headers if not _LEFT_OUT.match(header.partition(":")[0])]
     if not body:

@@ -48,9 +48,9 @@ async def test_tables_are_complete_after_rows_moved_to_the_file(tmp_path):
             await agent.chat(f"Twice 4? {number}")
         before, lines = tables(trace), trace.summary_lines()
         sums = {by: trace.summary(by) for by in ("model", "day", "tag", "tool")}
-        trace.max_bytes, trace.recorder.bytes = 0, 1
+        trace.recorder.max_bytes, trace.recorder.bytes = 0, 1
         trace.recorder.end_turn()
-        trace.max_bytes = None
+        trace.recorder.max_bytes = None
         assert in_memory(trace, "events") == in_memory(trace, "runs") == 0
         assert_same(before, tables(trace))
         assert trace.summary_lines() == lines

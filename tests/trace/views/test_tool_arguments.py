@@ -60,7 +60,7 @@ async def test_results_are_the_values_themselves_and_frames_are_one_frame(trace)
 
 async def test_values_that_were_dropped_are_an_error():
     agent = Agent(ScriptedProvider([FunctionCall("load", {"rows": 1}, "1"), "x"]), tools=[load], trace=Trace())
-    agent.trace.keep_results = False
+    agent.trace.recorder.keep_results = False
     await agent.chat("Go.")
     with pytest.raises(ConfigurationError, match=r"'load' returned was not kept for 1 of 1 calls.*result_text"):
         agent.trace.results("load")

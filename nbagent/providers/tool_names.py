@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from nbagent.core.messages import FunctionCall, LLMResponse
@@ -65,28 +65,33 @@ def described(description: str | None, name: str, sent: str) -> str:
     return text if name == sent or name in text else ": ".join(filter(None, (name, text)))
 
 
-def with_fitting_arguments(schema: Any) -> Any:
-    """A JSON Schema whose properties have names that every provider takes. The original is not changed."""
+def with_fitting_arguments(schema: Any, renamed: dict[str, str] | None = None) -> Any:
+    """A JSON Schema whose properties have names that every provider takes. The original is not changed.
+
+    `renamed` gets the names of those that are sent under others, by what is sent.
+    """
     if isinstance(schema, list):
-        return [with_fitting_arguments(item) for item in schema]
+        return [with_fitting_arguments(item, renamed) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
     found: dict[str, Any] = {}
     for key, value in schema.items():
         if key in SCHEMAS_BY_NAME and isinstance(value, Mapping):
-            inner = {name: with_fitting_arguments(item) for name, item in value.items()}
-            found[key] = dict(_property(*item) for item in inner.items()) if key == "properties" else inner
+            inner = {name: with_fitting_arguments(item, renamed) for name, item in value.items()}
+            found[key] = dict(_property(*item, renamed) for item in inner.items()) if key == "properties" else inner
         elif key == "required" and isinstance(value, list):
             found[key] = [fitting_argument(name) if isinstance(name, str) else name for name in value]
         else:
-            found[key] = value if key in VALUES else with_fitting_arguments(value)
+            found[key] = value if key in VALUES else with_fitting_arguments(value, renamed)
     return found
 
 
-def _property(name: str, schema: Any) -> tuple[str, Any]:
+def _property(name: str, schema: Any, renamed: dict[str, str] | None) -> tuple[str, Any]:
     sent = fitting_argument(name)
     if sent == name:
         return name, schema
+    if renamed is not None:
+        renamed[sent] = name
     schema = dict(schema) if isinstance(schema, Mapping) else {}
     return sent, {**schema, "description": described(schema.get("description"), name, sent)}
 
@@ -109,56 +114,40 @@ def schema_text(tool: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=SCHEMAS)
 def _renamed_arguments(schema: str) -> Mapping[str, str]:
-    return {fitting_argument(name): name for name in _arguments(json.loads(schema))}
+    names: dict[str, str] = {}
+    with_fitting_arguments(json.loads(schema), names)
+    return names
 
 
 def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
     """The answer, its calls with their own names. It keeps its encoded form: that holds what the model said."""
     if not names or not answer.function_calls:
         return answer
-    calls = [_with_own_names(call, *names.get(call.name, (call.name, {}))) for call in answer.function_calls]
-    own = replace(answer, function_calls=calls)
-    own.encoded.update(answer.encoded)
-    return own
+    calls = []
+    for call in answer.function_calls:
+        name, own = names.get(call.name, (call.name, {}))
+        arguments = _with_keys(call.arguments, own.get)
+        calls.append(FunctionCall(name, arguments, call.id, call.raw))
+    found = replace(answer, function_calls=calls)
+    found.encoded.update(answer.encoded)
+    return found
 
 
 def is_same_call(call: FunctionCall, name: str, arguments: Any) -> bool:
     """Whether a call has this name and these arguments, in its own names or in those that were sent."""
     if (call.name, call.arguments) == (name, arguments):
         return True
-    return fitting_name(call.name) == fitting_name(name) and _fitting(call.arguments) == _fitting(arguments)
+    sent = partial(_with_keys, name=fitting_argument)
+    return fitting_name(call.name) == fitting_name(name) and sent(call.arguments) == sent(arguments)
 
 
-def _arguments(schema: Any) -> Iterator[str]:
-    """The names in a schema that are not sent as they are."""
-    if isinstance(schema, list):
-        for item in schema:
-            yield from _arguments(item)
-    elif isinstance(schema, Mapping):
-        for key, value in schema.items():
-            if key in SCHEMAS_BY_NAME and isinstance(value, Mapping):
-                yield from (name for name in value if key == "properties" and not _ARGUMENT.fullmatch(name))
-                yield from _arguments(list(value.values()))
-            elif key not in VALUES:
-                yield from _arguments(value)
-
-
-def _with_own_names(call: FunctionCall, name: str, arguments: Mapping[str, str]) -> FunctionCall:
-    return FunctionCall(name, _restored(call.arguments, arguments), call.id, call.raw)
-
-
-def _restored(value: Any, names: Mapping[str, str]) -> Any:
+def _with_keys(value: Any, name: Callable[[str], str | None]) -> Any:
+    """JSON data, whose objects have other names for their values, where there are others."""
     if isinstance(value, list):
-        return [_restored(item, names) for item in value]
+        return [_with_keys(item, name) for item in value]
     if not isinstance(value, dict):
         return value
-    return {names.get(key, key): _restored(item, names) for key, item in value.items()}
-
-
-def _fitting(value: Any) -> Any:
-    if isinstance(value, list):
-        return list(map(_fitting, value))
-    return {fitting_argument(key): _fitting(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return {name(key) or key: _with_keys(item, name) for key, item in value.items()}
 
 
 def _replaced(name: str) -> str:

@@ -100,7 +100,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "cost_known": (FLAG, "the price of each answer that was paid is known"),
         "parent_run_id": (TEXT, "the run whose tool asked this one"),
         "parent_tool_call_id": (TEXT, "the call of that tool"),
-        "branch": (TEXT, "the branch of the conversation"),
+        "branch": (TEXT, "the branch of the conversation: the `run_id` of the run that began it"),
     },
     # one row per model request
     "calls": {
@@ -119,7 +119,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "duration_s": (REAL, "seconds from the time that it could be sent, with retries"),
         "ttft_s": (REAL, "seconds to the first token"),
         "thinking_s": (REAL, "seconds of thinking"),
-        "setup_s": (REAL, "seconds that were needed before: imports, certificates, loading a model"),
+        "setup_s": (REAL, "seconds before that, which no other column counts: imports, certificates, loading a model"),
         "started": (TIME, ""),
         "error_type": (TEXT, "the class of the error, or `interrupted`"),
         "error_message": (TEXT, ""),
@@ -132,7 +132,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "tool_choice": (TEXT, "as it was in effect"),
         "params": (TEXT, "the options that were sent, as JSON"),
         "refused": (TEXT, "options, tools, schemas that the provider refused, with their other names or null, as JSON"),
-        "speaker": (TEXT, "who of a team spoke"),
+        "speaker": (TEXT, "the member of a `Team` that asked"),
         "reminder": (TEXT, "what was sent last and not kept: a plan, notes"),
         "stream": (FLAG, "the answer was streamed"),
         "n_messages_in": (COUNT, "messages in the request"),
@@ -152,8 +152,8 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "response_id": (TEXT, "the vendor's id of the answer"),
         "system_hash": (TEXT, "the system prompt, in `prompts`"),
         "tools_hash": (TEXT, "the definitions of the tools, in `prompts`"),
-        "span_id": (TEXT, "the span of OpenTelemetry"),
-        "parent_span_id": (TEXT, ""),
+        "span_id": (TEXT, "the span `chat` of OpenTelemetry, in hex; `NA` where none was sampled"),
+        "parent_span_id": (TEXT, "the span `invoke_agent`"),
         "call_id": (TEXT, ""),
     },
     # one row per message that entered the conversation
@@ -284,7 +284,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "kind": (TEXT, "`system` or `tools`"),
         "text": (TEXT, "the system prompt, or the definitions as JSON"),
         "chars": (COUNT, ""),
-        "hash": (TEXT, "as in `calls.system_hash` and `calls.tools_hash`"),
+        "hash": (TEXT, "its SHA-256, as in `calls.system_hash` and `calls.tools_hash`"),
     },
     # one row per judgement of a run, a call or a tool call, by a person or a program
     "scores": {

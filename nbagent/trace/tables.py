@@ -33,64 +33,37 @@ class TraceTables:
     def runs(self) -> TraceFrame:
         """One row per question.
 
-        `branch` is the `run_id` of the run that began this line of the conversation. A run continues the branch of the
-        run before it. The first run of an agent begins a branch, and so does the first one after `fork`, `undo`, an
-        edit, `clear_history`, a turn or a history that was replaced, and with `branch_at`. `context.switch` goes back
-        to a branch. `parent_id` of its first message says where it left another one. `tags`, a JSON array, `user`,
-        `session` and `metadata`, a JSON object, are what `Agent.chat` and `Agent.tagged` were given.
+        A run continues the `branch` of the run before it. The first run of an agent begins one, and so does the first
+        after `fork`, `undo`, an edit, `clear_history`, or a turn or history that was replaced. `context.switch` goes
+        back to a branch; `parent_id` of its first message says where it left another one.
         """
         return self._frame("runs")
 
     @property
     def calls(self) -> TraceFrame:
-        """One row per model request; `request` tells what it sent.
-
-        `system_hash` and `tools_hash` say which `prompts` it sent. `messages_in`, as JSON, has the `message_id`s that
-        it `added` to as many as it `kept` of the request `after` which it came; `params` its options; `refused` the
-        fields that the vendor refused, each with the name that was sent instead, or null if the field was left out.
-        `reminder` is what the model was told after the messages, and only in this request (`Toolset.reminder`).
-
-        `setup_s` is what was needed before the request could be sent: imports, certificates. The
-        times beside it leave that out. Connecting through a proxy or with a client of your own is in `ttft_s`.
-
-        `speaker` is the member of a `Team` that asked.
-
-        `span_id` and `parent_span_id` are the OpenTelemetry ids, in hex, of the spans `chat` and `invoke_agent`. They
-        are NA where no span was sampled: see `to_otel`.
-        """
+        """One row per model request; `request` tells what it sent."""
         return self._frame("calls")
 
     @property
     def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation.
+        """One row per message that entered the conversation, each after the one of its `parent_id`.
 
-        `parent_id` is the `message_id` of the message before it, as they were sent; a system prompt is the first one.
         Messages that were added by hand, edited, loaded or made of a summary, and those of the origin of a fork, enter
         with the first request that sends them. So do, once more, those that follow an edited message or a turn that was
-        asked again: in the new branch they lead to the new text. `branch` is that of the run. `data`, as JSON, is what
-        else a message holds: its calls, name, images, vendor data and flags.
-        `trimmed` says whether the limits of the `ContextManager` have since removed the message from the history, so
-        that later requests leave it out.
+        asked again: in the new branch they lead to the new text.
         """
         return self._frame("messages")
 
     @property
     def blocks(self) -> TraceFrame:
-        """One row per block of a message: text, thinking, redacted, tool_call, tool_result, image, refusal, compaction.
-
-        `signature` says whether the vendor signed it; `provider_data` is what else came with it, as JSON. The text of a
-        `tool_call` is its arguments. Images have the hash of their bytes or, in `provider_data`, their address.
-        """
+        """One row per block of a message. The text of a `tool_call` is its arguments."""
         return self._frame("blocks")
 
     @property
     def tool_calls(self) -> TraceFrame:
         """One row per tool call: arguments, result, validity, duration.
 
-        The model sent `args_sent`; `args` is the same, unless a person edited the call. `args_repaired` is what
-        validation made of what was sent, such as a number of a text, or None. These three are dicts, and JSON text in
-        files: a column of Polars or Arrow can't hold every dict. `args_raw` is the text of arguments that were no JSON
-        object.
+        Arguments are dicts here, and JSON text in files: a column of Polars or Arrow can't hold every dict.
         """
         return self._frame("tool_calls")
 
@@ -98,8 +71,7 @@ class TraceTables:
     def citations(self) -> TraceFrame:
         """One row per source that an answer cites, with the part of its text that cites it.
 
-        Tools that the vendor runs find them, such as `nbagent.web_search`. `start` and `end` count characters of the
-        message's text.
+        Tools that the vendor runs find them, such as `nbagent.web_search`.
         """
         return self._frame("citations")
 
@@ -122,17 +94,13 @@ class TraceTables:
     def http(self) -> TraceFrame:
         """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
 
-        Bodies are the text that was sent and received. A secret is replaced by the name of a variable, such as
-        `$OPENAI_API_KEY`. Times are in seconds.
+        Names of variables, such as `$OPENAI_API_KEY`, stand for secrets.
         """
         return self._frame("http")
 
     @property
     def prompts(self) -> TraceFrame:
-        """One row for each text that requests share: system prompts with instructions, sets of tools as JSON.
-
-        `hash`, SHA-256 of the text, is what `calls` has as `system_hash` or `tools_hash`; `kind` is system or tools.
-        """
+        """One row for each text that requests share: system prompts with instructions, sets of tools as JSON."""
         return self._frame("prompts").once("hash")
 
     def request(self, call_id: str) -> ModelRequest:
@@ -157,9 +125,8 @@ class TraceTables:
     def environment(self) -> TraceFrame:
         """One row for each session: git commit, versions of Python and of imported packages, kernel, host, platform.
 
-        The commit is that of the working directory. `host` is jupyter, colab, vscode or terminal. All of it is
-        collected when you first look at it, save the trace or stream it to a file, so that no run waits for it; it
-        names no folder, machine or person.
+        It is collected when you first look at it, save the trace or stream it to a file, so that no run waits for it;
+        it names no folder, machine or person.
         """
         from nbagent.trace.columns import named
 

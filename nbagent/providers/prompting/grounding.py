@@ -51,13 +51,8 @@ _KINDS = {
     "text": _stems(
         "body command comment content description message prompt query question sentence subject text title"
     ),
-    "code": _stems("to recipient url website site email mail path file link source domain address"),
     "number": _stems("number id year season code zip phone version time age account order"),
-    "id": _stems("id code number"),
     "date": _stems("date day"),
-    "person": _stems("name"),
-    "share": _stems("rate probability percentage ratio yield growth interest discount"),
-    "time": _stems("time duration day year month week hour minute second period term length age"),
 }
 #: Parameters that differ only by such words ask for the same kind of thing.
 _ENDS = _stems("start end first second origin destination from to source target departure arrival one two")
@@ -73,18 +68,15 @@ _NUMBERS = ("number", "share", "word")
 #: one of its numbers, for it as the value of a number. `benchmarks/fit_embedded.py` fitted the last two.
 _RELEVANCE = {"named": 1.3, "known": 1.0, "covered": 1.2, "worst text": 0.5}
 _TEXT = {
-    "words": -1.7, "number": -1.7, "quoted": 0.6, "date": 0.4,
+    "words": -1.7, "number": -1.7, "quoted": 0.6,
     "before": 3.3, "behind": 2.2, "example": 1.9, "by": 1.1, "optional": -2.4,
-    "name": 1.7, "partly name": -1.3, "cut name": -2.4, "longer": 0.4, "digits": -0.7,
+    "name": 1.7, "partly name": -1.3, "cut name": -2.4, "longer": 0.4,
     "other words": -3.3, "own words": -1.9,
-    "place": 1.1, "name as place": 1.4, "place, place": 1.3, "words as place": -0.5, "name as person": 0.8,
+    "place": 1.1, "name as place": 1.4, "place, place": 1.3, "words as place": -0.5,
     "number as number": 1.3, "words as number": -1.4, "date as date": 2.3, "words as date": -1.3, "date as place": -0.5,
-    "code as code": 0.8, "words as code": -0.6, "words as text": -0.9,
+    "words as text": -0.9,
 }
-_NUMBER = {
-    "number": -1.5, "before": 3.3, "behind": 2.3, "in order": 1.7, "optional": -1.5,
-    "year": 1.1, "fraction": 1.6, "time": 0.9, "share as share": 0.6,
-}
+_NUMBER = {"number": -1.5, "before": 3.3, "behind": 2.3, "in order": 1.7, "optional": -1.5}
 # fmt: on
 
 
@@ -308,20 +300,11 @@ class Filling:
         before, behind = self._near(piece, name)
         return {
             "number": 1,
-            "share as share": piece.kind == "share" and self._asks(name, "share"),
             "before": before,
             "behind": behind,
             "in order": is_in_order,
-            "year": self._year(piece, name),
-            "fraction": isinstance(piece.value, float) and self.schemas[name]["type"] == "number",
-            "time": self._asks(name, "time") and bool(self.reading.unit(piece.end)),
             "optional": name not in self.needed,
         }
-
-    def _year(self, piece: Piece, name: str) -> float:
-        """How much it speaks for or against a number that it is a year."""
-        is_year = re.fullmatch(r"1[89]\d\d|20\d\d", str(piece.value)) is not None
-        return (1.0 if is_year else -0.3) if "year" in name.lower().split("_") else -0.3 * is_year
 
     def _converted(self, piece: Piece, name: str) -> Piece:
         """A number as the parameter takes it: 5% is 0.05 where no percent are asked for, and 2 weeks are 14 days."""
@@ -413,7 +396,6 @@ class Filling:
             **features,
             "name": names,
             "partly name": 0 < names < 1,
-            "name as person": "person" in asks and names > 0,
             "place": "place" in asks and bool(_PLACE_LINKS & set(links[-1:])),
             "name as place": "place" in asks and bool(_PLACE_LINKS & set(links[-1:])) and names > 0,
             "place, place": "place" in asks and "," in text,
@@ -423,7 +405,6 @@ class Filling:
             "longer": len(said) - 1,
             "other words": sum(word in self.spoken - self.names[name] for word in said) / len(said),
             "own words": all(word in self.names[name] for word in said),
-            "digits": any(reading.word(i)[0].isdigit() for i in piece.places),
         }
 
     def _asks(self, name: str, kind: str) -> bool:

@@ -155,7 +155,7 @@ class Trace(TraceTables):
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran in parallel overlap.
 
-        For one run, or for all, with lines in place of the pauses between them; several days (local time) are named.
+        For one run, or for all, with lines in place of the pauses between them.
         The first row of a run is named after its question, others after the model or the call, and after models and
         tools if there are many. What an agent did that a tool asked is below the tool's call, marked with `›`. Needs
         the extra `plot`.
@@ -197,7 +197,7 @@ class Trace(TraceTables):
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.
 
-        Dollars in brackets are those of replayed answers, which were not paid. Several days (local time) are named.
+        Dollars in brackets are those of replayed answers, which were not paid.
         """
         from nbagent.trace.views import plots
 

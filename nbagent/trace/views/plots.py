@@ -12,7 +12,6 @@ from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import format_duration
 from nbagent.errors import missing_extra
 from nbagent.text import shortened
-from nbagent.trace.views.days import name_days
 from nbagent.trace.views.fonts import boxed, fit_fonts
 
 if TYPE_CHECKING:
@@ -62,8 +61,6 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ax.set_xticks(places)
     ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    begun = usage.groupby("run_id", sort=False)["ts"].min()
-    name_days(ax, ((time, place - 0.5, place + 0.5) for place, time in enumerate(begun, 1)))
     tidy(ax)
     if places:
         add_legend(ax, 3, inside=given)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.markdown import format_call, format_duration
 from nbagent.trace.table import Row
-from nbagent.trace.views.days import name_days
 from nbagent.trace.views.plots import COLOURS, add_legend, name_rows, show_empty, subplots, tidy
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ WAIT_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`, `time` when it happened.
+    """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`.
 
     `width` is how long it is drawn, if that is not how long it took.
     `label` is the model or the tool, `title` what was asked or called, `run` the id of the run that someone asked for,
@@ -46,7 +45,6 @@ class Span:
     start: float
     seconds: float
     label: str
-    time: pd.Timestamp
     title: str = ""
     run: str = ""
     depth: int = 0
@@ -149,18 +147,18 @@ def _call_spans(row: dict[str, Any], lane: int, start: float, seconds: float) ->
     for kind, columns in (("waiting", ("retry_wait_s", "ttft_s")), ("thinking", ("thinking_s",))):
         known = sum(float(row[column]) for column in columns if _is_true(row[column]))
         if took := min(end - start, max(0.0, known)):
-            found.append(Span(lane, kind, start, took, name, row["started"]))
+            found.append(Span(lane, kind, start, took, name))
             start += took
     kind = "error" if isinstance(row["error_type"], str) else "model"
-    return [*found, Span(lane, kind, start, end - start, name, row["started"])]
+    return [*found, Span(lane, kind, start, end - start, name)]
 
 
 def _tool_spans(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
     """A tool starts once its approval is given; a denied call has nothing but the wait for it."""
     name = f"  {row['name']}()"
     if row["approval"] == "denied":
-        return [Span(lane, "approval", start, seconds, name, row["started"])]
-    span = Span(lane, "error" if _is_true(row["is_error"]) else "tool", start, seconds, name, row["started"])
+        return [Span(lane, "approval", start, seconds, name)]
+    span = Span(lane, "error" if _is_true(row["is_error"]) else "tool", start, seconds, name)
     waited = (row["started"] - row["ts"]).total_seconds() if row["approval"] in ("approved", "edited") else 0.0
     return [replace(span, kind="approval", start=start - waited, seconds=waited), span] if waited > 0 else [span]
 
@@ -261,7 +259,6 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
     for before, span in pairwise(found) if separate else ():
         if span.run != before.run:
             ax.axhline(span.lane - 0.5, color="0.5", alpha=0.4, linewidth=0.8, zorder=0)
-    name_days(ax, ((span.time, span.start, span.end) for span in found))
     tidy(ax, "left")
     if found:
         add_legend(ax, 6, inside=given)

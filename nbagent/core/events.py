@@ -163,6 +163,21 @@ class ChildEvent(Event):
 
 
 @dataclass(slots=True)
+class CellChanged(Event):
+    """A running tool changed or ran a cell of a notebook. `content` is what it did and the cell's id: "edit 3f2a".
+
+    `before` and `after` are its source, None where there was, or is, no such cell. Only observers get it.
+    """
+
+    type: ClassVar[Literal["cell_changed"]] = "cell_changed"
+    cell: str = field(kw_only=True)
+    kind: str = field(kw_only=True)
+    before: str | None = None
+    after: str | None = None
+    outputs_hash: str | None = None
+
+
+@dataclass(slots=True)
 class ToolResult(Event):
     """The result of a call. `content` is what the model will read; `message` is in the history.
 
@@ -300,6 +315,7 @@ AnyEvent = (
     | ToolPrinted
     | ToolProgress
     | ChildEvent
+    | CellChanged
     | ToolResult
     | ValidationError
     | Approval

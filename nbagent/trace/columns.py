@@ -39,6 +39,7 @@ _BLOCK = pd.CategoricalDtype(
     ["text", "thinking", "redacted", "tool_call", "tool_result", "image", "document", "refusal", "compaction"]
 )
 _APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "allowed", "denied"])
+_CHANGE = pd.CategoricalDtype(["add", "edit", "move", "delete", "run"])
 _KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])
 
 #: The dtype and description of each column. `make reference` writes them into `docs/reference/trace.md`.
@@ -225,6 +226,16 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "call_id": (TEXT, ""),
         "parallel_group": (TEXT, "calls with the same value ran side by side"),
     },
+    # one row per change of a notebook's cell, and per run of one, by a tool
+    "cells": {
+        "cell": (TEXT, "the id of the cell that was changed or run"),
+        "kind": (_CHANGE, "`add`, `edit`, `move`, `delete` or `run`"),
+        "before": (TEXT, "its source before; `NA` if it was added"),
+        "after": (TEXT, "its source after; `NA` if it was deleted"),
+        "outputs_hash": (TEXT, "a hash of its outputs after; `NA` if it has none"),
+        "call_id": (TEXT, ""),
+        "tool_call_id": (TEXT, ""),
+    },
     # one row per source of a part of an answer, by a tool that the vendor ran: characters `start` to `end` of its text
     "citations": {
         "text": (TEXT, "the part of the answer"),
@@ -333,6 +344,7 @@ DISPLAYED: dict[str, list[str]] = {
     "messages": ["role", "text"],
     "blocks": ["type", "name", "text", "signature", "media_type"],
     "tool_calls": ["name", "args", "result_text", "args_valid", "is_error"],
+    "cells": ["cell", "kind", "before", "after"],
     "citations": ["text", "title", "url", "cited_text"],
     "thinking": ["text", "chars"],
     "events": ["type", "name", "content"],

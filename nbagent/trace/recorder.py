@@ -34,7 +34,7 @@ log = logging.getLogger("nbagent")
 
 #: The tables that are recorded; `usage` is computed from `calls`.
 TABLES = (
-    *str.split("runs calls messages blocks tool_calls citations thinking events http prompts scores environment"),
+    *str.split("runs calls messages blocks tool_calls cells citations thinking events http prompts scores environment"),
 )
 #: Default limit of the rows kept in memory, and roughly what one event takes besides its text, in bytes.
 MAX_BYTES, EVENT_BYTES = 100_000_000, 700
@@ -494,6 +494,11 @@ class Recorder:
             self.bytes += self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
         if message is not None:  # of a tool that the vendor ran, the answer itself holds the result
             run.results[row["tool_call_id"]] = message
+
+    def _on_cell_changed(self, _run: OpenRun, event: kinds.CellChanged) -> None:
+        row: Row = {name: getattr(event, name) for name in ("cell", "kind", "before", "after", "outputs_hash")}
+        self._add_row("cells", event, row | {key: event.metadata.get(key) for key in ("call_id", "tool_call_id")})
+        self.bytes += len(event.before or "") + len(event.after or "")
 
     def _on_context(self, _run: OpenRun, event: kinds.Context) -> None:
         """Only here is it known which rows the messages have; files keep it in the event."""

@@ -68,6 +68,14 @@ class TraceTables:
         return self._frame("tool_calls")
 
     @property
+    def cells(self) -> TraceFrame:
+        """One row per change of a notebook's cell by a tool, and per run of one: its source before and after.
+
+        `cell` is the id of the cell that was changed; `cell_id`, as everywhere, that of the cell that asked.
+        """
+        return self._frame("cells")
+
+    @property
     def citations(self) -> TraceFrame:
         """One row per source that an answer cites, with the part of its text that cites it.
 

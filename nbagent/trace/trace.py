@@ -39,11 +39,12 @@ if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
 class Trace(TraceTables):
     """What happened in the runs of one or more agents, as tables.
 
-    The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `citations`, `thinking`, `usage`, `events`,
-    `http`, `prompts`, `scores` and `environment`. All have `run_id`, `session_id` and `ts`. Join them by `run_id`,
-    `call_id`, `tool_call_id` and `message_id`; these are unique in `runs`, `calls`, `tool_calls` and `messages`.
-    `parent_run_id` is the `run_id` of the run whose tool started this one, `parent_id` the `message_id` of the message
-    before. A table has all its columns even when it is empty. Several agents, in several threads, may share one trace.
+    The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `cells`, `citations`, `thinking`, `usage`,
+    `events`, `http`, `prompts`, `scores` and `environment`. All have `run_id`, `session_id` and `ts`. Join them by
+    `run_id`, `call_id`, `tool_call_id` and `message_id`; these are unique in `runs`, `calls`, `tool_calls` and
+    `messages`. `parent_run_id` is the `run_id` of the run whose tool started this one, `parent_id` the `message_id` of
+    the message before. A table has all its columns even when it is empty. Several agents, in several threads, may share
+    one trace.
 
     With `record_http=True` the trace also keeps each HTTP request and response, secrets removed, for `http` and
     `curl()`. Switch it at any time (`trace.record_http = True`); it applies to runs that begin later.

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from support.loopback import Answer, Loopback, claude_said
+from support.memory_notebook import MemoryNotebook
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
 from nbagent.errors import BadRequestError
@@ -26,10 +27,13 @@ UNKNOWN = {
 
 
 def tools(trace: Trace, provider) -> FunctionRegistry:
-    registry = FunctionRegistry()
+    registry, notebook = FunctionRegistry(), MemoryNotebook()
 
     async def find(q: str, n: int) -> str:
         """Find something, with the help of another agent."""
+        cell = await notebook.insert("40 + 2")
+        await notebook.run(cell.id)
+        await notebook.delete(cell.id)
         return str(await Agent(provider, trace=trace).chat(f"{q} {n}"))
 
     def now(zone: str) -> str:
@@ -138,6 +142,8 @@ def test_columns_hold_what_happened(trace):
     assert tools["approval_wait_s"].notna().tolist() == [True, False, False, False, False, True]
     assert tools["args_raw"].tolist()[3] == "{zone"
     assert "KeyError: 'UTC'" in tools["traceback"].iloc[2]
+    cells = trace.cells[["kind", "before", "after"]].fillna("").values.tolist()
+    assert cells == [["add", "", "40 + 2"], ["run", "40 + 2", "40 + 2"], ["delete", "40 + 2", ""]]
     last = trace.run(runs["run_id"].iloc[-1])
     assert last["events"]["type"].tolist() == ["run_started", "turn_started", "interrupted"]
     assert str(trace.transcript(runs["run_id"].iloc[-1])).endswith("Ended: interrupted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Literal
@@ -37,6 +38,11 @@ class NotebookCell:
         """The run of an agent that added or edited this cell last; None if it is the person's."""
         run_id: str | None = self.metadata.get(OURS, {}).get("run")
         return run_id
+
+    @property
+    def outputs_hash(self) -> str:
+        """By which its outputs are recognised."""
+        return digest(json.dumps(self.outputs, sort_keys=True))
 
     def marked(self, run_id: str | None) -> NotebookCell:
         """The cell with the mark of a run, or with None without one."""

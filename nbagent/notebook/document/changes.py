@@ -9,6 +9,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from nbagent.core.current import current
+from nbagent.core.events import CellChanged
+from nbagent.notebook.document.cell import NotebookCell
+
 ChangeKind = Literal["add", "edit", "move", "delete", "run"]
 
 #: The journal keeps the changes of this many runs; what was changed earlier stays.
@@ -56,3 +60,21 @@ class CellDiff:
     cell_id: str
     before: str | None
     after: str | None
+
+
+def note_change(change: Change, cell: NotebookCell | None) -> None:
+    """Tell the observers of the run whose tool changed this cell; it is None if it was deleted."""
+    here = current.get()
+    if here.run is None:
+        return
+    before = cell.source if cell is not None else change.before["source"]
+    event = CellChanged(
+        f"{change.kind} {change.cell_id}",
+        here.call.tool_name,
+        cell=change.cell_id,
+        kind=change.kind,
+        before={"add": None, "edit": change.before}.get(change.kind, before),
+        after=cell.source if cell is not None else None,
+        outputs_hash=cell.outputs_hash if cell is not None and cell.outputs else None,
+    )
+    here.run.emit(event, {name: getattr(here.call, name) for name in ("run_id", "call_id", "tool_call_id")})

@@ -7,9 +7,7 @@ notebook; `FileNotebook` works on a file and has a kernel of its own.
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from nbagent.core.current import current
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.notebook.document.cell import Kind, NotebookCell, digest
-from nbagent.notebook.document.changes import CellDiff, Change, last_runs, read_journal
+from nbagent.notebook.document.changes import CellDiff, Change, last_runs, note_change, read_journal
 from nbagent.notebook.document.reading import read_cell
 
 #: Seconds that one cell may run.
@@ -39,9 +37,6 @@ class NotebookDocument(ABC):
     >>> await document.run(cell.id); print(await document.read(cell.id))        # doctest: +SKIP
     >>> await document.undo()                                                   # doctest: +SKIP
     """
-
-    #: Called with each change and the cell after it, None if it is gone: for the trace.
-    on_change: Callable[[Change, NotebookCell | None], None] | None = None
 
     def __init__(self) -> None:
         #: One change at a time: the journal is read, extended and written.
@@ -153,8 +148,7 @@ class NotebookDocument(ABC):
         await self._execute(cell, seconds)
         async with self._changing:
             after = await self.cell(cell_id)
-            before = digest(json.dumps(cell.outputs, sort_keys=True))
-            await self._keep(Change(run_id, cell_id, "run", before, digest(after.source)), after)
+            await self._keep(Change(run_id, cell_id, "run", cell.outputs_hash, digest(after.source)), after)
             return after
 
     # -- looking back -------------------------------------------------------------------------------------------------
@@ -211,8 +205,7 @@ class NotebookDocument(ABC):
         note = await self._note()
         journal = last_runs([*read_journal(note.get("changes", ())), change])
         await self._set_note({**note, "changes": [each.to_json() for each in journal]})
-        if self.on_change is not None:
-            self.on_change(change, cell)
+        note_change(change, cell)
 
     async def _forget(self, changes: list[Change]) -> None:
         """Remove changes from the journal, and the marks of their cells."""

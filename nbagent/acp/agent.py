@@ -21,6 +21,7 @@ from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.allowances import Allow, Allowances
 from nbagent.functions.asking import Question
+from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.upgrade import VERSION
 
@@ -138,12 +139,13 @@ class _Approver:
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
         if isinstance(call, Question):  # asks for more than a yes
             return None
+        shown = call.preview.to_text() if isinstance(call, PreviewedCall) else arguments_text(call.arguments)
         asked = schema.ToolCallUpdate(
             tool_call_id=current.get().call.tool_call_id or new_id("tool"),
             title=title_of(call.name, call.arguments),
             status="pending",
             raw_input=call.arguments,
-            content=[acp.tool_content(acp.text_block(arguments_text(call.arguments)))],
+            content=[acp.tool_content(acp.text_block(shown))],
         )
         options = [
             schema.PermissionOption(option_id=option_id, name=name, kind=kind)

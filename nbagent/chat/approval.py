@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nbagent.chat.checklist import checklist_html, plan_of_call
+from nbagent.chat.preview import LINE_CHARS, preview_html
 from nbagent.chat.tool_call import LANGUAGES
 from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
@@ -12,30 +14,52 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text, folded
 from nbagent.core.render.highlight import highlight_code
 from nbagent.functions.asking import Question
+from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 
 #: Where a tool runs that comes from nowhere else, as the form says it.
 HERE = "in your kernel"
 
 
-def asks_html(call: FunctionCall, where: str, arguments: str) -> str:
-    """The question, with these arguments of the call as text; `role="alert"` makes screen readers read it out."""
+def asks_html(call: FunctionCall, where: str, room: float = math.inf) -> tuple[str, int]:
+    """The question, with as many lines of what the call is about as there is room for, and how many are left.
+
+    `role="alert"` makes screen readers read it out.
+    """
     name = f"<strong>{render.escape(render.readable_name(call.name))}</strong>"
+    left, plan = 0, plan_of_call(call.name, call.arguments)
     if isinstance(call, Question):
         said = f"{name} asks you<pre>{render.escape(folded(call.text))}</pre>"
-    elif (plan := plan_of_call(call.name, call.arguments)) and arguments == arguments_text(call.arguments):
-        said = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
+    elif isinstance(call, PreviewedCall):
+        page, left = preview_html(call.preview, room)
+        said = f"{name} asks to {render.escape(where)}{page}"
     else:
+        arguments, left = _beginning(arguments_text(call.arguments), room)
         code = highlight_code(render.printable(arguments), LANGUAGES.get(only_name(call.arguments), ""))
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
         said = f"{name} asks to run {render.escape(where)}{shown}"
-    return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
+        if plan and room and not left:
+            said = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
+    return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>', left
+
+
+def _beginning(text: str, room: float) -> tuple[str, int]:
+    """The lines that there is room for, and how many are left. Without any room, nothing is shown."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        room -= 1 + len(line) // LINE_CHARS
+        if room < 0:
+            left = len(lines) - number
+            return "\n".join([*lines[:number], f"[{len(lines)} lines, {left} below]"]) if number else "", left
+    return text, 0
 
 
 def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = HERE) -> str:
-    """Where a call would run, and for which agent: here, on the server or as the skill that the tool is of."""
+    """Where a call would run, or what its preview says that it does, and for which agent."""
     if isinstance(call, Question):
         return here
+    if isinstance(call, PreviewedCall):
+        return f"{call.preview.does}{_for_whom()}"
     source = definition.source
     kind, _, name = (source if isinstance(source, str) else source(**call.arguments)).partition(":")
     name = render.readable_name(name)

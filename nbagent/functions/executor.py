@@ -241,6 +241,11 @@ class ToolExecutor:
         if not asks_anyway and self.allowances.cover(definition.func, key):
             state.fields["approval"] = "allowed"
             return
+        if definition.preview is not None:
+            from nbagent.functions.preview import PreviewedCall  # loads the Markdown renderer
+
+            preview = await _await_if_needed(definition.preview(**state.arguments))
+            question = PreviewedCall(question.name, question.arguments, question.id, preview=preview)
         asked = time.perf_counter()
         try:
             answer = await ask_approver(approver_of(self.approver), question, definition)

@@ -59,7 +59,9 @@ class FunctionDefinition:
     server that the tool comes from, as in "mcp:files"; it may be a function of the arguments that returns the name. The
     results of a `pinned` tool are not cut, and stay when a long conversation is trimmed. `native` is the neutral name
     of a tool that some vendors have themselves, such as "memory": their models are offered that one, without a schema.
-    `vendor_options` are those of a tool that the vendor also runs (see `functions.vendor_tools`), else None.
+    `vendor_options` are those of a tool that the vendor also runs (see `functions.vendor_tools`), else None. `preview`
+    gets the arguments and says, as a `functions.preview.Preview`, what a person who has to approve the call sees of it;
+    it may be async. A `ToolError` that it raises is the result of the call, and nobody is asked.
     """
 
     name: str
@@ -77,6 +79,7 @@ class FunctionDefinition:
     pinned: bool = False
     native: str = ""
     vendor_options: Mapping[str, Any] | None = None
+    preview: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         tool = f"tool {self.name!r}"

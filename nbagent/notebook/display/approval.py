@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from IPython.display import display
 from nbagent.chat.approval import HERE, asks_html, only_name, where_asked
 from nbagent.chat.checklist import plan_name, plan_of_call
 from nbagent.chat.look import APPROVAL_STYLE
+from nbagent.chat.preview import LINE_CHARS
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
 from nbagent.core.messages import FunctionCall
@@ -30,6 +32,7 @@ from nbagent.core.render.control_chars import show_all_chars
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
+from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.captured import outside_of_call
 
@@ -40,9 +43,8 @@ SHOWN_SOON_S = 2.0
 #: What a front end says that shows no widgets.
 _NO_BUTTONS = "Waiting for buttons. If this page can't show them, you can type your answer in {:.0f} s."
 
-#: Lines of the arguments that are shown at once, and characters of one line. The rest has to be seen before the call is
-#: approved.
-SHOWN_LINES, LINE_CHARS = 40, 100
+#: Lines of what a call is about that are shown at once. The rest has to be seen before the call is approved.
+SHOWN_LINES = 40
 
 #: What can be typed: any other text is the reason for a no.
 _CHOICES = "[y/N, always, or why not] "
@@ -136,11 +138,10 @@ class ApprovalForm:
         #: Whether no front end has shown the form in time.
         self.was_missed = False
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._text = arguments_text(call.arguments)
         asks = isinstance(call, Question)  # then all that is asked for is in the text box
-        shown, below = ("", 0) if asks else _beginning(self._text)
-        self._title = widgets.HTML(self._title_html(shown))
-        self._text_argument = _only_text_argument(call.arguments)
+        title, below = asks_html(call, where, SHOWN_LINES)
+        self._title = widgets.HTML(APPROVAL_STYLE + title)
+        self._text_argument = _text_argument(call)
         if self._text_argument is None:
             text, label = (
                 render.readable_json(call.arguments, indent=2),
@@ -183,8 +184,8 @@ class ApprovalForm:
         self.box._view_count = 0  # makes the front end count its views of the box
         self.box.observe(self._on_views, "_view_count")
 
-    def _title_html(self, arguments: str) -> str:
-        return APPROVAL_STYLE + asks_html(self._call, self._where, arguments)
+    def _show(self, room: float) -> None:
+        self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room)[0]
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
@@ -235,7 +236,7 @@ class ApprovalForm:
             self._resolve(self._shown, None)
 
     def _show_all(self) -> None:
-        self._title.value = self._title_html(self._text)
+        self._show(math.inf)
         self._more.layout.display, self._run.disabled = "none", False
 
     def _set_editing(self, begins: bool) -> None:
@@ -246,7 +247,9 @@ class ApprovalForm:
         for widget in (self._edit, self._scope):
             widget.layout.display = "none" if begins else ""
         self._arguments.value, self._scope.value = self._unedited, True
-        self._title.value, self._problem.value = self._title_html("" if begins else self._text), ""
+        self._problem.value = ""
+        if begins:
+            self._show(0)
 
     def _deny(self) -> None:
         reason = self._reason.value.strip()
@@ -256,7 +259,10 @@ class ApprovalForm:
         """Approve with the arguments in the form, or say below them what is wrong."""
         text, problem = self._arguments.value, ""
         try:
-            arguments = json.loads(text) if self._text_argument is None else {self._text_argument: text}
+            if self._text_argument is None:
+                arguments = json.loads(text)
+            else:
+                arguments = {**self._call.arguments, self._text_argument: text}
             if not isinstance(arguments, dict):
                 problem = 'The arguments are a JSON object: {"name": value, …}'
             elif isinstance(self._call, Question):
@@ -305,21 +311,11 @@ def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
     return ToolDeniedError(text, tool=call.name)
 
 
-def _beginning(text: str) -> tuple[str, int]:
-    """`(what is shown at once, how many lines are left)`. A long line counts as several."""
-    lines, room = text.split("\n"), SHOWN_LINES
-    for number, line in enumerate(lines):
-        room -= 1 + len(line) // LINE_CHARS
-        if room < 0:
-            return "\n".join([*lines[:number], f"[{len(lines)} lines, {len(lines) - number} below]"]), len(
-                lines
-            ) - number
-    return text, 0
-
-
 def _typed_question(call: FunctionCall, where: str = HERE) -> str:
     """The question as plain text: on one line if the arguments are short, else below all of them."""
     name = render.readable_name(call.name)
+    if isinstance(call, PreviewedCall):
+        return f"{call.preview.to_text()}\n{name} asks to {where}. Approve? {_CHOICES}"
     place = "" if where == HERE else f" {where}"
     arguments = ", ".join(
         f"{render.readable_name(key)}={show_all_chars(repr(value))}" for key, value in call.arguments.items()
@@ -329,8 +325,11 @@ def _typed_question(call: FunctionCall, where: str = HERE) -> str:
     return f"{arguments_text(call.arguments)}\nRun {name} with these arguments{place}? {_CHOICES}"
 
 
-def _only_text_argument(arguments: dict[str, Any]) -> str | None:
-    """The name of the only argument if it is text without hidden characters: it can be edited as it is."""
-    name = only_name(arguments)
-    value = arguments.get(name)
+def _text_argument(call: FunctionCall) -> str | None:
+    """The argument that can be edited as it is: the only one, or the one that the preview names.
+
+    It must be a text without hidden characters.
+    """
+    name = call.preview.edits if isinstance(call, PreviewedCall) else only_name(call.arguments)
+    value = call.arguments.get(name)
     return name if isinstance(value, str) and render.printable(value) == value else None

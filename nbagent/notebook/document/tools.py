@@ -8,6 +8,7 @@ Cells are named by their ids, since their numbers change.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 from nbagent.checks import check_choice, check_number, check_type
@@ -15,8 +16,9 @@ from nbagent.core.current import current
 from nbagent.core.history.history import estimate_tokens
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ToolError
+from nbagent.functions.preview import Preview, TextChange
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.cell import Kind, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
 from nbagent.notebook.document.modes import MODES, Mode, runs_shell
 from nbagent.notebook.document.reading import SOURCE_CHARS, read_cell
@@ -28,6 +30,7 @@ NOTEBOOK_TOOLS = ("list_cells", "read_cell", "add_cell", "edit_cell", "run_cells
 
 #: Characters of a cell's first line in the list.
 _LINE_CHARS = 80
+_LANGUAGES: dict[Kind, str] = {"code": "python", "markdown": "", "raw": ""}
 
 
 def notebook_tools(
@@ -59,6 +62,8 @@ class NotebookTools:
         self._known: dict[str, str] = {}
         #: The run that added a cell last, and the id of that cell.
         self._added: tuple[str | None, str] = (None, "")
+        #: The latest call that would run cells, and the sources that were looked at before it.
+        self._to_run: tuple[str | None, dict[str, str]] = (None, {})
 
     def definitions(self) -> list[FunctionDefinition]:
         """The tools. Those that change or run something never run side by side."""
@@ -66,17 +71,18 @@ class NotebookTools:
         def asks() -> bool:
             return self.mode == "ask"
 
+        def defined(tool: Callable[..., Any], **options: Any) -> FunctionDefinition:
+            return FunctionDefinition(tool.__name__, "", None, tool, parallel=False, **options)
+
         return [
             FunctionDefinition("list_cells", "", None, self.list_cells),
             FunctionDefinition("read_cell", "", None, self.read_cell),
-            FunctionDefinition("add_cell", "", None, self.add_cell, approve=asks, parallel=False),
-            FunctionDefinition("edit_cell", "", None, self.edit_cell, approve=asks, parallel=False),
+            defined(self.add_cell, approve=asks, preview=self._preview_of_addition),
+            defined(self.edit_cell, approve=asks, preview=self._preview_of_edit),
             # each cell has a time limit of its own, and a busy kernel may have to be waited for
-            FunctionDefinition(
-                "run_cells", "", None, self.run_cells, approve=self._run_asks, parallel=False, timeout=math.inf
-            ),
-            FunctionDefinition("move_cell", "", None, self.move_cell, approve=asks, parallel=False),
-            FunctionDefinition("delete_cell", "", None, self.delete_cell, approve=True, parallel=False),
+            defined(self.run_cells, approve=self._run_asks, preview=self._preview_of_run, timeout=math.inf),
+            defined(self.move_cell, approve=asks, preview=self._preview_of_move),
+            defined(self.delete_cell, approve=True, preview=self._preview_of_deletion),
         ]
 
     async def list_cells(self) -> str:
@@ -103,9 +109,7 @@ class NotebookTools:
             below: the id of the cell above it, or "" for the top; by default below the one you added last, or at the
                 end
         """
-        if below:
-            await self._find(below)
-        added = await self._document.insert(source, kind, await self._default_place() if below is None else below)
+        added = await self._document.insert(source, kind, await self._place(below))
         self._known[added.id] = source
         self._added = (current.get().call.run_id, added.id)
         number, _ = await self._find(added.id)
@@ -119,9 +123,9 @@ class NotebookTools:
             source: the whole new source
         """
         number, before = await self._expected(cell)
-        if HIDDEN in source and HIDDEN not in before:
+        if HIDDEN in source and HIDDEN not in before.source:
             raise ToolError(f"{HIDDEN} stands for a secret that you can't see. Leave its cell to the user.")
-        await self._document.edit(cell, source, before)
+        await self._document.edit(cell, source, before.source)
         self._known[cell] = source
         return f"Edited cell {number}, id {cell}."
 
@@ -131,9 +135,12 @@ class NotebookTools:
         Args:
             cells: their ids
         """
-        for cell in cells:
-            await self._find(cell)
         report: list[Any] = []
+        call_id, approved = self._to_run
+        for cell in cells:
+            number, found = await self._find(cell)
+            if call_id == current.get().call.tool_call_id and approved.get(cell, found.source) != found.source:
+                raise CellChangedError(f"cell {number} changed before it was run, so no cell was run. Read it again.")
         for place, cell in enumerate(cells):
             try:
                 ran = await self._document.run(cell, self._seconds)
@@ -141,6 +148,8 @@ class NotebookTools:
             except CellChangedError as error:
                 return _joined([*report, f"Error: {error}", _not_run(cells[place + 1 :])])
             report.append(_ran(number, ran))
+            if self._known.get(cell, ran.source) != ran.source:
+                report.append("Its source has changed since you read it.")
             if any(output["output_type"] == "error" for output in ran.outputs):
                 return _joined([*report, _not_run(cells[place + 1 :])])
         return _joined(report)
@@ -165,15 +174,50 @@ class NotebookTools:
             cell: its id
         """
         number, before = await self._expected(cell)
-        await self._document.delete(cell, before)
+        await self._document.delete(cell, before.source)
         return f"Deleted cell {number}, id {cell}. The cells below it have new numbers."
 
     # -- approval -----------------------------------------------------------------------------------------------------
 
     async def _run_asks(self, cells: list[str]) -> bool:
-        if self.mode != "auto":
+        try:
+            found = await self._sources(cells)
+        except ToolError:  # the preview says it to the model
             return True
-        return any(runs_shell(cell.source) for cell in await self._document.cells() if cell.id in cells)
+        return self.mode != "auto" or any(runs_shell(cell.source) for _, cell in found)
+
+    async def _sources(self, cells: list[str]) -> list[tuple[int, NotebookCell]]:
+        """The cells that a call would run. It is approved for these sources only."""
+        found = [await self._find(cell) for cell in cells]
+        self._to_run = current.get().call.tool_call_id, {cell.id: cell.source for _, cell in found}
+        return found
+
+    async def _preview_of_run(self, cells: list[str]) -> Preview:
+        found = await self._sources(cells)
+        does = f"run {_named(*found[0])}" if len(found) == 1 else f"run {len(found)} cells"
+        titles = ["" if len(found) == 1 else _named(number, cell).capitalize() for number, cell in found]
+        changes = [_change(cell, cell.source, title) for title, (_, cell) in zip(titles, found, strict=True)]
+        return Preview(does, tuple(changes))
+
+    async def _preview_of_addition(self, source: str, kind: Kind = "code", below: str | None = None) -> Preview:
+        place = await self._place(below)
+        where = "at the end" if place is None else "at the top"
+        if place:
+            where = f"below {_named(*await self._find(place))}"
+        return Preview(f"add a {kind} cell {where}", (TextChange("", None, source, _LANGUAGES[kind]),), edits="source")
+
+    async def _preview_of_edit(self, cell: str, source: str) -> Preview:
+        number, before = await self._expected(cell)
+        return Preview(f"edit {_named(number, before)}", (_change(before, source),), edits="source")
+
+    async def _preview_of_move(self, cell: str, below: str) -> Preview:
+        number, moved = await self._find(cell)
+        where = f"below {_named(*await self._find(below))}" if below else "to the top"
+        return Preview(f"move {_named(number, moved)} {where}", (_change(moved, moved.source),))
+
+    async def _preview_of_deletion(self, cell: str) -> Preview:
+        number, deleted = await self._expected(cell)
+        return Preview(f"delete {_named(number, deleted)}", (_change(deleted, None),))
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
@@ -190,15 +234,15 @@ class NotebookTools:
             )
         raise ToolError(f"there is no cell {cell_id!r}. Call list_cells to see the ids.")
 
-    async def _expected(self, cell_id: str) -> tuple[int, str]:
-        """A cell's number and source, if the model knows that source.
+    async def _expected(self, cell_id: str) -> tuple[int, NotebookCell]:
+        """A cell and its number, if the model knows its source.
 
         If not, raises `ToolError` with the cell as it is now, which the model then knows.
         """
         number, cell = await self._find(cell_id)
         known = self._known.get(cell_id)
         if known == cell.source:
-            return number, cell.source
+            return number, cell
         if len(cell.source) > SOURCE_CHARS:
             raise ToolError(f"cell {number} is too long to be read whole. Leave it to the user, or add another cell.")
         problem = "you have not read it yet" if known is None else "it changed since you read it"
@@ -211,10 +255,16 @@ class NotebookTools:
             self._known[cell.id] = cell.source
         return await self._document.read(cell.id)
 
-    async def _default_place(self) -> str | None:
-        """The id of the cell that the run added last, else of the cell that asks; None for the end."""
-        call = current.get().call
-        run_id, last = self._added
+    async def _place(self, below: str | None) -> str | None:
+        """The id of the cell that a new one goes below: "" for the top, None for the end.
+
+        By default it is the cell that the run added last, else the one that asks.
+        """
+        if below is not None:
+            if below:
+                await self._find(below)
+            return below
+        call, (run_id, last) = current.get().call, self._added
         ids = [cell.id for cell in await self._document.cells()]
         return next((each for each in (last if run_id == call.run_id else "", call.cell_id) if each in ids), None)
 
@@ -229,6 +279,15 @@ class NotebookTools:
         if self._known.get(cell.id, cell.source) != cell.source:
             facts.append("changed since you read it")
         return f"{number}. {cell.id} ({', '.join(facts)}){': ' if shown else ''}{shown}"
+
+
+def _named(number: int, cell: NotebookCell) -> str:
+    """A cell as people and models find it."""
+    return f"cell {number} ({cell.id})"
+
+
+def _change(cell: NotebookCell, after: str | None, title: str = "") -> TextChange:
+    return TextChange(title, cell.source, after, _LANGUAGES[cell.kind])
 
 
 def _state(cell: NotebookCell) -> list[str]:

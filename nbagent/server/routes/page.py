@@ -31,7 +31,6 @@ from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, To
 from nbagent.core.history.history import split_turns
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.markdown import printable
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import HostedRun
@@ -158,7 +157,7 @@ class RunningTurn:
     def _ask(self, event: Event) -> None:
         """Show that a call waits for a person, with all of its arguments, until that is over."""
         call = FunctionCall(event.tool_name or "", event.tool_arguments or {})
-        html = asks_html(call, event.metadata["where"], arguments_text(call.arguments))
+        html, _ = asks_html(call, event.metadata["where"])
         piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}
         call_id = event.metadata["tool_call_id"]
         asked = self._asked[call_id] = ExitStack()

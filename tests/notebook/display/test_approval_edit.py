@@ -8,9 +8,10 @@ import ipywidgets
 import pytest
 
 from nbagent import FunctionCall
-from nbagent.chat.approval import where_asked
+from nbagent.chat.approval import asks_html, where_asked
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
+from nbagent.functions.preview import Preview, PreviewedCall, TextChange
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.approval import ApprovalForm, _typed_question
 
@@ -108,11 +109,11 @@ def test_the_question_says_where_the_call_runs(source, where):
     assert _typed_question(call, where) == f"Run wipe(n=2){said}? [y/N, always, or why not] "
 
 
-def answered(act, arguments=None):
+def answered(act, call=None):
     """What a form answers after `act(children by description)`."""
 
     async def ask():
-        form = ApprovalForm(FunctionCall("run", arguments or {"code": CODE}, "c"))
+        form = ApprovalForm(call or FunctionCall("run", {"code": CODE}, "c"))
         children = {each.description: each for each in (*form.box.children[-1].children, *form.box.children[1:2])}
         act(children)
         return await form.answer()
@@ -148,3 +149,29 @@ def test_a_no_may_have_a_reason():
     with pytest.raises(ToolDeniedError, match=r"denied this call: use the copy\. Do not repeat it as it is\.$"):
         answered(act)
     assert answered(lambda children: children["Deny"].click()) is False
+
+
+def previewed(before, after):
+    preview = Preview("edit cell 2", (TextChange("", before, after, "python"),), edits="source")
+    return PreviewedCall("edit_cell", {"cell": "a1", "source": after}, "c", preview=preview)
+
+
+def test_a_change_is_shown_as_a_diff_and_edited_as_text():
+    def edit(children):
+        children["Edit"].click()
+        assert children["source"].value == "x = 2\n"
+        children["source"].value = "x = 3"
+        children["Approve"].click()
+
+    assert answered(edit, previewed("x = 1\n", "x = 2\n")) == {"cell": "a1", "source": "x = 3"}
+    call = previewed("x = 1\n", "x = '<b>\u202e'\n")
+    page, left = asks_html(call, where_asked(call, None))
+    assert "<strong>edit_cell</strong> asks to edit cell 2<pre" in page
+    assert "<del>x = 1\n</del><ins>x = '&lt;b&gt;" in page.replace("&#x27;", "'")
+    assert "\u202e" not in page
+    assert left == 0
+    page, left = asks_html(previewed(None, "x = 1\n" * 50), "add a code cell", 40)
+    assert (page.count("nbagent-number"), left) == (40, 10)
+    assert _typed_question(call, where_asked(call, None)).endswith(
+        "edit_cell asks to edit cell 2. Approve? [y/N, always, or why not] "
+    )

@@ -1,14 +1,17 @@
 """The notebook tools, as a model calls them: what it reads, and what stays as it is."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from support.memory_notebook import MemoryNotebook
 
+from nbagent.chat.approval import where_asked
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
+from nbagent.notebook.display.approval import denied
 from nbagent.notebook.document.cell import NotebookCell
 from nbagent.notebook.document.modes import runs_shell
 from nbagent.notebook.document.tools import NOTEBOOK_TOOLS, notebook_tools
@@ -191,6 +194,57 @@ async def test_auto_asks_before_a_cell_that_starts_programs(notebook):
     notebook.type_into("empty", "%pip install pandas")
     assert "not approved" in await call("run_cells", cells=["sum", "empty"])
     assert questions == [{"cells": ["sum", "empty"]}]
+    assert notebook.count == 0
+
+
+async def test_each_question_shows_what_would_change(notebook):
+    asked = []
+
+    def approver(call, definition):
+        asked.append(f"{where_asked(call, definition)}\n{call.preview.to_text()}")
+        return call.name == "add_cell"
+
+    call = model(notebook, "ask", approver)
+    notebook.type_into("sum", "".join(f"x{n} = {n}\n" for n in range(9)))
+    await call("read_cell", cell="sum")
+    await call("add_cell", source="y = 1", below="top")
+    notebook.list[1] = replace(notebook.list[1], id="added")
+    await call("edit_cell", cell="sum", source=notebook.list[2].source.replace("x7 = 7", "x7 = 6"))
+    await call("run_cells", cells=["added", "top"])
+    await call("run_cells", cells=["added"])
+    await call("list_cells")
+    await call("delete_cell", cell="added")
+    await call("move_cell", cell="added", below="")
+    assert asked == [
+        "add a code cell below cell 1 (top)\ny = 1",
+        "edit cell 3 (sum)\n… [4 unchanged lines]\n  x4 = 4\n  x5 = 5\n  x6 = 6\n- x7 = 7\n+ x7 = 6\n  x8 = 8",
+        "run 2 cells\nCell 2 (added):\ny = 1\n\nCell 1 (top):\n# Orders",
+        "run cell 2 (added)\ny = 1",
+        "delete cell 2 (added)\n- y = 1",
+        "move cell 2 (added) to the top\ny = 1",
+    ]
+
+
+async def test_what_the_person_edits_is_put_in_and_the_reason_of_a_no_reaches_the_model(notebook):
+    def approver(call, definition):
+        if call.name == "add_cell":
+            return {**call.arguments, "source": "y = 2"}
+        raise denied(call, "use the copy")
+
+    call = model(notebook, "ask", approver)
+    content = await call("add_cell", source="y = 1")
+    assert notebook.sources[-1] == "y = 2"
+    assert content.startswith("The user changed the arguments to {")
+    assert "The user denied this call: use the copy." in await call("run_cells", cells=["sum"])
+
+
+async def test_only_the_source_that_was_shown_runs(notebook):
+    def approver(call, definition):
+        notebook.type_into("sum", "wipe()")  # by another agent, while the question stands
+        return True
+
+    content = await model(notebook, "auto-edit", approver)("run_cells", cells=["sum"])
+    assert content == "Error: cell 2 changed before it was run, so no cell was run. Read it again."
     assert notebook.count == 0
 
 

@@ -1,0 +1,59 @@
+"""What a person sees of a call before approving it, where its arguments alone don't say what would change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nbagent.core.messages import FunctionCall
+from nbagent.core.render.arguments import folded
+from nbagent.core.render.diff import Line, diff_lines, without_far_lines
+
+
+class TextChange(NamedTuple):
+    """A text before and after a call: None where there is none. If both are equal, the text is used, not changed."""
+
+    title: str
+    before: str | None
+    after: str | None
+    language: str = ""
+
+    def lines(self) -> list[Line]:
+        """The lines that matter, each with its sign; no character is hidden."""
+        before, after = (None if text is None else folded(text) for text in (self.before, self.after))
+        if before == after or before is None:
+            return [(" ", line) for line in (after or "").splitlines()]
+        if after is None:
+            return [("-", line) for line in before.splitlines()]
+        return list(without_far_lines(diff_lines(before, after)))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would do, as a tool's `preview` says it of the call's arguments.
+
+    - `does`: what stands after "asks to", such as "add a code cell"
+    - `changes`: the texts that it would add, change, remove or run
+    - `edits`: the argument that *Edit* offers as text; by default all arguments, as JSON
+    """
+
+    does: str
+    changes: tuple[TextChange, ...]
+    edits: str = ""
+
+    def to_text(self) -> str:
+        """All changes as text: those of diffs with signs, code as it is."""
+        blocks = []
+        for change in self.changes:
+            lines = change.lines()
+            has_signs = any(sign != " " for sign, _ in lines)
+            text = "\n".join(f"{sign} {line}".rstrip() if has_signs else line for sign, line in lines)
+            blocks.append(f"{change.title}:\n{text}" if change.title else text)
+        return "\n\n".join(blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedCall(FunctionCall):
+    """A call with its preview, which an approver gets in the place of the call alone."""
+
+    preview: Preview = field(kw_only=True)

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from nbagent.functions.vendor_tools import web_search as web_search
     from nbagent.mcp.client.server import MCPServer as MCPServer
     from nbagent.memory.memory import Memory as Memory
+    from nbagent.notebook.analyst.verify import verify_notebook as verify_notebook
+    from nbagent.notebook.analyst.verify import verify_notebook_sync as verify_notebook_sync
     from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
@@ -148,6 +150,8 @@ _WHERE = {
     "search_rss_by_keywords": "skills.builtin.rss.news",
     "tool": "functions.live",
     "tool_search": "functions.vendor_tools",
+    "verify_notebook": "notebook.analyst.verify",
+    "verify_notebook_sync": "notebook.analyst.verify",
     "web_fetch": "functions.vendor_tools",
     "web_search": "functions.vendor_tools",
 }

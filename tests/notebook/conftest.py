@@ -1,7 +1,7 @@
-"""One kernel for all tests of a file. It first runs the file's string HELPERS, if there is one."""
+"""Kernels: one for all tests of a file, and those of notebook files. The first runs the file's string HELPERS."""
 
 import pytest
-from support.kernels import Kernel
+from support.kernels import Kernel, write_spec
 
 
 @pytest.fixture(scope="module")
@@ -9,3 +9,11 @@ def shared(request, tmp_path_factory):
     with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
         kernel.ok(getattr(request.module, "HELPERS", ""))
         yield kernel
+
+
+@pytest.fixture
+def tested_kernel(tmp_path_factory, monkeypatch):
+    """A kernel named `tested` is installed, which starts as a fork."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    write_spec(folder)
+    monkeypatch.setenv("JUPYTER_PATH", str(folder))

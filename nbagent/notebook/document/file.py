@@ -54,6 +54,11 @@ class FileNotebook(NotebookDocument):
     async def __aexit__(self, *error: object) -> None:
         await self.kernel.stop()
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no file yet."""
+        return self._seen is None
+
     async def run_all(self, seconds: float = CELL_SECONDS) -> list[NotebookCell]:
         """Restart the kernel and run the code cells from top to bottom, as a person does: no agent's change.
 

@@ -10,7 +10,7 @@ from nbagent.notebook.document import own_kernel
 from nbagent.notebook.document.document import CellChangedError
 from nbagent.notebook.document.file import FileNotebook
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("tested_kernel")]
 
 #: As Jupyter writes it, but with an order of keys and numbers of somebody else's.
 CELLS = [

@@ -1,0 +1,197 @@
+"""Whether a notebook runs again: from top to bottom, in a fresh kernel beside whatever else runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from symtable import symtable
+from typing import Any, Literal
+
+from nbagent.checks import check_type
+from nbagent.core.background import blocking
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.document import CELL_SECONDS, NotebookDocument
+from nbagent.notebook.document.file import FileNotebook
+from nbagent.notebook.document.own_kernel import OwnKernel
+from nbagent.text import shortened
+
+#: A cell with this tag may raise, as nbclient and nbconvert have it.
+RAISES = "raises-exception"
+#: What a cell with one of these shows is not compared, as nbval has it.
+_IGNORED = re.compile(r"^\s*#\s*NBVAL_(IGNORE_OUTPUT|SKIP)\b", re.MULTILINE)
+_IGNORED_TAGS = {"nbval-ignore-output", "nbval-skip"}
+#: Addresses of objects are others in each process.
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
+_SHOWN_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a cell; `number` counts from 1.
+
+    - "failed": it raises, or was stopped
+    - "hidden": it needs a name that no cell above it defines
+    - "differs": it shows something else than what is saved
+    """
+
+    number: int
+    cell_id: str
+    kind: Literal["failed", "hidden", "differs"]
+    text: str
+
+    def __str__(self) -> str:
+        return f"cell {self.number} ({self.cell_id}) {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How many code cells ran, and what is wrong with them. `ok` if nothing is.
+
+    >>> print(Verification(2, (Problem(3, "b2", "failed", "raises KeyError: 'price'"),)))
+    Of 2 code cells, 1 has a problem:
+    - cell 3 (b2) raises KeyError: 'price'
+    """
+
+    cells: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the notebook runs again, and shows what is saved."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        cells = f"{self.cells} code cell{'s' * (self.cells != 1)}"
+        if self.ok:
+            return f"{cells} ran in a fresh kernel, and showed what is saved."
+        have = "1 has a problem" if len(self.problems) == 1 else f"{len(self.problems)} have problems"
+        return "\n- ".join([f"Of {cells}, {have}:", *map(str, self.problems)])
+
+
+async def verify_notebook(
+    notebook: str | Path | NotebookDocument,
+    *,
+    kernel: str | None = None,
+    seconds: float = CELL_SECONDS,
+    on_cell: Callable[[int, int], None] | None = None,
+) -> Verification:
+    """Run all code cells from top to bottom in a fresh kernel, and compare what they show with what is saved.
+
+    The notebook and its own kernel stay as they are; what its code does to files and servers, it does once more. Texts
+    are compared, of plots and other displays only their types. What a cell shows does not count if it is tagged
+    `nbval-ignore-output`, or has the comment `# NBVAL_IGNORE_OUTPUT`; one tagged `raises-exception` may raise. A cell
+    that never ran has nothing to compare with.
+
+    `kernel` is the name of an installed kernel, by default the notebook's; each cell may take `seconds`. `on_cell` is
+    called before each code cell with its place among them, from 1, and their number. Raises ConfigurationError if there
+    is no such file or kernel.
+
+    >>> print(await verify_notebook("report.ipynb"))                                # doctest: +SKIP
+    12 code cells ran in a fresh kernel, and showed what is saved.
+    """
+    if not isinstance(notebook, NotebookDocument):
+        check_type("notebook", notebook, str, Path)
+        notebook = FileNotebook(notebook, kernel)
+        if notebook.is_new:
+            raise ConfigurationError(f"there is no notebook {str(notebook.path)!r}.")
+    cells = await notebook.cells()
+    fresh = OwnKernel(Path.cwd(), kernel or "python3")
+    if isinstance(notebook, FileNotebook):
+        fresh = OwnKernel(notebook.kernel.folder, kernel or notebook.kernel.name)
+    code = [cell for cell in cells if cell.kind == "code"]
+    shown: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for place, cell in enumerate(code, 1):
+            if on_cell is not None:
+                on_cell(place, len(code))
+            shown[cell.id], _ = await fresh.run(cell.source, seconds)
+            if kernel_died(shown[cell.id]):
+                break
+    finally:
+        await fresh.stop()
+    problems = {problem.cell_id: problem for problem in [*_differences(cells, shown), *failures(cells, shown)]}
+    return Verification(len(shown), tuple(sorted(problems.values(), key=lambda problem: problem.number)))
+
+
+verify_notebook_sync = blocking(verify_notebook)
+
+
+def failures(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, Any]]]) -> list[Problem]:
+    """The cells that raised, by what each showed. A missing name is traced to the cell that defines it."""
+    found: list[Problem] = []
+    for number, cell in enumerate(cells, 1):
+        error = next((each for each in shown.get(cell.id, ()) if each["output_type"] == "error"), None)
+        if error is None or RAISES in cell.metadata.get("tags", ()):
+            continue
+        raised = f"{error['ename']}: {error['evalue']}" if error["evalue"] else error["ename"]
+        name = re.match(r"name '(\w+)' is not defined", error["evalue"]) if error["ename"] == "NameError" else None
+        hidden = _hidden(name[1], number, cells, {each.number for each in found}) if name else ""
+        kind: Literal["failed", "hidden"] = "hidden" if hidden else "failed"
+        found.append(Problem(number, cell.id, kind, hidden or f"raises {shortened(raised, 4 * _SHOWN_CHARS)}"))
+    return found
+
+
+def kernel_died(outputs: list[dict[str, Any]]) -> bool:
+    """Whether the cell that showed this ended its kernel, so that those below it can't run."""
+    return bool(outputs) and outputs[-1].get("ename") == "DeadKernelError"
+
+
+def _hidden(name: str, number: int, cells: Sequence[NotebookCell], failed: set[int]) -> str:
+    """Why a name is missing in the cell of this number; "" if a cell above it should have defined it."""
+    defining = [place for place, cell in enumerate(cells, 1) if cell.kind == "code" and name in _defined(cell.source)]
+    above = [place for place in defining if place < number]
+    if above:
+        return f"needs {name!r} of cell {above[-1]}, which failed" if above[-1] in failed else ""
+    below = [place for place in defining if place > number]
+    if below:
+        return f"needs {name!r}, which only cell {below[0]} below it defines"
+    if defining:
+        return f"uses {name!r} before it defines it"
+    return f"needs {name!r}, which no cell defines"
+
+
+def _defined(source: str) -> set[str]:
+    """The names that a cell defines at its top level. Lines of magics are left out."""
+    plain = re.sub(r"^([ \t]*)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
+    try:
+        table = symtable(plain, "cell", "exec")
+    except (SyntaxError, ValueError):
+        return set()
+    return {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+
+
+def _differences(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, Any]]]) -> list[Problem]:
+    """The cells that showed something else than what is saved."""
+    found: list[Problem] = []
+    for number, cell in enumerate(cells, 1):
+        is_ignored = _IGNORED.search(cell.source) or _IGNORED_TAGS.intersection(cell.metadata.get("tags", ()))
+        if cell.id not in shown or cell.execution_count is None or is_ignored:
+            continue
+        saved, now = _compared(cell.outputs), _compared(shown[cell.id])
+        if saved != now:
+            pairs = zip([*saved, *[""] * len(now)], [*now, *[""] * len(saved)], strict=False)
+            before, after = next(pair for pair in pairs if pair[0] != pair[1])
+            text = f"shows {_quoted(after)} now, where {_quoted(before)} is saved"
+            found.append(Problem(number, cell.id, "differs", text))
+    return found
+
+
+def _compared(outputs: list[dict[str, Any]]) -> list[str]:
+    """What is compared of outputs: lines of texts, and the types of what is no text. Warnings and logs are not."""
+    printed = "".join(each["text"] for each in outputs if each.get("name") == "stdout")
+    lines = printed.splitlines()
+    for output in outputs:
+        if output["output_type"] == "error":
+            lines.append(output["ename"])
+        elif output["output_type"] != "stream":
+            data = output["data"]
+            is_text = "text/plain" in data and not any(kind.startswith("image/") for kind in data)
+            lines += data["text/plain"].splitlines() if is_text else [", ".join(sorted(data))]
+    return [_ADDRESS.sub("0x…", line) for line in lines]
+
+
+def _quoted(line: str) -> str:
+    return repr(shortened(line, _SHOWN_CHARS)) if line else "nothing"

@@ -559,6 +559,7 @@ class Panel {
     this.box.addEventListener("input", () => (this.onTyped(), this.suggestions.follow()), options);
     this.box.addEventListener("paste", (event) => this.onPaste(event), options);
     this.trace.addEventListener("click", ({ target }) => {
+      if (target.closest("[data-notebook]")) this.tell("notebook");
       this.wanted = target.closest("[data-turn]")?.dataset.turn;
       if (this.wanted) this.tell("tab", "Chat");
     }, options);

@@ -303,8 +303,10 @@ class Trace(TraceTables):
         write_text(path, "".join(lines))
         return len(lines)
 
-    def to_notebook(self, run_id: str | None = None, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """One run, or all turns, as JSON data of a notebook that runs without the agent. With `path`, writes it there.
+    def to_notebook(
+        self, run_ids: str | Iterable[str] | None = None, path: str | os.PathLike[str] | None = None
+    ) -> dict[str, Any]:
+        """Some runs, or all turns, as JSON data of a notebook that runs without the agent. `path` is a file to write.
 
         Questions and answers become text, and the code of `run_code` becomes cells without outputs. A tool of yours
         says in its docstring, after "In Python:", what code its calls stand for, in the names of its parameters. Other
@@ -315,7 +317,13 @@ class Trace(TraceTables):
         """
         from nbagent.trace.export.notebook import notebook_of
 
-        notebook = notebook_of(self._selected(run_id))
+        names = ("runs", "calls", "messages", "tool_calls", "prompts")
+        with self.recorder.lock:
+            tables = {name: self.rows(name) for name in names}
+        wanted = {run_ids} if isinstance(run_ids, str) else None if run_ids is None else set(run_ids)
+        if unknown := (wanted or set()) - {row["run_id"] for row in tables["runs"]}:
+            raise unknown_run(min(unknown))
+        notebook = notebook_of(tables, wanted)
         if path is not None:
             path = checked_path(path)
             if path.exists():

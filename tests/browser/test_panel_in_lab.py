@@ -111,6 +111,12 @@ def test_a_step_of_the_trace_leads_to_its_turn(lab):
     expect(first).to_be_focused()
     expect(first.locator(".nbagent-you")).to_be_in_viewport()
     panel.get_by_role("tab", name="Trace").click()
+    saves = panel.get_by_role("button", name="Save as notebook")
+    for name in ("conversation.ipynb", "conversation-2.ipynb"):
+        saves.click()
+        expect(panel.get_by_text(f"Saved as {name}", exact=True)).to_be_visible()
+        cells = nbformat.read(lab.folder / name, 4).cells
+        assert [cell.source for cell in cells if cell.source.startswith("##")] == ["## How heavy?", "## Sure?"]
     panel.locator("[data-turn] b").last.click()
     expect(last).to_be_focused()
     expect(last).to_have_class(re.compile("nbagent-found"))

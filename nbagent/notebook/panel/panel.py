@@ -37,7 +37,7 @@ from nbagent.notebook.panel.conversation import conversation_of, release_convers
 from nbagent.notebook.panel.draft import Draft
 from nbagent.notebook.panel.model_picker import ModelPicker
 from nbagent.notebook.panel.saved import SavedOutput
-from nbagent.notebook.panel.tabs import offer, setup_state, tool_count, trace_html
+from nbagent.notebook.panel.tabs import offer, save_notebook, setup_state, tool_count, trace_html
 
 log = logging.getLogger("nbagent")
 
@@ -100,6 +100,7 @@ class ChatPanel(anywidget.AnyWidget):
         #: The text of the question's box, and how often the kernel has put a text there.
         self._text, self._filled = "", 0
         self._tab, self._trace = CHAT, ""
+        self._notebook = ""  # the file that these turns were saved in
         self._reading, self._asking = asyncio.Lock(), asyncio.Lock()
         self._draft = Draft(conversation, get_ipython(), self._show)
         self._models = ModelPicker(conversation, self._show)
@@ -133,6 +134,7 @@ class ChatPanel(anywidget.AnyWidget):
             "attach": lambda: draft.attach_file(value, bytes(buffers[0]) if buffers else None),
             "detach": lambda: draft.detach(value),
             "tab": lambda: self._show_tab(value),
+            "notebook": self._save_notebook,
             "offer": lambda: self._offer(*value),
             "prompt": lambda: self._set_prompt(value),
             "models": lambda: self._models.act(**value),
@@ -217,12 +219,21 @@ class ChatPanel(anywidget.AnyWidget):
         if tab == TRACE and self._conversation.is_busy:  # else it is read already
             await self._read_trace()
 
+    async def _save_notebook(self) -> None:
+        self._notebook = await asyncio.to_thread(save_notebook, self.agent.trace, self._turns())
+        await self._read_trace()
+
+    def _turns(self) -> dict[str, str]:
+        """The names of the turns that are shown, by run."""
+        runs = ((entry.run.get("run_id", ""), entry.key) for entry in self._conversation.entries)
+        return {run_id: key for run_id, key in runs if run_id}
+
     async def _read_trace(self) -> None:
         """Show the trace as it is now."""
         async with self._reading:
             try:
-                turns = {entry.run.get("run_id", ""): entry.key for entry in self._conversation.entries}
-                self._trace = await asyncio.to_thread(trace_html, self.agent.trace, turns)  # this may load pandas
+                shown = self.agent.trace, self._turns(), self._notebook
+                self._trace = await asyncio.to_thread(trace_html, *shown)  # this may load pandas
             except Exception as error:
                 log.warning("the trace can't be shown", exc_info=True)
                 self._trace = render.note_html(f"The trace can't be shown: {type(error).__name__}: {error}")

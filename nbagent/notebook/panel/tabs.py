@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from nbagent.agent.agent import Agent
@@ -25,13 +26,15 @@ NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
 TOOLS_OF_TEAM = "Its members bring their own tools."
 
 
-def trace_html(trace: Any, turns: Mapping[str, str]) -> str:
+def trace_html(trace: Any, turns: Mapping[str, str], saved: str = "") -> str:
     """Timeline and tables as safe HTML, with the runs of forks and of other agents that tools asked.
 
     `turns` are the names of the turns that the panel shows, by run: a step of theirs is a button that names its turn.
+    `saved` is the file in which these turns were saved as a notebook.
     """
     trace = trace.with_children()
-    parts = [_heading("timeline()", "how long each step took"), timeline_html(trace, turns)]
+    parts = [_saving_html(saved)] if turns else []
+    parts += [_heading("timeline()", "how long each step took"), timeline_html(trace, turns)]
     for name, what in TABLES.items():
         frame = getattr(trace, name)
         table = NOTHING
@@ -41,6 +44,21 @@ def trace_html(trace: Any, turns: Mapping[str, str]) -> str:
             table = render.printable(filled.to_html(max_rows=20, escape=True, border=0))
         parts.append(f'{_heading(name, what)}<div class="nbagent-table">{table}</div>')
     return f'<div class="nbagent">{"".join(parts)}</div>'
+
+
+def _saving_html(saved: str) -> str:
+    title = "Questions, answers and the code of tool calls as a notebook that runs without the agent"
+    saves = f'<button type="button" title="{title}" data-notebook>Save as notebook</button>'
+    where = f"<span>Saved as {render.escape(saved)}</span>" if saved else ""
+    return f'<div class="nbagent-saving">{saves}{where}</div>'
+
+
+def save_notebook(trace: Any, run_ids: Container[str]) -> str:
+    """Save those runs that the trace has as a notebook in the kernel's folder, under a free name. Returns the name."""
+    names = (f"conversation{f'-{number}' if number > 1 else ''}.ipynb" for number in count(1))
+    name = next(name for name in names if not Path(name).exists())
+    trace.to_notebook([row["run_id"] for row in trace.rows("runs") if row["run_id"] in run_ids], name)
+    return name
 
 
 def _heading(name: str, what: str) -> str:

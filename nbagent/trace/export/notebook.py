@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -23,24 +23,25 @@ _BESIDE = {"map", "extract", "summary", "agent"}
 _HEADING_CHARS, _RESULT_CHARS = 80, 2_000
 
 
-def notebook_of(tables: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
-    """A notebook of format 4.5, as JSON data, of the rows of `runs`, `calls`, `messages`, `tool_calls`, `prompts`."""
+def notebook_of(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None = None) -> dict[str, Any]:
+    """A notebook of format 4.5, as JSON data, of these runs, or of all turns, in the tables of a trace."""
     cells: list[dict[str, Any]] = [
         {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source}
         | ({"execution_count": None, "outputs": []} if kind == "code" else {})
-        for number, (kind, source) in enumerate(_cells(tables), 1)
+        for number, (kind, source) in enumerate(_cells(tables, run_ids), 1)
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _cells(tables: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
+def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[tuple[str, str]]:
     """The kind and source of each cell."""
     texts = {row["hash"]: row["text"] for row in tables["prompts"]}
     offered = {call["call_id"]: texts.get(call["tools_hash"], "[]") for call in tables["calls"]}
     messages, tool_calls = _grouped(tables["messages"], "run_id"), _grouped(tables["tool_calls"], "call_id")
-    turns = [run for run in tables["runs"] if run["source"] not in _BESIDE] or tables["runs"]
-    for run in turns:
+    for run in tables["runs"]:
+        if run["source"] in _BESIDE if run_ids is None else run["run_id"] not in run_ids:
+            continue
         yield "markdown", _question((run["prompt"] or "").strip())
         for message in messages[run["run_id"]]:
             if message["role"] != "assistant" or message["call_id"] is None:

@@ -21,14 +21,13 @@ from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import ORIGINS, LLMMessage, Usage, new_id
 from nbagent.errors import ProviderError
 from nbagent.trace.blocks import blocks_of, thinking_of
-from nbagent.trace.citation_rows import citation_rows
 from nbagent.trace.open_run import USAGE, OpenRun, Sent
 from nbagent.trace.outcomes import outcome_columns
 from nbagent.trace.requests import digest, message_data, messages_in, shared_start
 from nbagent.trace.storage.journal import Journal
 from nbagent.trace.storage.results import Results, size_of
+from nbagent.trace.summary import Summary
 from nbagent.trace.table import Columns, Row, SpillFile, Table, as_json, count_of
-from nbagent.trace.tally import Tally
 
 log = logging.getLogger("nbagent")
 
@@ -60,8 +59,7 @@ class Recorder:
         self.session_id = new_id("session")
         self.tables = {name: Table(_MADE.get(name), _KEYS.get(name, "run_id")) for name in TABLES}
         self.results = Results()
-        #: What the summary says of the settled rows.
-        self.tally = Tally()
+        self.summary = Summary()
         #: The `message_id`s of the messages that later requests leave out.
         self.trimmed: set[str] = set()
         self.lock = threading.RLock()
@@ -205,7 +203,7 @@ class Recorder:
         try:
             file = self._spill_file = self._spill_file or SpillFile()
             self.results.spill(file)
-            self.tally.advance(self.tables)
+            self.summary.advance(self.tables)
             for table in self.tables.values():
                 table.spill(file)
         except OSError as error:
@@ -452,7 +450,8 @@ class Recorder:
             block["tool_call_id"] = made.get(block.get("tool_call_id"))
         rows = self._add_message(event, message, blocks, call)
         run.call_blocks = [row for row in rows if row["type"] == "tool_call" and row["tool_call_id"] is None]
-        for row in citation_rows(message, meta.get("citations", ())):
+        for index, cited in enumerate(meta.get("citations", ())):
+            row = {**cited, "text": message.text[cited["start"] : cited["end"]], "index": index}
             self._add_row("citations", event, {**row, "message_id": run.last_message, "call_id": call["call_id"]})
             self.bytes += len(row["text"])
 

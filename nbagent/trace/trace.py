@@ -21,7 +21,6 @@ from nbagent.trace.scores import new_score
 from nbagent.trace.storage.journal import Journal
 from nbagent.trace.table import Row, by_column
 from nbagent.trace.tables import TraceTables, unknown_run
-from nbagent.trace.views.summary import summary_lines
 
 if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     import os
@@ -255,7 +254,7 @@ class Trace(TraceTables):
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:
-            return summary_lines(self.recorder.tally.total(self.recorder.tables))
+            return self.recorder.summary.lines(self.recorder.tables)
 
     # -- files --------------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,6 @@ async def test_agents_are_mapped_and_scored():
     assert 3.0 <= summary["length_low"]["right"] < 3.5 < summary["length_high"]["right"] <= 4.0
     assert summary["cost"].gt(0).all()
     assert result.failures("exact").index.tolist() == ["a", "d"]
-    assert result.failures("length", below=4)["answer"].unique().tolist() == ["bad"]
     assert "exact" in repr(result)
     assert "4 of 8 rows failed" not in result._repr_html_()
 

@@ -86,22 +86,16 @@ class Evaluation:
     def _is_flag(self, name: str) -> bool:
         return bool(self._values(name).dtype == "boolean")
 
-    def failures(self, scorer: str | None = None, below: float | None = None) -> pd.DataFrame:
-        """The rows of `frame` without a whole answer, and those that a yes-or-no scorer says no to.
+    def failures(self, scorer: str | None = None) -> pd.DataFrame:
+        """The rows of `frame` without a whole answer, and those that a yes-or-no scorer, or only this one, says no to.
 
-        With a `scorer`, only by this one; `below` is for one that gives numbers.
-
-        >>> result.failures("length", below=10)                                 # doctest: +SKIP
+        >>> result.failures("right")                                            # doctest: +SKIP
         """
         if scorer is not None and scorer not in self.scorers:
             raise invalid("scorer", scorer, f"one of the scorers ({', '.join(self.scorers) or 'there is none'})")
-        if below is not None and scorer is None:
-            raise invalid("below", below, "None without a scorer", "Name the scorer, too.")
         failed = self._values("status") != "ok"
         for name in self.scorers if scorer is None else [scorer]:
-            if below is not None:
-                failed |= (self.frame[name].astype("Float64") < below).fillna(False).to_numpy(dtype=bool)
-            elif self._is_flag(name):
+            if self._is_flag(name):
                 failed |= ~self.frame[name].fillna(True).to_numpy(dtype=bool)
         return self.frame[failed.to_numpy(dtype=bool)]
 

@@ -23,8 +23,8 @@ from nbagent.text import without_keys
 ROOT = "/memories"
 #: Bytes of all notes of a scope.
 MAX_BYTES = 5_000_000
-#: Words of a query that are looked for, and characters around a word that is found.
-_MAX_WORDS, _AROUND = 20, 80
+#: Characters around what is found.
+_AROUND = 80
 
 _TABLES = """
 CREATE TABLE notes (
@@ -147,7 +147,7 @@ class Notes:
         A word of the query may be the beginning of a word. If no word is found, the query as a whole is looked for,
         also inside of words, as in languages without spaces.
         """
-        words = re.findall(r"\w+", query)[:_MAX_WORDS]
+        words = re.findall(r"\w+", query)
         found = self._rows(
             "SELECT notes.path, snippet(words, 1, '', '', '…', 24) FROM words JOIN notes ON notes.id = words.rowid "
             "WHERE words MATCH :words AND scope = :scope ORDER BY rank LIMIT :limit",

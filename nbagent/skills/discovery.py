@@ -14,8 +14,8 @@ from nbagent.skills.manifest import SKILL_FILE, Problem
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 #: The group of entry points. Each names a package, whose folder holds skills.
 ENTRY_POINTS = "nbagent.skills"
-#: How far a place is searched: levels below it, and folders.
-MAX_DEPTH, MAX_FOLDERS = 5, 5_000
+#: How many folders of a place are searched.
+MAX_FOLDERS = 5_000
 _SKIPPED = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 BUILTIN = Path(__file__).with_name("builtin")
 
@@ -56,8 +56,7 @@ def skill_folders(place: Place) -> tuple[list[Path], Problem | None]:
             return sorted(found), Problem("warning", "", text, str(place.folder))
         if SKILL_FILE in names:
             found.append(Path(path))
-        is_deep = len(Path(path).relative_to(place.folder).parts) == MAX_DEPTH
-        folders[:] = [] if is_deep else sorted(set(folders) - _SKIPPED)
+        folders[:] = sorted(set(folders) - _SKIPPED)
     return sorted(found), None
 
 

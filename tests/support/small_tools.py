@@ -56,7 +56,7 @@ class FakeCompleter(LLMProvider):
         return
         yield
 
-    async def complete(self, prompt, *, schema=None, max_tokens=256, stop=()):
+    async def complete(self, prompt, *, schema=None, max_tokens=256):
         self.prompts.append(prompt)
         return self.completion
 

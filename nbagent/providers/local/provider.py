@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -124,14 +124,12 @@ class LocalProvider(OpenSourceProvider):
                 async for item in items:
                     yield item
 
-    async def complete(
-        self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
-    ) -> Completion:
+    async def complete(self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256) -> Completion:
         """Complete a bare prompt at temperature 0; with `schema`, as JSON that fits it.
 
         The request streams, because only then does the server notice that a cancelled task has gone.
         """
-        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stop": list(stop), "stream": True}
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stream": True}
         if schema is not None:
             body["json_schema"] = schema
         encoded = json.dumps(body).encode()

@@ -81,9 +81,7 @@ class Completer(Protocol):
     #: The size of the model's context window in tokens.
     n_ctx: int
 
-    async def complete(
-        self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256, stop: Sequence[str] = ()
-    ) -> Completion:
+    async def complete(self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256) -> Completion:
         """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
 
     def load(self) -> AsyncGenerator[Http]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, field_validator
 from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
 
-MAX_FILES, MAX_SECONDS = 20_000, 10.0
+MAX_SECONDS = 10.0
 #: Characters of a line before and after what was found.
 _AROUND = 80
 #: Folders of tools, not of the user.
@@ -68,7 +68,7 @@ def run(request: Input) -> Output:
             continue
         found.matches += _matches(os.path.relpath(path, root), text, needle)
         found.files_searched += 1
-        if len(found.matches) > request.limit or found.files_searched >= MAX_FILES or monotonic() > deadline:
+        if len(found.matches) > request.limit or monotonic() > deadline:
             found.complete = False
             break
     found.matches = found.matches[: request.limit]

@@ -53,22 +53,14 @@ def load(path: Path) -> Parts:
     _, read = _format_of(path)
     try:
         if not path.exists():
-            raise ConfigurationError(f"no trace can be loaded from {str(path)!r}: the file does not exist.")
-        if not path.is_file() and not path.is_dir():
-            raise ConfigurationError(f"{str(path)!r} is not a file, so it is not a saved trace. Name a file.")
-        if path.is_file() and not path.stat().st_size:
-            raise ConfigurationError(
-                f"{str(path)!r} is empty, so it is not a saved trace. trace.save(path) writes one."
-            )
+            raise FileNotFoundError("it does not exist")
         yield from read(path)
     except ConfigurationError:
         raise
-    except PermissionError as error:
-        raise ConfigurationError(f"{str(path)!r} can't be read: {error.strerror or error}.") from None
     except (OSError, sqlite3.Error, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(
-            f"{str(path)!r} is not a saved trace: {reason}. trace.save(path) writes one."
+            f"no trace can be read from {str(path)!r}: {reason}. trace.save(path) writes one."
         ) from None
 
 

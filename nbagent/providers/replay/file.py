@@ -167,8 +167,6 @@ class RecordingFile:
         Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
         """
         name = repr(str(self.path))
-        if self._place.exists() and not self._place.is_file():
-            raise ConfigurationError(f"can't read the recording {name}: it is not a file")
         try:
             lines = self._place.read_bytes().splitlines(keepends=True)
         except OSError as error:

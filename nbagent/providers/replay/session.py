@@ -130,15 +130,12 @@ class Recording:
 
     def open(self) -> None:
         """Read the file if the mode replays it. Raises `ConfigurationError` if it can't be read or written."""
-        try:
-            exists = self.path.exists()
-        except OSError as error:  # a folder on the way is not this user's
-            raise ConfigurationError(
-                f"can't use the recording {str(self.path)!r}: {error.strerror}. Name a file in a folder of yours."
-            ) from None
+        exists = os.path.exists(self.path)  # False as well if a folder on the way is not this user's
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
-        if not self.replay_only:
-            self._check_writable(exists)
+        place = self.path if exists else self.path.absolute().parent
+        if not self.replay_only and (os.path.isdir(self.path) or not os.access(place, os.W_OK)):
+            fix = "name a file in a folder that exists and that you may write to."
+            raise ConfigurationError(f"can't record to {str(self.path)!r}: {fix}")
         self._file = RecordingFile(self.path, lambda line: Redactor(self._secrets).data(line))
         self._file.begins_anew = self.mode == "all"
         if self.mode == "none" or (exists and self.mode != "all"):
@@ -148,15 +145,6 @@ class Recording:
             for model in ((exchange.vendor, exchange.model), None):
                 self._answers.setdefault((exchange.request.hash, model), []).append(exchange)
         self.vendors = frozenset(exchange.vendor for exchange in self.exchanges)
-
-    def _check_writable(self, exists: bool) -> None:
-        problem, folder = f"can't record to {str(self.path)!r}", self.path.absolute().parent
-        if not folder.is_dir():
-            raise ConfigurationError(f"{problem}: its folder does not exist. Create it first.")
-        if self.path.is_dir():
-            raise ConfigurationError(f"{problem}: it is a folder. Name a file in it.")
-        if not os.access(self.path if exists else folder, os.W_OK):
-            raise ConfigurationError(f"{problem}: you may not write there. Name a file in a folder of yours.")
 
     def wrap(self, provider: Any, tools: Tools) -> tuple[Any, Tools]:
         """A provider that records or replays, and the tools, whose results are replayed with `run_tools=False`."""

@@ -68,7 +68,7 @@ def test_missing_rights_are_an_error_before_anything_is_asked(path):
     try:
         if user == 0:  # root may write everywhere
             os.seteuid(65_534)
-        with pytest.raises(ConfigurationError, match="Name a file in a folder of yours"):
+        with pytest.raises(ConfigurationError, match="a folder that exists and that you may write to"):
             nbagent.record(path).start()
     finally:
         os.seteuid(user)

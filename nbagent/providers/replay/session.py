@@ -133,7 +133,8 @@ class Recording:
         exists = os.path.exists(self.path)  # False as well if a folder on the way is not this user's
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
         place = self.path if exists else self.path.absolute().parent
-        if not self.replay_only and (os.path.isdir(self.path) or not os.access(place, os.W_OK)):
+        may_write = os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+        if not self.replay_only and (os.path.isdir(self.path) or not may_write):
             fix = "name a file in a folder that exists and that you may write to."
             raise ConfigurationError(f"can't record to {str(self.path)!r}: {fix}")
         self._file = RecordingFile(self.path, lambda line: Redactor(self._secrets).data(line))

@@ -10,7 +10,7 @@ import asyncio
 import math
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
 from typing import TypeVar
@@ -54,6 +54,8 @@ class RateAdmission:
         self._lock = threading.RLock()
         self._queue: deque[ThreadsafeEvent] = deque()
         self._limits = [(rpm, tpm)]
+        #: Seconds between two requests, and between two tokens.
+        self._paces = _paces(self._limits)
         #: By limit, when the next request may go.
         self._next_at = [-math.inf, -math.inf]
         #: The slots that are taken, each with its request's estimated tokens. Slots are numbers, which rise.
@@ -76,11 +78,13 @@ class RateAdmission:
         with self._lock:
             self._refused_since = None  # it tries for itself
             self._limits.append(limits)
+            self._paces = _paces(self._limits)
         try:
             yield
         finally:
             with self._lock:
                 self._limits.remove(limits)
+                self._paces = _paces(self._limits)
                 self._wake_first()
 
     async def acquire(self, tokens: int = 0) -> int:
@@ -88,29 +92,31 @@ class RateAdmission:
 
         Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S`, or asks for too long a wait.
         """
-        turn = ThreadsafeEvent()
-        with self._lock:
-            self._queue.append(turn)
+        turn: ThreadsafeEvent | None = None  # until it has to wait
         try:
             while True:
                 with self._lock:
-                    turn.clear()
                     self._check_patience()
                     now = self._clock()
-                    is_next = self._queue[0] is turn and len(self.taken) + 1 <= self.window
-                    wait = max(self._paused_until, *self._next_at) - now if is_next else math.inf
+                    is_next = not self._queue or self._queue[0] is turn
+                    is_free = is_next and len(self.taken) + 1 <= self.window
+                    wait = max(self._paused_until, *self._next_at) - now if is_free else math.inf
                     if wait <= 0:
                         self._next_at = [max(at, now - LATE_S) for at in self._next_at]
                         self._spend(1, tokens)
                         self._last += 1
                         self.taken[self._last] = tokens
                         return self._last
+                    if turn is None:
+                        self._queue.append(turn := ThreadsafeEvent())
+                    turn.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None if wait == math.inf else wait):
                         await turn.wait()
         finally:
             with self._lock:
-                self._queue.remove(turn)
+                if turn is not None:
+                    self._queue.remove(turn)
                 self._wake_first()
 
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
@@ -132,8 +138,7 @@ class RateAdmission:
 
     def _spend(self, *costs: int) -> None:
         """Count a request and its tokens: what follows may go so much later."""
-        for index, cost in enumerate(costs):
-            self._next_at[index] += cost * 60 / min(limit[index] or math.inf for limit in self._limits)
+        self._next_at = [at + cost * pace for at, cost, pace in zip(self._next_at, costs, self._paces, strict=True)]
 
     def _refused(self, slot: int, error: ProviderError) -> None:
         now, wait = self._clock(), error.retry_after or 0.0
@@ -161,12 +166,17 @@ class RateAdmission:
             self._queue[0].set_from_thread()
 
 
+def _paces(limits: Sequence[tuple[float | None, float | None]]) -> list[float]:
+    """Seconds for each request and each token, by the strictest of these `rpm` and `tpm`."""
+    return [60 / min(rate or math.inf for rate in rates) for rates in zip(*limits, strict=True)]
+
+
 _of_this_process: dict[str, RateAdmission] = {}
 
 
 def admission_of(key: str) -> RateAdmission:
     """The admission of this process for what a provider counts together (`LLMProvider.rate_key`)."""
-    return _of_this_process.setdefault(key, RateAdmission())
+    return _of_this_process.get(key) or _of_this_process.setdefault(key, RateAdmission())
 
 
 def is_refusal(error: ProviderError) -> bool:

@@ -9,6 +9,7 @@ name in `NAMES`. A vendor's module is imported when it is first looked up.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
@@ -31,8 +32,7 @@ class _Catalog(Mapping[str, Vendor]):
     def __getitem__(self, name: str) -> Vendor:
         if name not in NAMES:
             raise KeyError(name)
-        # not by sys.modules: another thread, which imports SDKs in the background, may be in the middle of this import
-        return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
+        return _vendor(name)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES
@@ -42,6 +42,12 @@ class _Catalog(Mapping[str, Vendor]):
 
     def __len__(self) -> int:
         return len(NAMES)
+
+
+@functools.cache
+def _vendor(name: str) -> Vendor:
+    # not by sys.modules: another thread, which imports SDKs in the background, may be in the middle of this import
+    return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
 
 
 CATALOG: Mapping[str, Vendor] = _Catalog()

@@ -342,7 +342,10 @@ def token_count(*values: Any) -> int:
     >>> token_count(None, 7), token_count("many")
     (7, 0)
     """
-    return next((int(value) for value in values if isinstance(value, (int, float)) and 0 < value < inf), 0)
+    for value in values:
+        if isinstance(value, (int, float)) and 0 < value < inf:
+            return int(value)
+    return 0
 
 
 def _agree(native: tuple[str, Sequence[Call]], message: LLMMessage) -> bool:

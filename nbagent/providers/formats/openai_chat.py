@@ -55,6 +55,9 @@ FINISH_REASONS = {
     **dict.fromkeys(("content_filter", "sensitive"), "content_filter"),
     "refusal": "refusal",
 }
+#: Fields of a delta besides its text, which most deltas lack.
+_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+_RARE = frozenset({"images", "annotations", "tool_calls", "function_call", "refusal"})
 #: The vendor broke off, so the answer is not whole, whatever was sent.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
@@ -181,23 +184,29 @@ class ChatDecoder(Decoder):
         if choice.get("error"):
             raise error_in_answer(choice)
         if delta:
-            self._reasoning(delta, events)
+            if not _REASONING.isdisjoint(delta):
+                self._reasoning(delta, events)
             if content := delta.get("content"):
                 self._content(content, events)
-            if images := delta.get("images"):
-                self._images(images)
-            self._annotations += [note for note in delta.get("annotations") or () if note not in self._annotations]
-            for call in delta.get("tool_calls") or ():
-                self._call_delta(call, events)
-            if function := delta.get("function_call"):  # the form before tool_calls
-                self._call_delta({"index": 0, "function": function}, events)
-            if refusal := delta.get("refusal"):
-                self._refusal.append(refusal)
-                self._add(refusal, "", events)
+            if not _RARE.isdisjoint(delta):
+                self._besides(delta, events)
         if choice.get("usage"):
             self._take_usage(choice["usage"])
         if finish := choice.get("finish_reason"):
             self._finish = finish
+
+    def _besides(self, delta: Mapping[str, Any], events: list[Event]) -> None:
+        """What a delta holds besides thinking and text."""
+        if images := delta.get("images"):
+            self._images(images)
+        self._annotations += [note for note in delta.get("annotations") or () if note not in self._annotations]
+        for call in delta.get("tool_calls") or ():
+            self._call_delta(call, events)
+        if function := delta.get("function_call"):  # the form before tool_calls
+            self._call_delta({"index": 0, "function": function}, events)
+        if refusal := delta.get("refusal"):
+            self._refusal.append(refusal)
+            self._add(refusal, "", events)
 
     def _reasoning(self, delta: Mapping[str, Any], events: list[Event]) -> None:
         """The same thinking may come in several fields at once: one is shown, all are kept for replay."""

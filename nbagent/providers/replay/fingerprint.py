@@ -60,7 +60,7 @@ class Fingerprints:
         """The fingerprint of a request. `redact` takes the secrets out of JSON data."""
 
         def plain(data: Any) -> Any:
-            return redact(json.loads(json_text(data)))
+            return redact(json.loads(json_text(data))) if data else data
 
         hashes, at = [], ""
         numbers: dict[str | None, int] = {}  # of the calls in the latest answer

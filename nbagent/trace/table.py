@@ -36,10 +36,10 @@ def as_json(value: Any) -> str:
     '{"x":"Infinity"}'
     """
     # loaded with the first row, so that `%load_ext` stays fast; it takes a third of the time of `json`
-    from pydantic_core import to_json
+    import pydantic_core
 
     try:
-        return to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
+        return pydantic_core.to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
     except ValueError:  # a lone surrogate
         return json.dumps(_finite(value), ensure_ascii=False, default=str)
 

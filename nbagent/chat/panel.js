@@ -533,7 +533,7 @@ class Panel {
   }
 
   makeBox() {
-    this.box = h("textarea", { rows: 1, placeholder: "Ask, or Shift-Enter for a new line", "aria-label": "Your question" });
+    this.box = h("textarea", { rows: 1, placeholder: "Ask anything", "aria-label": "Your question" });
     mark(this.box, { enterkeyhint: "send" });
     const input = h("div", { class: "nbagent-input" }, this.box);
     this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": "Files to attach" });
@@ -981,7 +981,7 @@ async function dock(model, panel) {
   const back = button("Show it here", "", () => frame.dispose());
   const note = h("div", { class: "nbagent-away-note" }, "The panel is docked beside the notebook. ", back);
   frame.addClass("nbagent-dock");
-  Object.assign(frame.title, { label: "Agent", caption: "Chat with an agent", closable: true });
+  Object.assign(frame.title, { label: "Agent", caption: "Chat with an agent", iconClass: "nbagent-tab-icon", closable: true });
   frame.onCloseRequest = () => frame.dispose();
   frame.disposed.connect(() => {
     arrival.disconnect();

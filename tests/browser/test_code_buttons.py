@@ -45,7 +45,7 @@ SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedMod
 def opened(lab, name, host="JupyterLab 4"):
     page = lab.run(name, CELLS, host=host)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_placeholder("Shift-Enter").wait_for()
+    page.get_by_placeholder("Ask anything").wait_for()
     return page
 
 

@@ -63,7 +63,7 @@ def give(box, kind, *files):
 
 def opened(lab, host, name, theme=LIGHT):
     page = lab.run(name, [SETUP], theme, host)
-    page.get_by_placeholder("Shift-Enter").wait_for()
+    page.get_by_placeholder("Ask anything").wait_for()
     return page, page.locator(PANEL)
 
 

@@ -44,7 +44,7 @@ def test_approval_model_picker_and_branches(lab):
 
     lab.run_cell(page, 2)
     panel = page.get_by_role("region", name="Chat with an agent")
-    panel.get_by_placeholder("Shift-Enter").wait_for()
+    panel.get_by_placeholder("Ask anything").wait_for()
     ask(panel, "wipe more")
     panel.get_by_role("alert").get_by_text("wipe").wait_for()
     panel.get_by_role("textbox", name="Reason").fill("too much")

@@ -70,7 +70,7 @@ def shows_the_saved_conversation(page):
 
 def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab):
     page = lab.run("kept.ipynb", [SETUP, PANEL, "%%agent\nand in a cell?"], fresh=True)
-    page.get_by_placeholder("Shift-Enter").first.wait_for()
+    page.get_by_placeholder("Ask anything").first.wait_for()
     page.wait_for_function("document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1")
     asks(page, "the mean by species?")
     page.wait_for_function("document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 2")
@@ -101,7 +101,7 @@ def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab):
         "window.jupyterapp.shell.currentWidget.content.widgets[2].model.sharedModel.setSource('%agent restore')"
     )
     lab.command(page, "notebook:run-all-cells")
-    page.get_by_placeholder("Shift-Enter").first.wait_for()
+    page.get_by_placeholder("Ask anything").first.wait_for()
     expect(page.locator(".jp-Cell").last).to_contain_text("2 questions from kept.agent.json")
     panel = page.locator(".nbagent-panel")
     expect(panel).to_contain_text("Gentoo are heaviest.")

@@ -33,7 +33,7 @@ SIGNS = """all => all.filter(each => each.matches(".jupyter-widgets-disconnected
 def opened(lab, name, *cells, **options):
     page = lab.open(name, [SETUP, *cells], **options)
     lab.command(page, "notebook:run-all-cells")
-    page.get_by_placeholder("Shift-Enter").first.wait_for()
+    page.get_by_placeholder("Ask anything").first.wait_for()
     return page
 
 

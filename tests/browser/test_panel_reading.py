@@ -18,7 +18,7 @@ SAVED = """text => {
 
 def opened(lab, name, code, theme="JupyterLab Light"):
     page = lab.run(name, [SETUP, code], theme)
-    page.get_by_placeholder("Shift-Enter").first.wait_for()
+    page.get_by_placeholder("Ask anything").first.wait_for()
     return page, page.get_by_role("region", name="Chat with an agent")
 
 
@@ -102,7 +102,7 @@ def grows(page, by=200):
 def test_an_answer_streams_without_disturbing_its_reader(lab):
     page = lab.run("calm.ipynb", [SETUP, STREAM, "'a cell below'"])
     panel = page.get_by_role("region", name="Chat with an agent")
-    panel.get_by_placeholder("Shift-Enter").wait_for()
+    panel.get_by_placeholder("Ask anything").wait_for()
     asks(panel, "one", "earlier line")
     panel.locator(".nbagent-foot").wait_for()
     page.evaluate(WATCH)
@@ -133,7 +133,7 @@ def test_an_answer_streams_without_disturbing_its_reader(lab):
 def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
     page = lab.run("place.ipynb", [SETUP, STREAM], fresh=True)
     panel = page.get_by_role("region", name="Chat with an agent")
-    panel.get_by_placeholder("Shift-Enter").wait_for()
+    panel.get_by_placeholder("Ask anything").wait_for()
     asks(panel, "one", "earlier line")
     asks(panel, "two", "First words.")
     panel.locator(".nbagent-foot").nth(1).wait_for()

@@ -101,7 +101,7 @@ def test_a_conversation(lab, keep):
     question = "%%agent\nWhich species is heaviest, and by how much?"
     page = lab.run("talk.ipynb", [SETUP + SCRIPT, question, "agent.trace", "ChatPanel(agent, height='430px')"])
     panel = page.locator(".nbagent-panel")
-    panel.get_by_placeholder("Shift-Enter").wait_for()
+    panel.get_by_placeholder("Ask anything").wait_for()
     cell = page.locator(".jp-Cell").nth(1)
     for past in ("Thought", "count_by", "129 out"):  # of before there was a panel
         panel.get_by_role("log").get_by_text(past).first.wait_for()
@@ -137,7 +137,7 @@ TOOL = """def heaviest(species: Literal["Adelie", "Chinstrap", "Gentoo"], count:
 def test_a_draft_and_a_version_with_the_embedded_model(lab, keep):
     page = lab.run("draft.ipynb", [SETUP, TOOL, HEAVIEST, "ChatPanel(agent, height='250px')"])
     panel = page.locator(".nbagent-panel")
-    panel.get_by_placeholder("Shift-Enter").wait_for()
+    panel.get_by_placeholder("Ask anything").wait_for()
     box = ask(panel, "List the body masses of the 2 heaviest Gentoo penguins.")
     panel.get_by_role("log").get_by_text("gives 6300 and 6050.").wait_for()
     panel.get_by_role("button", name="Edit", exact=True).click()
@@ -176,7 +176,7 @@ def test_an_empty_panel_its_models_and_running_tools(lab, keep):
     keep(panel, "models")
     page.keyboard.press("Escape")
     ask(panel, "How certain are the means of bill length and mass?")
-    expect(panel.get_by_text("3,000 of 4,000 samples").first).to_be_visible()
+    expect(panel.locator("pre", has_text="3,000 of 4,000 samples").first).to_be_visible()
     keep(panel, "running")
     lab.run_new_cell(page, "go_on.set()")
     panel.get_by_role("log").get_by_text("Both are certain").wait_for()

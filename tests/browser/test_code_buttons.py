@@ -114,6 +114,10 @@ def test_a_diagram_is_drawn_above_its_folded_source(lab):
         expect(answer.get_by_role("button", name="Insert below")).to_have_count(0)
         expect(answer.locator(".nbagent-task").first).to_have_css("list-style-type", "none")
     assert page.evaluate("[window.wasHit, document.querySelectorAll('.jp-Notebook img[src=x]').length]") == [None, 0]
+    in_light = [image.get_attribute("src") for image in page.get_by_role("img", name="Diagram").all()]
+    lab.theme(page, "JupyterLab Dark")
+    for image, before in zip(page.get_by_role("img", name="Diagram").all(), in_light, strict=True):
+        expect(image).not_to_have_attribute("src", before)
 
 
 SETUP_FIX = """%load_ext nbagent

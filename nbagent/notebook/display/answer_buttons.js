@@ -202,23 +202,38 @@ function initialize({ model }) {
     if (code.matches(DIAGRAM)) draw(code, block);
   }
 
-  // The host draws a diagram as an image, in which no script runs. Its source folds; it stays where nothing can be drawn.
-  async function draw(code, block) {
+  // The host draws a diagram as an image, in which no script runs, in the colours of its theme.
+  async function drawing(code) {
     const host = model.widget_manager._rendermime;
-    if (!host?.mimeTypes?.includes(MERMAID)) return;
+    if (!host?.mimeTypes?.includes(MERMAID)) return null;
     const drawn = host.createRenderer(MERMAID);
     await drawn.renderModel({ data: { [MERMAID]: code.textContent }, metadata: {}, trusted: false, setData() {} });
     const image = drawn.node.querySelector("img");
+    if (image) image.alt ||= "Diagram; its source follows";
+    return image;
+  }
+
+  // Its source folds; it stays where nothing can be drawn.
+  async function draw(code, block) {
+    const image = await drawing(code);
     if (!image || !block.isConnected) return;
     const [figure, source] = [document.createElement("figure"), document.createElement("details")];
     figure.className = "nbagent-diagram";
-    figure.style.background = getComputedStyle(document.body).getPropertyValue("--jp-layout-color0"); // which it was drawn for
-    image.alt ||= "Diagram; its source follows";
     figure.append(image);
     source.innerHTML = '<summary>Source</summary><div class="nbagent-body"></div>';
     block.previousElementSibling.before(figure, source);
     source.lastElementChild.append(block.previousElementSibling, block);
   }
+
+  async function redrawAll() {
+    for (const figure of document.querySelectorAll(".nbagent-diagram")) {
+      const image = await drawing(figure.nextElementSibling.querySelector(DIAGRAM));
+      if (image) figure.replaceChildren(image);
+    }
+  }
+
+  const themes = new MutationObserver(redrawAll);
+  themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name"] });
 
   // -- a failed cell --
 
@@ -452,6 +467,7 @@ function initialize({ model }) {
 
   function end() {
     changes.disconnect();
+    themes.disconnect();
     document.removeEventListener("click", noteFold);
     sizes.disconnect();
     model.off("msg:custom", told);

@@ -138,8 +138,14 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
         expect(page.locator(".nbagent-foot")).to_contain_text(
             re.compile(r"claude-sonnet-5\s*1,204 in \(980 cached\)\s*86 out")
         )
-        expect(page.locator(".nbagent-foot span").last).to_have_text("quoted from the tool")
+        expect(page.locator(".nbagent-facts span").last).to_have_text("quoted from the tool")
         expect(page.get_by_role("status")).to_contain_text("Gentoo penguins are heaviest")
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for name, text in (("answer as Markdown", TABLE), ("code", TABLE.split("\n")[-3])):
+            page.get_by_role("button", name=f"Copy the {name}").click()
+            expect(page.get_by_role("button", name="Copied")).to_be_visible()
+            assert page.evaluate("navigator.clipboard.readText()") == text
+            expect(page.get_by_role("button", name="Copied")).to_have_count(0)
 
 
 class Slow(ScriptedProvider):
@@ -244,7 +250,7 @@ def test_a_new_conversation_greets_with_the_tools_and_a_prompt(visit):
         page.locator(".nbagent-chat").evaluate("chat => chat.scrollTop = -chat.scrollHeight")
         page.get_by_role("button", name="Jump to latest").click()
         expect(page.locator(".nbagent-entry").last).to_be_in_viewport()
-        absent = [".nbagent-top", ".nbagent-attach", ".nbagent-pencil", ".nbagent-actions"]
+        absent = [".nbagent-top", ".nbagent-attach", ".nbagent-pencil", "[aria-label=Retry]"]
         assert [name for name in absent if page.locator(f"{name}:visible").count()] == []
 
 

@@ -73,6 +73,7 @@ def test_patches_lead_to_what_the_page_shows_of_the_conversation_later():
     (streamed,), (stored,) = shown["turns"].values(), later["turns"].values()
     assert (streamed["live"], stored["live"]) == (False, False)
     assert streamed["question"] == stored["question"]
+    assert streamed["text"] == stored["text"] == "| a |\n|--:|\n| **1** <b onclick=x> |"
     for turn in (streamed, stored):
         call, table = (turn["pieces"][name]["html"] for name in turn["order"][:2])
         assert "add(a=1)" in call

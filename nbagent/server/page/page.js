@@ -208,6 +208,29 @@ async function open() {
   await go(readAddress().get("conversation") ?? "");
 }
 
+// -- Copy, on answers and code that are complete; without TLS, a page can't --
+
+Object.assign(ICONS, { copy: "M6 6h7.5v7.5H6zM3.5 10H2.5V2.5H10v1", copied: "m3 8.5 3.5 3.5L13 4.5" });
+
+function copyButton(title, text) {
+  const say = (icon, name) => (made.querySelector("path").setAttribute("d", ICONS[icon]), mark(made, { "aria-label": name }));
+  const copied = () => (say("copied", "Copied"), setTimeout(() => say("copy", title), 1500));
+  const made = iconButton("copy", title, () => navigator.clipboard.writeText(text).then(copied, fail), { "aria-label": title });
+  return made;
+}
+
+function addCopies() {
+  for (const [key, { live, text }] of Object.entries(navigator.clipboard ? shown.turns : {})) {
+    const complete = live ? h("i") : panel.turns.get(key).root;
+    const foot = text && complete.querySelector(".nbagent-foot:not(:has(button))");
+    if (foot) foot.append(h("span", { class: "nbagent-actions" }, copyButton("Copy the answer as Markdown", text)));
+    for (const code of complete.querySelectorAll(".nbagent > pre:not(.on-code + pre) > code")) {
+      const copies = copyButton("Copy the code", code.textContent.replace(/\n$/, ""));
+      code.parentElement.before(h("div", { class: "on-code nbagent-actions" }, copies));
+    }
+  }
+}
+
 // -- keys and buttons --
 
 function setMenu(opened) {
@@ -232,7 +255,10 @@ const sizes = new ResizeObserver((entries) => {
     else target.removeAttribute("tabindex");
   }
 });
-const news = new MutationObserver(() => panel.log.querySelectorAll(SCROLLED).forEach((each) => sizes.observe(each)));
+const news = new MutationObserver(() => {
+  panel.log.querySelectorAll(SCROLLED).forEach((each) => sizes.observe(each));
+  addCopies();
+});
 news.observe(panel.log, { childList: true, subtree: true });
 
 addEventListener("hashchange", () => (readAddress(), open()));

@@ -74,7 +74,13 @@ async def state(
 
 def _turns(messages: Sequence[LLMMessage]) -> State:
     entries = [PanelEntry(turn[0], transcript_of(turn)) for turn in split_turns(messages)]
-    return {entry.key: entry.state() for entry in entries}
+    return {entry.key: _state(entry) for entry in entries}
+
+
+def _state(entry: PanelEntry) -> State:
+    """A turn as panels get it and, once it is over, the answer's Markdown as `text`, to be copied."""
+    texts = [each.text for each in entry.transcript.segments if each.kind == "text"]
+    return {**entry.state(), **({"text": printable("\n\n".join(texts))} if texts and entry.transcript.over else {})}
 
 
 def _json(shown: State) -> Response:
@@ -167,7 +173,7 @@ class RunningTurn:
 
     def _publish(self) -> int:
         entry = self._entry
-        after: State = {"turns": {entry.key: entry.state()}}
+        after: State = {"turns": {entry.key: _state(entry)}}
         if entry.transcript.over:
             after = {**after, "said": entry.spoken_text()}
         patch = merge_patch(self._shown, after)

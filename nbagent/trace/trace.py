@@ -308,15 +308,16 @@ class Trace(TraceTables):
         """Some runs, or all turns, as JSON data of a notebook that runs without the agent. `path` is a file to write.
 
         Questions and answers become text, and the code of `run_code` becomes cells without outputs. A tool of yours
-        says in its docstring, after "In Python:", what code its calls stand for, in the names of its parameters. Other
-        calls stand there as text, with their results. Calls that failed are left out, and so are those that only looked
-        at variables. Raises ConfigurationError for an unknown run, and if the file exists.
+        says in its docstring, after "In Python:", what code its calls stand for, in the names of its parameters. Cells
+        that a run added are as runs left them. Other calls stand there as text, with their results. Calls that failed
+        are left out, and so are those that only looked at variables or cells. Raises ConfigurationError for an unknown
+        run, and if the file exists.
 
         >>> agent.trace.to_notebook(result.run_id, "churn.ipynb")           # doctest: +SKIP
         """
         from nbagent.trace.export.notebook import notebook_of
 
-        names = ("runs", "calls", "messages", "tool_calls", "prompts")
+        names = ("runs", "calls", "messages", "tool_calls", "cells", "prompts")
         with self.recorder.lock:
             tables = {name: self.rows(name) for name in names}
         wanted = {run_ids} if isinstance(run_ids, str) else None if run_ids is None else set(run_ids)

@@ -13,8 +13,11 @@ from typing import Any
 from nbagent.text import shortened
 from nbagent.trace.table import Row
 
-#: Tools that only look, or keep the model's own notes: a notebook has no use for them.
-_LEFT_OUT = {"list_variables", "describe_variable", "read_cell_outputs", "update_plan"}
+#: Tools that only look, keep the model's own notes, or work on a cell that an `add_cell` stands for.
+_LEFT_OUT = {
+    *("list_variables", "describe_variable", "read_cell_outputs", "update_plan"),
+    *("list_cells", "read_cell", "edit_cell", "run_cells", "move_cell", "delete_cell"),
+}
 #: What follows in a tool's description is the code that its calls stand for: on the same line, or indented below.
 _IN_PYTHON = re.compile(r"^In Python:[ \t]*(.*(?:\n(?:[ \t]+.*|[ \t]*$))*)", re.MULTILINE)
 #: The `source` of runs that are no turns of a conversation.
@@ -38,6 +41,8 @@ def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None)
     """The kind and source of each cell."""
     texts = {row["hash"]: row["text"] for row in tables["prompts"]}
     offered = {call["call_id"]: texts.get(call["tools_hash"], "[]") for call in tables["calls"]}
+    added = {row["tool_call_id"]: row["cell"] for row in tables["cells"] if row["kind"] == "add"}
+    sources = {row["cell"]: row["after"] for row in tables["cells"]}  # as it was left
     messages, tool_calls = _grouped(tables["messages"], "run_id"), _grouped(tables["tool_calls"], "call_id")
     for run in tables["runs"]:
         if run["source"] in _BESIDE if run_ids is None else run["run_id"] not in run_ids:
@@ -50,7 +55,10 @@ def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None)
                 yield "markdown", text
             tools = {tool["name"]: tool for tool in json.loads(offered[message["call_id"]])}
             for row in tool_calls[message["call_id"]]:
-                if not row["is_error"] and row["name"] not in _LEFT_OUT:
+                if row["tool_call_id"] in added:
+                    if (source := sources[added[row["tool_call_id"]]]) is not None:  # it was not deleted
+                        yield _arguments(row).get("kind", "code"), source
+                elif not row["is_error"] and row["name"] not in _LEFT_OUT:
                     yield _cell_of(row, tools.get(row["name"], {}))
 
 

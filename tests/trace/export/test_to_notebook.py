@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import nbformat
 import pytest
+from support.memory_notebook import MemoryNotebook
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.notebook.document.tools import notebook_tools
 from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 
 ORDERS = "import pandas as pd\norders = pd.DataFrame({'city': ['Bonn', 'Bonn', 'Köln'], 'total': [1.0, 3.0, 8.0]})"
@@ -96,3 +98,26 @@ async def test_a_server_can_put_no_code_into_a_cell():
         agent = Agent(script(FunctionCall("weather", {"city": "Bonn"}, "1")), tools=[tool])
         await agent.chat("How is the weather?")
         assert sources(agent.trace.to_notebook(), "code") == code
+
+
+async def test_cells_that_a_run_added_are_as_it_left_them():
+    document = MemoryNotebook("mine = 1")
+
+    async def play(messages, functions):
+        ids = [cell.id for cell in await document.cells()]
+        turns = [
+            [FunctionCall("add_cell", {"source": "## Two", "kind": "markdown"}, "1")],
+            [FunctionCall("add_cell", {"source": "tow = 2"}, "2"), FunctionCall("add_cell", {"source": "gone"}, "3")],
+            [FunctionCall("edit_cell", {"cell": ids[min(2, len(ids) - 1)], "source": "two = 2"}, "4")],
+            [FunctionCall("run_cells", {"cells": [ids[min(2, len(ids) - 1)]]}, "5")],
+            [FunctionCall("delete_cell", {"cell": ids[-1]}, "6")],
+            "Done.",
+        ]
+        return turns[sum(message.role == "assistant" for message in messages)]
+
+    agent = Agent(ScriptedProvider(play), tools=notebook_tools(document, "auto"), approve=lambda *_: True)
+    await agent.chat("Two?")
+    assert document.sources == ["mine = 1", "## Two", "two = 2"]
+    notebook = agent.trace.to_notebook()
+    assert [cell["source"] for cell in notebook["cells"]] == ["## Two?", "## Two", "two = 2", "Done."]
+    nbformat.validate(notebook)

@@ -189,6 +189,8 @@ class ToolExecutor:
         try:
             definition = self._validate(state)
             await self._ask_approval(state, definition)
+            if "In Python:" in definition.description:
+                state.fields["python"] = _python_of(state, definition)
             value = await _await_if_needed(self.registry.before_call(definition, state.arguments))
             if value is None:
                 value = await self._call(state, definition)
@@ -477,6 +479,13 @@ def _edited_note(arguments: dict[str, Any]) -> str:
 
 
 # -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
+
+
+def _python_of(state: _CallState, definition: FunctionDefinition) -> str | None:
+    from nbagent.functions.in_python import python_of
+    from nbagent.functions.validation import as_json_data
+
+    return python_of(definition, as_json_data(state.arguments))
 
 
 def _own_schema(definition: FunctionDefinition) -> FunctionSchema:

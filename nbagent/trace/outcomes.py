@@ -13,7 +13,7 @@ from nbagent.trace.table import Row, as_json
 _OUTCOME_KEYS = (
     "args_valid", "validation_error", "validation_kind", "validation_field", "repaired", "approval",
     "approval_wait_s", "truncated", "result_chars", "is_error", "started",
-    "duration_s", "source", "function_version", "cell_id_of_definition",
+    "duration_s", "source", "function_version", "cell_id_of_definition", "python",
 )  # fmt: skip
 
 

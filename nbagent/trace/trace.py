@@ -317,7 +317,7 @@ class Trace(TraceTables):
         """
         from nbagent.trace.export.notebook import notebook_of
 
-        names = ("runs", "calls", "messages", "tool_calls", "cells", "prompts")
+        names = ("runs", "messages", "tool_calls", "cells")
         with self.recorder.lock:
             tables = {name: self.rows(name) for name in names}
         wanted = {run_ids} if isinstance(run_ids, str) else None if run_ids is None else set(run_ids)

@@ -19,7 +19,7 @@ THINKING = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
 UNKNOWN = {
     "runs": {"replayed_cost_usd"},  # see test_replayed_costs
     "calls": {"refused", "reminder", "speaker"},  # see test_requests, test_toolset and test_team
-    "tool_calls": {"cell_id_of_definition", "outputs"},
+    "tool_calls": {"cell_id_of_definition", "outputs", "python"},  # see test_to_notebook
     "http": {"error_type", "error_message"},
     "scores": {"cell_id"},
     "environment": {"run_id", "cell_id", "git_commit", "git_dirty"},

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from inspect import cleandoc
 from typing import Any
 
 from nbagent.text import shortened
@@ -18,8 +16,6 @@ _LEFT_OUT = {
     *("list_variables", "describe_variable", "read_cell_outputs", "update_plan"),
     *("list_cells", "read_cell", "edit_cell", "run_cells", "move_cell", "delete_cell"),
 }
-#: What follows in a tool's description is the code that its calls stand for: on the same line, or indented below.
-_IN_PYTHON = re.compile(r"^In Python:[ \t]*(.*(?:\n(?:[ \t]+.*|[ \t]*$))*)", re.MULTILINE)
 #: The `source` of runs that are no turns of a conversation.
 _BESIDE = {"map", "extract", "summary", "agent"}
 #: Characters of a heading, and of a result that stands in the notebook as text.
@@ -39,8 +35,6 @@ def notebook_of(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | 
 
 def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[tuple[str, str]]:
     """The kind and source of each cell."""
-    texts = {row["hash"]: row["text"] for row in tables["prompts"]}
-    offered = {call["call_id"]: texts.get(call["tools_hash"], "[]") for call in tables["calls"]}
     added = {row["tool_call_id"]: row["cell"] for row in tables["cells"] if row["kind"] == "add"}
     sources = {row["cell"]: row["after"] for row in tables["cells"]}  # as it was left
     messages, tool_calls = _grouped(tables["messages"], "run_id"), _grouped(tables["tool_calls"], "call_id")
@@ -53,13 +47,12 @@ def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None)
                 continue
             if text := (message["text"] or "").strip():
                 yield "markdown", text
-            tools = {tool["name"]: tool for tool in json.loads(offered[message["call_id"]])}
             for row in tool_calls[message["call_id"]]:
                 if row["tool_call_id"] in added:
                     if (source := sources[added[row["tool_call_id"]]]) is not None:  # it was not deleted
                         yield _arguments(row).get("kind", "code"), source
                 elif not row["is_error"] and row["name"] not in _LEFT_OUT:
-                    yield _cell_of(row, tools.get(row["name"], {}))
+                    yield _cell_of(row)
 
 
 def _grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
@@ -75,59 +68,31 @@ def _question(text: str) -> str:
     return f"## {heading}" if heading == text else f"## {heading}\n\n{quoted}"
 
 
-def _cell_of(row: Row, tool: Mapping[str, Any]) -> tuple[str, str]:
+def _cell_of(row: Row) -> tuple[str, str]:
     """A tool call: the code that it ran or stands for; without any, the call and its result as text."""
     arguments = _arguments(row)
-    if not row["source"] and (code := _code_of(row["name"], arguments, tool)):  # of a server or a skill it is no code
+    if not row["source"] and (code := row.get("python") or _code_of(row["name"], arguments)):
         return "code", code
     call = f"{row['name']}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
     result = shortened(row["result_text"] or "", _RESULT_CHARS)
     return "markdown", f"{_fenced('python', call)}\n\nThe agent read:\n\n{_fenced('text', result)}"
 
 
-def _code_of(name: str, arguments: Mapping[str, Any], tool: Mapping[str, Any]) -> str:
-    """What a call of a tool of ours or the user's stands for; empty if it does not say so."""
+def _code_of(name: str, arguments: Mapping[str, Any]) -> str:
+    """What a call of one of our tools ran; empty for others."""
     match name, arguments:
         case "run_code", {"code": str(code)}:
             return code
         case "peek_dataframe", {"name": str(frame)}:
             columns = f"[{arguments['columns']!r}]" if arguments.get("columns") else ""
             return f"{frame}{columns}.head({arguments.get('rows', '')})"
-    said = _IN_PYTHON.search(tool.get("description", ""))
-    return code_of_call(cleandoc(said[1]), arguments, tool["parameters"]) if said else ""
+    return ""
 
 
 def _arguments(row: Row) -> dict[str, Any]:
     found = row["args_repaired"] or row["args"] or {}
     arguments: dict[str, Any] = json.loads(found) if isinstance(found, str) else found
     return arguments
-
-
-def code_of_call(code: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
-    """The code with the values of a call in place of the tool's parameters; empty if it is no Python.
-
-    >>> code_of_call("orders.groupby(by).size()", {"by": "city"}, {"properties": {"by": {"type": "string"}}})
-    "orders.groupby('city').size()"
-    """
-    properties = parameters.get("properties", {})
-    values = {name: about.get("default") for name, about in properties.items()} | dict(arguments)
-    try:
-        return ast.unparse(_Filled(values).visit(ast.parse(code)))
-    except SyntaxError:
-        return ""
-
-
-class _Filled(ast.NodeTransformer):
-    """Puts values in place of names."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A value as a literal."""
-        if node.id not in self._values or not isinstance(node.ctx, ast.Load):
-            return node
-        return ast.parse(repr(self._values[node.id]), mode="eval").body
 
 
 def _fenced(language: str, text: str) -> str:

@@ -85,6 +85,7 @@ async def test_all_turns_of_a_trace_and_of_a_file(tmp_path):
     await agent.chat("Second")
     agent.trace.save(tmp_path / "t.sqlite")
     notebook = Trace.load(tmp_path / "t.sqlite").to_notebook()
+    assert agent.trace.tool_calls["python"].tolist() == sources(notebook, "code")
     assert notebook == agent.trace.to_notebook() == agent.trace.to_notebook(agent.trace.runs["run_id"])
     assert sources(notebook, "markdown") == ["## First", "Köln.", "## Second", "Second answer."]
     assert sources(notebook, "code")[0].startswith("""means = orders.groupby("x'); oops('")['total']""")

@@ -6,6 +6,7 @@ A dict is easy to complete. A column becomes part of a DataFrame quickly, and ta
 from __future__ import annotations
 
 import json
+import pickle
 import tempfile
 import threading
 import weakref
@@ -61,23 +62,21 @@ class SpillFile:
         self._lock = threading.Lock()
         weakref.finalize(self, self._file.close)
 
-    def append(self, *pieces: bytes) -> Callable[[], bytes]:
-        """Append the pieces. Returns a function that reads them back. Raises OSError."""
+    def append(self, data: bytes) -> Callable[[], bytes]:
+        """Append the bytes. Returns a function that reads them back. Raises OSError."""
         with self._lock:
             start = self._file.seek(0, 2)
-            self._file.writelines(pieces)
+            self._file.write(data)
             self._file.flush()
-            return partial(self._read, start, self._file.tell() - start)
+            return partial(self._read, start, len(data))
 
     def write(self, columns: Columns) -> ReadColumns:
-        """Append the columns, one a line. Returns a function that reads them back. Raises OSError."""
-        read = self.append(*(json.dumps(column, default=str).encode() + b"\n" for column in columns.items()))
-        known = {name: place for place, name in enumerate(columns)}
+        """Append the columns. Returns a function that reads them back. Raises OSError."""
+        kept = {name: self.append(pickle.dumps(column)) for name, column in columns.items()}
 
         def read_columns(names: Collection[str] | None) -> Columns:
-            places = known.values() if names is None else (known[name] for name in names if name in known)
-            lines = read().splitlines()
-            return dict(json.loads(lines[place]) for place in places)
+            wanted = kept if names is None else kept.keys() & names
+            return {name: pickle.loads(kept[name]()) for name in wanted}  # noqa: S301  only this process writes there
 
         return read_columns
 

@@ -28,6 +28,9 @@ VALUES = ("const", "enum", "default", "examples", "example")
 #: A conversation offers the same tools in each request: what follows from so many of their schemas is kept.
 SCHEMAS = 512
 
+#: `json.dumps` would make an encoder for each schema.
+_ENCODER = json.JSONEncoder(default=dict)
+
 #: By each name of a tool, that in which it was sent and its own, since models use both: its own name, and those of its
 #: arguments by what was sent for them.
 Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
@@ -109,7 +112,7 @@ def renamed(tools: Functions | None) -> Renamed:
 
 def schema_text(tool: Mapping[str, Any]) -> str:
     """The schema of a tool's parameters as JSON."""
-    return json.dumps(tool.get("parameters") or {}, default=dict)
+    return _ENCODER.encode(tool.get("parameters") or {})
 
 
 @lru_cache(maxsize=SCHEMAS)

@@ -53,6 +53,8 @@ def load(shell: Any) -> None:
     note_cell(shell)
     magics.outputs.watch()
     watch_output(shell)
+    if getattr(shell, "kernel", None) is not None and is_watched(shell):
+        background_loop().call_soon_threadsafe(_begin_pages)
 
 
 def unload(shell: Any) -> None:
@@ -111,6 +113,13 @@ def _offer_fix() -> None:
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
     answer_buttons().failed = {failure.id: cell_id for cell_id, failure in list(last_error.of_cells.items())}
+
+
+def _begin_pages() -> None:
+    """Mark in the page what agents changed in the notebook: an earlier kernel may have been asked for it."""
+    from nbagent.notebook.document.live import notebook_pages  # loads widgets
+
+    notebook_pages()
 
 
 def _explore(trace: Trace) -> Any:

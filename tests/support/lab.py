@@ -36,6 +36,8 @@ SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
+#: What shares a notebook between pages: the parts of `jupyter-collaboration` in the page.
+COLLABORATION = ["@jupyter/collaboration-extension", "@jupyter/docprovider-extension"]
 #: Closes what an open page shows.
 CLOSE = "() => [...window.jupyterapp.shell.widgets('main')].forEach(old => old.dispose())"
 #: Opens a notebook in an open page, which is faster than loading Lab again.
@@ -54,8 +56,10 @@ ADD = """async code => {
 #: Empties the kernel that notebooks share: a new one would start and import for as long as most tests take.
 EMPTY = """from ipywidgets import Widget
 from nbagent.notebook.display.answer_buttons import answer_buttons
+from nbagent.notebook.document.live import notebook_pages
 get_ipython().extension_manager.unload_extension("nbagent")
 answer_buttons.cache_clear()
+notebook_pages.cache_clear()
 Widget.close_all()
 get_ipython().reset()"""
 
@@ -106,12 +110,18 @@ class Lab:
     `fresh=True`: they end it, change its environment, or keep their conversation in a file of their name.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, collaborates: bool = False) -> None:
         self.folder = folder
         self._runtime = folder / ".runtime"
         self._runtime.mkdir()
         self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
         self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
+        if not collaborates:
+            config = folder / ".config" / "labconfig" / "page_config.json"
+            config.parent.mkdir(parents=True)
+            config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(COLLABORATION, True)}))
+        self._options = [f"--SQLiteYStore.db_path={folder}/.ystore.db"]  # else where the tests run
+        self._options += [] if collaborates else ["--YDocExtension.disable_rtc=True"]
         for path, settings in SETTINGS.items():
             file = folder / ".s" / "@jupyterlab" / f"{path}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -123,6 +133,7 @@ class Lab:
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
             "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
             "--LanguageServerManager.autodetect=False",  # one that is on the PATH opens dialogs over the page
+            *self._options,
         ]  # fmt: skip
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from nbagent.core.render import markdown as render
@@ -22,6 +23,17 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
         "Corrected cell", " ".join(counts), diff_html(before, after, cell_id), is_open=True
     )
     return {"text/html": page, "text/plain": "\n".join(f"{kind} {render.printable(line)}" for kind, line in lines)}
+
+
+def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
+    """The diffs of several cells as one page: their names, and their sources before and now. None: there is no cell."""
+    parts = []
+    for name, before, after in changes:
+        what = "added" if before is None else "deleted" if after is None else "edited"
+        heading = f'{render.escape(name or "Cell")} <span class="nbagent-quiet">{what}</span>'
+        parts.append(f'<div class="nbagent-diff-of">{heading}</div>{diff_html(before or "", after or "", None)}')
+    page = "".join(parts) or render.note_html("The code and text of all cells is as it was.")
+    return _STYLE + render.output_html(page, formulas=False)
 
 
 def diff_html(before: str, after: str, cell_id: str | None) -> str:

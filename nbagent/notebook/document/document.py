@@ -6,11 +6,11 @@ notebook; `FileNotebook` works on a file and has a kernel of its own.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
+from nbagent.core.any_loop_lock import AnyLoopLock
 from nbagent.core.current import current
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
@@ -40,7 +40,7 @@ class NotebookDocument(ABC):
 
     def __init__(self) -> None:
         #: One change at a time: the journal is read, extended and written.
-        self._changing = asyncio.Lock()
+        self._changing = AnyLoopLock()
         #: By run and cell, what a cell showed before the run changed it. In memory only: plots are large.
         self._shown: dict[tuple[str, str], tuple[list[dict[str, Any]], int | None]] = {}
 

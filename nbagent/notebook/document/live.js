@@ -1,0 +1,327 @@
+// Lets the kernel read and change the notebook of this page, marks the cells that an agent wrote, and shows what its last
+// run changed: *Show changes*, *Undo*, *Keep*. See `live.py` for the messages. Changes go through the shared notebook,
+// each in one transaction, and can be asked for twice. What a person types is not overwritten.
+
+const OURS = "nbagent";
+// Milliseconds for which a cell is left alone after somebody has typed in it.
+const TYPING_MS = 3000;
+// Characters of one message: the server closes connections over messages of 10 MB.
+const PART = 1_000_000;
+// Milliseconds between two looks for the notebook on the page.
+const LOOK_MS = 300;
+// Milliseconds after which a click says that it waits.
+const BUSY_MS = 500;
+const WRITTEN = "nbagent-written";
+
+class Changed extends Error {}
+
+function initialize({ model }) {
+  const context = model.widget_manager?.context;
+  const notebook = context?.model?.sharedModel;
+  if (!notebook?.insertCell || !notebook.cells) return undefined; // a console, or another host
+  const page = [...crypto.getRandomValues(new Uint32Array(3))].map((n) => n.toString(36)).join("");
+  const send = (message) => model.send({ page, ...message });
+
+  // -- cells --
+
+  const seen = new WeakMap(); // by cell: its version, when somebody typed in it, and how to look away
+  let [versions, isOurs] = [0, false];
+  const nextVersion = () => `${page}-${++versions}`;
+
+  function watch(cell) {
+    if (!seen.has(cell)) {
+      const about = { version: nextVersion(), typed: -Infinity };
+      const onChange = (events) => {
+        about.version = nextVersion();
+        if (!isOurs && events.some((event) => event.target === cell.ysource)) about.typed = performance.now();
+      };
+      cell.ymodel.observeDeep(onChange);
+      about.unwatch = () => cell.ymodel.unobserveDeep(onChange);
+      seen.set(cell, about);
+    }
+    return seen.get(cell);
+  }
+
+  const placeOf = (id) => notebook.cells.findIndex((cell) => cell.getId() === id);
+
+  function find(id) {
+    const place = placeOf(id);
+    if (place < 0) throw new Changed(`there is no cell '${id}': it was deleted. List the cells.`);
+    return [notebook.cells[place], place];
+  }
+
+  // That a cell is as the agent knows it, and that nobody is typing in it.
+  function check(cell, expected) {
+    const name = `cell ${placeOf(cell.getId()) + 1} (${cell.getId()})`;
+    if (cell.getSource() !== expected) throw new Changed(`${name} changed since you read it. Read it again.`);
+    if (performance.now() - watch(cell).typed < TYPING_MS) {
+      throw new Changed(`the person is typing in ${name}. Leave it to them, or read it again later.`);
+    }
+  }
+
+  function mark(cell, metadata) {
+    if (metadata[OURS]) cell.setMetadata(OURS, metadata[OURS]);
+    else cell.deleteMetadata(OURS);
+  }
+
+  function show(cell, { outputs, start = 0, count }) {
+    if (!cell.setOutputs) return;
+    if (outputs) cell.updateOutputs(start, cell.outputs.length, outputs);
+    if (count !== undefined) cell.execution_count = count;
+  }
+
+  const ops = {
+    cells: ({ known }) => notebook.cells.map((cell) => {
+      const [id, { version }] = [cell.getId(), watch(cell)];
+      return known[id] === version ? { id, version } : { id, version, cell: cell.toJSON() };
+    }),
+    insert({ place, cell }) {
+      if (placeOf(cell.id) < 0) notebook.insertCell(place, cell);
+    },
+    replace({ expected, cell: { id, source, metadata, outputs, execution_count: count } }) {
+      const [cell] = find(id);
+      if (source !== expected && cell.getSource() !== source) {
+        check(cell, expected);
+        cell.setSource(source);
+      }
+      mark(cell, metadata);
+      show(cell, { outputs, count });
+    },
+    move({ id, place }) {
+      const [, from] = find(id);
+      if (from !== place) notebook.moveCell(from, place);
+    },
+    remove({ id, expected }) {
+      const place = placeOf(id);
+      if (place < 0) return;
+      check(notebook.cells[place], expected);
+      notebook.deleteCell(place);
+    },
+    start({ id, expected }) {
+      const [cell, place] = find(id);
+      check(cell, expected);
+      const shown = context.model.cells.get(place);
+      if (shown) shown.trusted = true; // as the host does it for what it runs
+      if ("executionState" in cell) cell.executionState = "running";
+      show(cell, { outputs: [], count: null });
+    },
+    show({ id, ...shown }) {
+      const place = placeOf(id);
+      if (place >= 0) show(notebook.cells[place], shown);
+    },
+    end({ id, ...shown }) {
+      const place = placeOf(id);
+      if (place < 0) return;
+      const cell = notebook.cells[place];
+      show(cell, shown);
+      if ("executionState" in cell) cell.executionState = "idle";
+    },
+    note: () => notebook.getMetadata(OURS) ?? {},
+    set_note({ note }) {
+      if (Object.keys(note).length) notebook.setMetadata(OURS, note);
+      else notebook.deleteMetadata(OURS);
+    },
+  };
+
+  function act({ op, ...fields }) {
+    isOurs = true;
+    try {
+      let value;
+      notebook.transact(() => (value = ops[op](fields)));
+      return { value: value ?? null };
+    } catch (error) {
+      return error instanceof Changed ? { changed: error.message } : { failed: String(error) };
+    } finally {
+      isOurs = false;
+    }
+  }
+
+  function told(message) {
+    if (message.page !== page) return;
+    if (message.did) return onDid(message);
+    const text = JSON.stringify(act(message));
+    for (let at = 0; message.ask && at < text.length; at += PART) {
+      send({ answer: message.ask, part: text.slice(at, at + PART), more: at + PART < text.length });
+    }
+  }
+
+  // -- what the last run changed --
+
+  const bars = new Map(); // by panel of the notebook: its bar
+  let [said, busySince, diff] = ["", 0, ""];
+
+  function lastRun() {
+    const changes = notebook.getMetadata(OURS)?.changes ?? [];
+    const run = changes.at(-1)?.run_id;
+    return [run, changes.filter((change) => change.run_id === run)];
+  }
+
+  // "3 cells added, 1 edited": each cell counts once.
+  function summary(changes) {
+    const kinds = new Map();
+    for (const { cell_id: id, kind } of changes) kinds.set(id, [...(kinds.get(id) ?? []), kind]);
+    const counts = { added: 0, edited: 0, deleted: 0, moved: 0, run: 0 };
+    for (const each of kinds.values()) {
+      const has = (kind) => each.includes(kind);
+      if (has("add") && has("delete")) continue;
+      const what = has("add") ? "added" : has("delete") ? "deleted" : has("edit") ? "edited" : has("move") ? "moved" : "run";
+      counts[what] += 1;
+    }
+    const parts = Object.entries(counts).filter(([, n]) => n);
+    return parts.map(([what, n], place) => (place ? `${n} ${what}` : `${n} cell${n > 1 ? "s" : ""} ${what}`)).join(", ");
+  }
+
+  function ask(action) {
+    if (action === "diff" && diff) diff = "";
+    else {
+      [busySince, said] = [performance.now(), ""];
+      soon(BUSY_MS);
+      send({ do: action, run: lastRun()[0] });
+    }
+    paint();
+  }
+
+  function onDid({ did, html, kept, failed }) {
+    [busySince, said] = [0, failed ?? ""];
+    diff = did === "diff" ? html ?? "" : "";
+    if (kept?.length) {
+      const places = kept.map((id) => placeOf(id) + 1).filter(Boolean).sort((a, b) => a - b);
+      const gone = kept.length - places.length;
+      const names = [...places.map((place) => `cell ${place}`), ...(gone ? [`${gone} deleted`] : [])].join(", ");
+      said = `Not undone, because it was changed since: ${names}.`;
+    }
+    paint();
+  }
+
+  function button(text, title, act) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = text;
+    made.title = title;
+    made.dataset.lmSuppressShortcuts = "true"; // Enter must not edit a cell
+    made.addEventListener("click", act);
+    return made;
+  }
+
+  function makeBar() {
+    const bar = document.createElement("div");
+    bar.className = "nbagent-changes";
+    bar.setAttribute("role", "region");
+    bar.setAttribute("aria-label", "Changed by the agent");
+    bar.innerHTML = '<div class="nbagent-changes-diff" tabindex="0"></div><div class="nbagent-changes-row">'
+      + '<span class="nbagent-changes-what"></span><span role="status"></span></div>';
+    bar.lastElementChild.append(
+      button("Show changes", "All changes of the agent's last run", () => ask("diff")),
+      button("Undo", "Take back what the agent's last run changed", () => ask("undo")),
+      button("Keep", "Keep it, and remove the marks", () => ask("accept")),
+    );
+    return bar;
+  }
+
+  function paintBar(bar, changes) {
+    const [shown, row] = bar.children;
+    shown.hidden = !diff;
+    if (shown.dataset.of !== diff) {
+      shown.innerHTML = diff; // safe HTML, made by the kernel
+      shown.dataset.of = diff;
+    }
+    const [what, status, shows, ...others] = row.children;
+    what.textContent = summary(changes) || "Nothing changed";
+    const waits = busySince && performance.now() - busySince >= BUSY_MS;
+    status.textContent = waits ? "Waiting for the kernel…" : said;
+    shows.textContent = diff ? "Hide changes" : "Show changes";
+    for (const each of [shows, ...others]) each.disabled = busySince > 0;
+  }
+
+  // The panels that show this notebook: there is no way from it to them but their tabs, which name its path.
+  function panels() {
+    const all = [...document.querySelectorAll(".jp-NotebookPanel")];
+    if (all.length < 2) return all;
+    const path = context.contentsModel?.path ?? context.localPath;
+    return all.filter((each) => {
+      const tab = document.querySelector(`.lm-TabBar-tab[data-id="${each.id}"]`);
+      return tab?.title.split("\n")[1]?.replace(/^[^:：]*[:：]\s*/, "") === path;
+    });
+  }
+
+  function paint() {
+    const [run, changes] = lastRun();
+    const { cells } = notebook;
+    const marked = cells.map((cell) => cell.getMetadata(OURS)?.run !== undefined);
+    const found = panels();
+    for (const panel of found) {
+      for (const each of panel.querySelectorAll(".jp-Cell[data-windowed-list-index]")) {
+        const isMarked = Boolean(marked[each.dataset.windowedListIndex]);
+        each.classList.toggle(WRITTEN, isMarked);
+        if (isMarked) each.setAttribute("aria-description", "Written by the agent");
+        else each.removeAttribute("aria-description");
+      }
+      const viewport = panel.querySelector(".jp-WindowedPanel-viewport");
+      if (viewport) cellsShown.observe(viewport, { childList: true });
+      if (run === undefined) continue;
+      if (!bars.has(panel)) bars.set(panel, panel.appendChild(makeBar()));
+      paintBar(bars.get(panel), changes);
+    }
+    for (const [panel, bar] of bars) {
+      if (run !== undefined && found.includes(panel)) continue;
+      bar.remove();
+      bars.delete(panel);
+    }
+    if (run === undefined) [said, diff] = ["", ""];
+    else if (!found.length) soon(LOOK_MS);
+  }
+
+  let timer = 0;
+  function soon(ms = 0) {
+    timer ||= setTimeout(() => {
+      timer = 0;
+      if (!context.isDisposed) paint();
+    }, ms);
+  }
+
+  // -- all --
+
+  const cellsShown = new MutationObserver(() => soon());
+
+  function onChanged(_, change) {
+    if (change.cellsChange) notebook.cells.forEach(watch);
+    if (change.metadataChange && diff && !busySince) send({ do: "diff", run: lastRun()[0] });
+    if (change.cellsChange || change.metadataChange) soon();
+  }
+
+  const hello = () => send({ hello: context.path, session: context.sessionContext.session?.kernel?.clientId ?? "" });
+  const onConnection = (_, status) => status === "connected" && hello();
+  const bye = () => {
+    send({ bye: true });
+    end();
+  };
+
+  function end() {
+    clearTimeout(timer);
+    cellsShown.disconnect();
+    model.off("msg:custom", told);
+    model.off("comm_live_update", end);
+    notebook.changed.disconnect(onChanged);
+    context.pathChanged.disconnect(hello);
+    context.disposed.disconnect(bye);
+    context.sessionContext.connectionStatusChanged.disconnect(onConnection);
+    for (const cell of notebook.cells) seen.get(cell)?.unwatch();
+    for (const bar of bars.values()) bar.remove();
+    for (const each of panels().flatMap((panel) => [...panel.querySelectorAll(`.${WRITTEN}`)])) each.classList.remove(WRITTEN);
+  }
+
+  context.ready.then(() => {
+    notebook.cells.forEach(watch);
+    model.on("msg:custom", told);
+    model.on("comm_live_update", end); // the kernel ended
+    notebook.changed.connect(onChanged);
+    context.pathChanged.connect(hello);
+    context.disposed.connect(bye);
+    context.sessionContext.connectionStatusChanged.connect(onConnection);
+    hello();
+    paint();
+  });
+  return end;
+}
+
+export default { initialize };

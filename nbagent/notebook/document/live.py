@@ -1,0 +1,317 @@
+"""The notebook that is open in a page of JupyterLab or Notebook 7, as a document of the kernel that runs it.
+
+A script that the kernel starts in the page (`live.js`) changes the shared notebook, so that its undo, other views and
+other people in it (`jupyter-collaboration`) see the changes. It needs no extension of the server or of JupyterLab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import cache
+from itertools import count
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+
+import anywidget
+from IPython.core.getipython import get_ipython
+
+from nbagent.core.background import background_loop, call_on_main, running_loop
+from nbagent.core.cells import cell_id_of, is_watched, request_of, running_shell
+from nbagent.core.current import current
+from nbagent.errors import ToolError
+from nbagent.notebook.display.code_diff import changes_html
+from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.document import CellChangedError, NotebookDocument
+from nbagent.notebook.document.kernel_run import KernelRunner
+
+T = TypeVar("T")
+
+#: Seconds that a page has to answer, or to come back while it is loaded again.
+ANSWER_S = 10.0
+#: Bytes a second of outputs while a cell runs. Jupyter's server drops messages above 1,000,000 in the mean.
+OUTPUT_BYTES_S = 300_000
+
+_BLOCKED = (
+    "the page can't be reached while this call blocks the kernel's main thread. Ask in a %%agent cell without %%time, "
+    "or with `await agent.chat(...)` in place of `chat_sync`."
+)
+
+
+class PageError(ToolError):
+    """No page shows the notebook, or it did not answer."""
+
+
+class LiveNotebook(NotebookDocument):
+    """A notebook that is open in a page; `live_notebook()` returns it. The page may be loaded again meanwhile.
+
+    Every method raises `PageError` if no page with the notebook answers within `ANSWER_S` seconds, and at once if the
+    caller blocks the kernel's main thread.
+    """
+
+    def __init__(self, pages: NotebookPages, path: str) -> None:
+        super().__init__()
+        self.path = path
+        #: The ids of the pages that show it. The newest is asked.
+        self.pages: list[str] = []
+        self._host = pages
+        #: The cells as they were read last, with their versions in the page.
+        self._known: dict[str, tuple[str, NotebookCell]] = {}
+
+    async def cells(self) -> list[NotebookCell]:
+        """All cells, from top to bottom."""
+        known = self._known
+        told = await self._ask("cells", known={cell_id: version for cell_id, (version, _) in known.items()})
+        self._known = {
+            each["id"]: (each["version"], NotebookCell.from_nbformat(each["cell"]))
+            if "cell" in each
+            else known[each["id"]]
+            for each in told
+        }
+        return [self._known[each["id"]][1] for each in told]
+
+    async def _insert(self, place: int, cell: NotebookCell) -> None:
+        await self._ask("insert", place=place, cell=cell.to_nbformat())
+
+    async def _replace(self, cell: NotebookCell, expected: str) -> None:
+        data = cell.to_nbformat()
+        _, before = self._known.get(cell.id, ("", None))
+        if before is not None and before.outputs is cell.outputs:  # which may be megabytes
+            data.pop("outputs", None)
+        await self._ask("replace", expected=expected, cell=data)
+
+    async def _move(self, cell_id: str, place: int) -> None:
+        await self._ask("move", id=cell_id, place=place)
+
+    async def _delete(self, cell_id: str, expected: str) -> None:
+        await self._ask("remove", id=cell_id, expected=expected)
+
+    async def _execute(self, cell: NotebookCell, seconds: float) -> None:
+        await self._ask("start", id=cell.id, expected=cell.source)
+        shown = _Shown(lambda start, outputs: self._tell("show", id=cell.id, start=start, outputs=outputs))
+        try:
+            # there, since it is shown while code that does not await runs on the main thread
+            ran = await _on_background_loop(self._host.runner.run(cell.source, cell.id, seconds, shown.show))
+        except BaseException:  # what it showed before it was stopped stays
+            self._tell("end", id=cell.id, outputs=shown.outputs, count=None)
+            raise
+        await self._ask("end", id=cell.id, outputs=ran.outputs, count=ran.execution_count)
+
+    async def _note(self) -> dict[str, Any]:
+        note: dict[str, Any] = await self._ask("note")
+        return note
+
+    async def _set_note(self, note: dict[str, Any]) -> None:
+        await self._ask("set_note", note=note)
+
+    async def _ask(self, op: str, **fields: Any) -> Any:
+        return await self._host.ask(self, {"op": op, **fields})
+
+    def _tell(self, op: str, **fields: Any) -> None:
+        """Ask for something without waiting for an answer."""
+        if self.pages:
+            self._host.send({"page": self.pages[-1], "op": op, **fields})
+
+
+class _Shown:
+    """Sends a running cell's outputs, only those that changed, and no more bytes than the server lets through."""
+
+    def __init__(self, send: Callable[[int, list[dict[str, Any]]], None]) -> None:
+        self._send = send
+        self.outputs: list[dict[str, Any]] = []
+        self._sent: list[dict[str, Any]] = []
+        self._free_at = 0.0
+
+    def show(self, outputs: list[dict[str, Any]]) -> None:
+        """Show these, all that the cell has so far."""
+        self.outputs = list(outputs)
+        if monotonic() < self._free_at:
+            return
+        start = 0
+        while start < min(len(self._sent), len(outputs)) and self._sent[start] == outputs[start]:
+            start += 1
+        self._send(start, self.outputs[start:])
+        self._sent = self.outputs
+        self._free_at = monotonic() + len(json.dumps(self.outputs[start:], default=str)) / OUTPUT_BYTES_S
+
+
+class NotebookPages(anywidget.AnyWidget):
+    """Runs `live.js` in each page that shows a notebook of this kernel; it is never displayed. See `notebook_pages`.
+
+    A page says `{"page": id, "hello": path, "session": id of its connection}`, `{"page": id, "bye": True}`, and
+    `{"page": id, "answer": number, "part": text, "more": True}`: parts of a JSON text, since the server closes the
+    connection over messages of 10 MB. It gets `{"page": id, "ask": number, "op": name, …}`. A person's click is
+    `{"page": id, "do": "diff", "run": run_id}` (`undo`, `accept`), and gets `{"page": id, "did": name, …}`.
+    """
+
+    _esm = Path(__file__).with_name("live.js")
+    _css = Path(__file__).with_name("live.css")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = KernelRunner(get_ipython())
+        #: By path.
+        self.notebooks: dict[str, LiveNotebook] = {}
+        #: By the ids of the connections to this kernel, also those of pages that are gone.
+        self._by_session: dict[str, LiveNotebook] = {}
+        self._numbers = count(1)
+        self._waiting: dict[int, tuple[LiveNotebook, dict[str, Any], Future[Any]]] = {}
+        self._parts: dict[int, str] = {}
+        self._clicks: set[Future[None]] = set()
+        self.on_msg(lambda _, message, buffers: self._on_message(message))
+
+    def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
+        """The notebook of this connection. Code that comes from no cell gets the only one that is open."""
+        shown = [notebook for notebook in self.notebooks.values() if notebook.pages]
+        only = shown[0] if len(shown) == 1 and not is_cell else None
+        return self._by_session.get(session) or only
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    async def ask(self, notebook: LiveNotebook, request: dict[str, Any]) -> Any:
+        """Ask the notebook's newest page. If it is loaded again meanwhile, the new one is asked the same."""
+        if current.get().main_waits:
+            raise PageError(_BLOCKED)
+        number, answer = next(self._numbers), Future[Any]()
+        self._waiting[number] = notebook, {**request, "ask": number}, answer
+        waiting = asyncio.wrap_future(answer)
+        try:
+            self._send_to(notebook, number)
+            await asyncio.wait({waiting}, timeout=ANSWER_S)
+            if not waiting.done():
+                await call_on_main(lambda: None)  # a cell that blocks the kernel holds up the answers
+                await asyncio.wait({waiting}, timeout=1.0)
+            if not waiting.done():
+                notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # another one is asked next
+                raise PageError(
+                    f"the page with {notebook.path} did not answer for {ANSWER_S:.0f} s: it is closed, or it has lost "
+                    "its connection. What was asked of it last may not have been done: read the notebook again."
+                )
+            return waiting.result()
+        finally:
+            waiting.cancel()
+            self._waiting.pop(number, None)
+            self._parts.pop(number, None)
+
+    def _send_to(self, notebook: LiveNotebook, number: int) -> None:
+        if notebook.pages:
+            self.send({**self._waiting[number][1], "page": notebook.pages[-1]})
+
+    # -- what the pages say, on the main thread -----------------------------------------------------------------------
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        page = message["page"]
+        if "hello" in message:
+            return self._on_hello(page, message["hello"], message["session"])
+        if number := message.get("answer"):
+            return self._on_answer(number, message)
+        notebook = next((each for each in self.notebooks.values() if page in each.pages), None)
+        if notebook is None:
+            return None
+        if message.get("bye"):
+            notebook.pages.remove(page)
+        elif action := message.get("do"):
+            done = self._click(notebook, page, action, message["run"])
+            click = asyncio.run_coroutine_threadsafe(done, background_loop())
+            self._clicks.add(click)
+            click.add_done_callback(self._clicks.discard)
+        return None
+
+    def _on_hello(self, page: str, path: str, session: str) -> None:
+        notebook = self.notebooks.get(path) or LiveNotebook(self, path)
+        for other_path, other in list(self.notebooks.items()):
+            if page in other.pages:
+                other.pages.remove(page)
+                if not other.pages and path not in self.notebooks:  # it has another name now
+                    notebook, notebook.path = self.notebooks.pop(other_path), path
+        self.notebooks[path] = self._by_session[session] = notebook
+        notebook.pages.append(page)
+        for number, (waits, *_) in list(self._waiting.items()):
+            if waits is notebook:
+                self._parts.pop(number, None)
+                self._send_to(notebook, number)
+
+    def _on_answer(self, number: int, message: dict[str, Any]) -> None:
+        if number not in self._waiting:
+            return
+        _, request, answer = self._waiting[number]
+        text = self._parts.pop(number, "") + message["part"]
+        if message["more"]:
+            self._parts[number] = text
+        elif not answer.done():
+            said = json.loads(text)
+            if "changed" in said:
+                answer.set_exception(CellChangedError(said["changed"]))
+            elif "failed" in said:
+                answer.set_exception(PageError(f"the page could not {request['op']}: {said['failed']}"))
+            else:
+                answer.set_result(said["value"])
+
+    async def _click(self, notebook: LiveNotebook, page: str, action: str, run_id: str) -> None:
+        """What a person clicked in the bar."""
+        done: dict[str, Any] = {}
+        try:
+            if action == "diff":
+                names = {cell.id: f"Cell {number}" for number, cell in enumerate(await notebook.cells(), 1)}
+                diffs = await notebook.diff(run_id)
+                done["html"] = changes_html(
+                    (names.get(each.cell_id, "Cell"), each.before, each.after) for each in diffs
+                )
+            elif action == "undo":
+                done["kept"] = await notebook.undo(run_id)
+            else:
+                await notebook.accept(run_id)
+        except ToolError as error:
+            done["failed"] = str(error)
+        self.send({"page": page, "did": action, "run": run_id, **done})
+
+
+@cache
+def notebook_pages() -> NotebookPages:
+    """The one of this kernel. Call it on the background loop."""
+    return NotebookPages()
+
+
+async def live_notebook() -> LiveNotebook:
+    """The open notebook that asks: whose page ran the cell, or sent the click, that this code belongs to.
+
+    Code that no page started gets the only notebook that is open on this kernel. Raises `PageError` if there is none,
+    or more than one.
+    """
+    shell = running_shell()
+    if getattr(shell, "kernel", None) is None or not is_watched(shell):
+        raise PageError("no page shows this notebook: it runs without one. Use FileNotebook(path) for a file.")
+    if current.get().main_waits:
+        raise PageError(_BLOCKED)
+    session, is_cell = request_of(shell).get("header", {}).get("session", ""), cell_id_of(shell) is not None
+    pages = await _on_background_loop(_pages())
+    until = monotonic() + ANSWER_S
+    while (notebook := pages.find(session, is_cell)) is None:
+        if monotonic() > until:
+            raise PageError(_not_found([path for path, each in pages.notebooks.items() if each.pages], is_cell))
+        await asyncio.sleep(0.05)
+    return notebook
+
+
+def _not_found(shown: list[str], is_cell: bool) -> str:
+    if not shown:
+        return "no page of JupyterLab or Notebook 7 shows this notebook: open it in one, and ask again."
+    if is_cell:
+        return (
+            f"JupyterLab lets a kernel change only one notebook of a page, which is {shown[0]}. Open the notebook of "
+            "this cell in a browser tab of its own, or give it a kernel of its own."
+        )
+    return f"several notebooks are open on this kernel: {', '.join(shown)}. Ask from a cell, or a panel, of one."
+
+
+async def _pages() -> NotebookPages:
+    return notebook_pages()
+
+
+async def _on_background_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    if running_loop() is background_loop():
+        return await coroutine
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, background_loop()))

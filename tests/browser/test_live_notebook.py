@@ -1,0 +1,222 @@
+"""The open notebook as an agent's document: what the page shows of its changes, and what the person keeps."""
+
+import json
+import re
+
+import nbformat
+import pytest
+from playwright.sync_api import expect
+from support.axe import serious
+from support.lab import Lab, ask
+
+pytestmark = pytest.mark.browser
+
+SETUP = """%load_ext nbagent
+from nbagent.notebook.document.live import live_notebook
+notebook = await live_notebook()"""
+SHARED = "window.jupyterapp.shell.currentWidget.context.model.sharedModel"
+#: Ids, sources, counts, marks and outputs of the cells on the page.
+CELLS = f"""() => {SHARED}.cells.map(cell => ({{
+    id: cell.getId(), source: cell.getSource(), count: cell.execution_count ?? null,
+    mark: cell.getMetadata('nbagent') ?? null, outputs: cell.getOutputs?.() ?? []}}))"""
+SAVE = "() => window.jupyterapp.shell.currentWidget.context.save()"
+
+
+def sources(page):
+    return [cell["source"] for cell in page.evaluate(CELLS)]
+
+
+def do(lab, page, code):
+    """Run code in a new last cell, and remove it."""
+    lab.run_new_cell(page, f"{code}\nprint('do' + 'ne')")
+    expect(page.get_by_text("done", exact=True)).to_have_count(1)
+    place = page.evaluate(f"({CELLS})().findIndex(cell => cell.source.endsWith(\"print('do' + 'ne')\"))")
+    page.evaluate(f"{SHARED}.deleteCell({place})")
+
+
+CHANGES = """cells = await notebook.cells()
+title = await notebook.insert("# Orders", "markdown", below=cells[0].id)
+table = await notebook.insert("import pandas as pd\\nprint('two')\\npd.DataFrame({'n': [1, 2]})", below=title.id)
+assert [o['output_type'] for o in (await notebook.run(table.id)).outputs] == ['stream', 'execute_result']
+await notebook.edit(cells[1].id, "x = 2", expected="x = 1")
+await notebook.move(cells[2].id, below="")
+await notebook.delete(cells[3].id)"""
+
+
+@pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
+def test_what_a_run_changed_is_marked_shown_and_undone_also_after_a_reload(lab, host, picture):
+    name = f"{host.split()[0].lower()}-changes.ipynb"
+    page = lab.open_in(host, name, [SETUP, "x = 1", "'moves'", "'goes'"])
+    before = sources(page)
+    lab.run_cell(page, 0)
+    do(lab, page, CHANGES)
+    table = "import pandas as pd\nprint('two')\npd.DataFrame({'n': [1, 2]})"
+    assert sources(page) == ["'moves'", SETUP, "# Orders", table, "x = 2"]
+    ran = page.evaluate(CELLS)[3]
+    assert (ran["outputs"][0]["text"], ran["mark"]) == ("two\n", {"run": ""})
+    assert ran["count"] > 1
+    bar = page.get_by_role("region", name="Changed by the agent")
+    expect(bar).to_contain_text("2 cells added, 1 edited, 1 deleted, 1 moved")
+    expect(page.locator(".jp-Cell.nbagent-written")).to_have_count(3)
+    bar.get_by_role("button", name="Show changes").click()
+    expect(bar.locator("ins")).to_have_count(5)
+    expect(bar.locator("del")).to_have_text(["x = 1", "'goes'"])
+    assert serious(page, ".nbagent-changes") == []
+    picture(page, f"{host.split()[0].lower()}-changes")
+    page.evaluate(SAVE)
+    nbformat.validate(saved := json.loads((lab.folder / name).read_text()))
+    assert saved["metadata"]["nbagent"]["changes"]
+    page.reload()
+    lab.wait_for_kernel(page)
+    bar.get_by_role("button", name="Undo").click()
+    expect(bar).to_have_count(0)
+    assert sources(page) == before
+    assert [cell["mark"] for cell in page.evaluate(CELLS)] == [None] * 4
+    page.evaluate(SAVE)
+    assert "nbagent" not in json.loads((lab.folder / name).read_text())["metadata"]
+    lab.close_others()
+
+
+def test_what_the_person_changed_since_stays_and_the_bar_is_back_in_a_new_kernel(lab):
+    page = lab.open("since.ipynb", [SETUP, "a = 1", "b = 1"], fresh=True)
+    lab.run_cell(page, 0)
+    do(lab, page, "for cell in (await notebook.cells())[1:3]: await notebook.edit(cell.id, cell.source + '0')")
+    page.evaluate(f"{SHARED}.cells[1].setSource('a = 11')")
+    bar = page.get_by_role("region", name="Changed by the agent")
+    bar.get_by_role("button", name="Undo").click()
+    expect(bar).to_contain_text("Not undone, because it was changed since: cell 2.")
+    expect(bar).to_contain_text("1 cell edited")
+    assert sources(page) == [SETUP, "a = 11", "b = 1"]
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    expect(bar).to_have_count(0)
+    lab.run_cell(page, 0)
+    bar.get_by_role("button", name="Keep").click()
+    expect(bar).to_have_count(0)
+    expect(page.locator(".nbagent-written")).to_have_count(0)
+    assert page.evaluate(f"{SHARED}.getMetadata('nbagent') ?? null") is None
+
+
+TYPED = "# what the person types while the agent writes around it, character by character"
+WRITES = """import asyncio
+from nbagent.core.background import background_loop
+async def write(mine):
+    while (await notebook.cell(mine)).source == "'mine'":
+        await asyncio.sleep(0.05)
+    try:
+        await notebook.edit(mine, "")
+    except Exception as error:
+        said = str(error)
+    for n in range(8):
+        cell = await notebook.insert(f"n = {n}\\nprint(n)\\nn", below="")
+        await notebook.run(cell.id)
+        await notebook.edit(cell.id, f"n = {n} + 1")
+        await notebook.insert(f"## {n}", "markdown")
+    return said
+cells = [each for each in await notebook.cells() if each.source == "'mine'"]
+writing = asyncio.run_coroutine_threadsafe(write(cells[0].id), background_loop())"""
+
+
+def test_the_person_types_while_the_agent_writes_and_loses_nothing(lab):
+    page = lab.open("typing.ipynb", [SETUP, *["'above'"] * 30, "'mine'", *["'below'"] * 30])
+    lab.run_cell(page, 0)
+    do(lab, page, WRITES)
+    mine = page.locator(".cm-content", has_text=re.compile("^'mine'$"))
+    mine.click()
+    page.keyboard.press("Control+a")
+    top = mine.bounding_box()["y"]
+    for letter in TYPED:
+        page.keyboard.type(letter, delay=30)
+    page.wait_for_function(f"{SHARED}.cells.length == 78")
+    expect(page.locator(":focus")).to_contain_text(TYPED)
+    assert abs(page.locator(":focus").bounding_box()["y"] - top) < 3, "the page has not scrolled"
+    assert sources(page).count(TYPED) == 1
+    page.keyboard.press("Escape")
+    said = lab.run_new_cell(page, "await asyncio.wrap_future(writing)")
+    expect(said).to_contain_text(re.compile(r"the person is typing in cell 32|cell 32 \(\w+\) changed since"))
+
+
+#: Gives a notebook the kernel of the one that is shown.
+SAME_KERNEL = """path => {
+    const {id} = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    return window.jupyterapp.serviceManager.sessions.startNew({path, name: path, type: 'notebook', kernel: {id}});
+}"""
+BESIDE = "path => { window.jupyterapp.commands.execute('docmanager:open', {path, options: {mode: 'split-right'}}); }"
+PANEL = """from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider
+async def add(code: str) -> str:
+    cell = await (await live_notebook()).insert(code)
+    return cell.id
+ChatPanel(Agent(ScriptedProvider([FunctionCall("add", {"code": "'panel'"}, "a"), "Added."], model="m"), tools=[add]))"""
+
+
+def test_two_notebooks_of_a_kernel_are_told_apart(lab):
+    page = lab.open("one.ipynb", [SETUP, PANEL])
+    lab.run_cell(page, 0)
+    lab.run_cell(page, 1)
+    panel = page.get_by_role("region", name="Chat with an agent")
+    panel.get_by_label("Your question").wait_for()
+    one = page.locator(".jp-NotebookPanel").first
+    for name in ("two.ipynb", "three.ipynb"):
+        lab.write(name, ["two = await live_notebook()", "await two.insert(\"'cell'\"); two.path"])
+        page.evaluate(f"path => {{ ({SAME_KERNEL})(path) }}", name)
+    two = lab.visit("notebooks/two.ipynb")
+    lab.wait_for_kernel(two)
+    lab.command(two, "notebook:run-all-cells")
+    expect(two.locator(".jp-Cell")).to_have_count(3)
+    expect(two.get_by_role("region", name="Changed by the agent")).to_contain_text("1 cell added")
+    expect(page.get_by_role("region", name="Changed by the agent")).to_have_count(0)
+    ask(panel, "add it")
+    expect(one.locator(".jp-Cell")).to_have_count(3)
+    expect(one.locator(".nbagent-written")).to_contain_text("'panel'")
+    expect(two.locator(".jp-Cell")).to_have_count(3)
+    two.close()
+    gone = lab.run_new_cell(page, "await two.cells()")
+    expect(gone).to_contain_text("PageError: the page with two.ipynb did not answer for 10 s")
+    blocked = lab.run_new_cell(page, "from nbagent.core.background import run_sync\nrun_sync(notebook.cells())")
+    expect(blocked).to_contain_text("Ask in a %%agent cell without %%time")
+    page.evaluate(BESIDE, "three.ipynb")
+    three = page.locator(".jp-NotebookPanel").nth(1)
+    lab.wait_for_kernel(page)
+    lab.run_cell(page, 0)
+    expect(three).to_contain_text("only one notebook of a page, which is one.ipynb")
+    expect(one.get_by_role("region", name="Changed by the agent")).to_have_count(1)
+    expect(three.get_by_role("region", name="Changed by the agent")).to_have_count(0)
+
+
+SLOW = "print('begun', flush=True)\nimport time; time.sleep(60)"
+
+
+def test_stop_in_the_middle_leaves_a_valid_notebook(lab):
+    page = lab.open("stop.ipynb", [SETUP, f"cell = await notebook.insert({SLOW!r})\nawait notebook.run(cell.id)"])
+    lab.run_cell(page, 0)
+    asking = lab.run_cell(page, 1)
+    slow = page.locator(".jp-Cell").nth(2)
+    expect(slow.locator(".jp-OutputArea-output")).to_have_text("begun")
+    expect(slow.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    lab.command(page, "notebook:interrupt-kernel")
+    expect(asking.locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+    expect(slow.locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+    page.evaluate(SAVE)
+    nbformat.validate(saved := json.loads((lab.folder / "stop.ipynb").read_text()))
+    assert saved["cells"][2]["outputs"][0]["text"] == ["begun\n"]
+
+
+def test_others_in_a_shared_notebook_see_what_the_agent_does(tmp_path):
+    """With `jupyter-collaboration`, where the server has the notebook."""
+    pytest.importorskip("jupyter_server_ydoc")
+    with Lab(tmp_path, collaborates=True) as lab:
+        page = lab.open("shared.ipynb", [SETUP, "x = 1"], fresh=True)
+        other = lab.visit("lab/tree/shared.ipynb")
+        lab.wait_for_kernel(other)
+        lab.run_cell(page, 0)
+        do(lab, page, CHANGES.rpartition("await notebook.move")[0])
+        expect(other.locator(".jp-Cell")).to_have_count(4)
+        expect(other.locator(".jp-OutputArea-output", has_text="two")).to_have_count(1)
+        bar = other.get_by_role("region", name="Changed by the agent")
+        expect(bar).to_contain_text("2 cells added, 1 edited")
+        expect(other.locator(".nbagent-written")).to_have_count(3)
+        bar.get_by_role("button", name="Undo").click()
+        expect(page.get_by_role("region", name="Changed by the agent")).to_have_count(0)
+        assert sources(page) == sources(other) == [SETUP, "x = 1"]
+        page.evaluate(SAVE)
+        nbformat.validate(saved := json.loads((tmp_path / "shared.ipynb").read_text()))
+        assert "nbagent" not in saved["metadata"]

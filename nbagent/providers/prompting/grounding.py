@@ -367,7 +367,7 @@ class Filling:
         """What a text can be; a city and its country are one, unless the tool asks for both."""
         reading, names = self.reading, self._open("string", None)
         places = {frozenset(self.names[name] - _ENDS) for name in names if self._asks(name, "place")}
-        pieces = [*reading.quoted, *reading.dates, *reading.codes]
+        pieces = [*reading.quoted, *reading.dates, *reading.codes, *reading.arithmetic]
         pieces += [piece for piece in reading.words if len(places) < 2 or "," not in piece.value]
         pieces += [reading.span(each.start, each.end, "number") for each in reading.numbers if each.kind != "word"]
         if not reading.quoted and any(self._asks(name, "text") for name in names):

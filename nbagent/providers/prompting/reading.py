@@ -87,6 +87,10 @@ _CODE = re.compile(
     r"|(?:\b[a-z](?:\([a-z]\))?\s?=\s?)?-?\b\d*[a-z](?:(?:\^|\*\*)\d+|(?=\s?[-+]\s?\d))"
     r"(?:\s?[-+*/]\s?\d*[a-z]?(?:(?:\^|\*\*)\d+)?)*"
 )
+#: Sums, products and the like of numbers; "-" and "/" without spaces are of ranges and dates.
+_ARITHMETIC = re.compile(
+    r"(?<![\w.])\(?\d{1,40}(?:\.\d{1,40})?(?:(?:\s?(?:\*\*|[+*])\s?|\s[-/]\s)\(?\d{1,40}(?:\.\d{1,40})?\)?)+(?!\w)"
+)
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 
@@ -179,6 +183,10 @@ class Reading:
         self.codes = [self._piece(match, match[0].rstrip("."), "code") for match in _CODE.finditer(self.text)]
         #: The tokens of quotations, dates and codes, which are not words.
         self.taken = {i for piece in (*self.quoted, *self.dates, *self.codes) for i in range(piece.start, piece.end)}
+        found = [match for match in _ARITHMETIC.finditer(self.text) if match[0].count("(") == match[0].count(")")]
+        pieces = [self._piece(match, match[0], "code") for match in found]
+        #: What a text can be; each number in it can also be an argument of its own.
+        self.arithmetic = [piece for piece in pieces if not piece.overlaps(self.taken)]
         self.numbers = self._numbers()
         self.words = self._words()
 

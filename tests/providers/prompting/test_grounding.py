@@ -15,6 +15,8 @@ INTERESTS = [{"amount": 10, "rate": 0.01, "years": 2}, {"amount": 30, "rate": 0.
 SHOES = tool(
     "find_shoes", "Find shoes in the shop.", ["size"], size={"type": "integer"}, brand=TEXT, limit={"type": "integer"}
 )
+CALCULATE = tool("calculate", "Evaluate an expression.", expression=TEXT)
+ADD = tool("add", "Add two numbers.", a=NUMBER, b=NUMBER)
 DAY = tool("", "", day={"type": "string", "description": "The day of leaving, as DD/MM/YYYY."})
 LEAVE = tool("leave", "Book a day of leave.", when=DAY["parameters"])
 ROUTE = tool("route", "The route between two cities.", start=TEXT, end=TEXT)
@@ -53,6 +55,8 @@ def test_a_tool_needs_values_for_its_required_arguments():
         ("box volume of 2 by 3 by 4", BOX, {"width": 2, "height": 3, "depth": 4}),
         ("interest on $2,000 for 3 years at a rate of 5%", INTEREST, {"amount": 2000, "rate": 0.05, "years": 3}),
         ("the route from Oslo to Rome", ROUTE, {"start": "Oslo", "end": "Rome"}),
+        ("What is (2 + 2) * 3?", CALCULATE, {"expression": "(2 + 2) * 3"}),
+        ("add 2 + 3", ADD, {"a": 2, "b": 3}),
         ("add a note 'buy tea', pinned", NOTE, {"text": "buy tea", "pinned": True}),
         ("note 'tax' due on May 3, 2027, not pinned", NOTE, {"text": "tax", "due_date": "2027-05-03", "pinned": False}),
     ],

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import acp
@@ -212,3 +213,40 @@ async def test_a_plan_is_an_update_of_the_plan(tmp_path):
     assert plans == [[("Load", "in_progress"), ("Plot", "pending")], [("Load", "completed"), ("Tell", "in_progress")]]
     (failed,) = editor.of(schema.ToolCallStart)
     assert (failed.status, "nonsense" in failed.title) == ("failed", True)
+
+
+NOTEBOOK = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.tools import notebook_tools
+from support.memory_notebook import MemoryNotebook
+
+calls = [
+    ("list_cells", {{}}),
+    ("edit_cell", {{"cell": "one", "source": "print(2 + 2)"}}),
+    ("run_cells", {{"cells": ["one"]}}),
+    ("delete_cell", {{"cell": "one"}}),
+]
+
+def turn(messages, functions):
+    done = sum(message.role == "tool" for message in messages)
+    return FunctionCall(*calls[done]) if done < len(calls) else messages[-1].text
+
+notebook = MemoryNotebook(NotebookCell("code", "x = 1", id="one"))
+agent = Agent(ScriptedProvider(turn), tools=notebook_tools(notebook))
+"""
+
+
+async def test_an_editor_sees_what_would_change_in_a_notebook(tmp_path):
+    async with edited(tmp_path, NOTEBOOK) as (editor, client, _):
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        session = (await client.new_session(cwd="/")).session_id
+        editor.answers = ["allow", "allow", "reject"]
+        await client.prompt(session_id=session, prompt=[acp.text_block("Print 2 + 2.")])
+        shown = [asked.content[0].content.text for asked, _ in editor.asked]
+        assert shown == ["- x = 1\n+ print(2 + 2)", "print(2 + 2)", "- print(2 + 2)"]
+        results = [update.content for update in editor.of(schema.ToolCallProgress) if update.status == "completed"]
+        assert results[-1][0].content.text.endswith("ran as In [1]:\nPrinted:\n4")
+        assert editor.text().startswith("Error: The call was not approved.")

@@ -62,6 +62,8 @@ class NotebookTools:
         self._known: dict[str, str] = {}
         #: The run that added a cell last, and the id of that cell.
         self._added: tuple[str | None, str] = (None, "")
+        #: The id of the cell that was added or edited last.
+        self._written = ""
         #: The latest call that would run cells, and the sources that were looked at before it.
         self._to_run: tuple[str | None, dict[str, str]] = (None, {})
 
@@ -110,7 +112,7 @@ class NotebookTools:
                 end
         """
         added = await self._document.insert(source, kind, await self._place(below))
-        self._known[added.id] = source
+        self._known[added.id], self._written = source, added.id
         self._added = (current.get().call.run_id, added.id)
         number, _ = await self._find(added.id)
         return f"Added {kind} cell {number}, id {added.id}."
@@ -126,15 +128,16 @@ class NotebookTools:
         if HIDDEN in source and HIDDEN not in before.source:
             raise ToolError(f"{HIDDEN} stands for a secret that you can't see. Leave its cell to the user.")
         await self._document.edit(cell, source, before.source)
-        self._known[cell] = source
+        self._known[cell], self._written = source, cell
         return f"Edited cell {number}, id {cell}."
 
-    async def run_cells(self, cells: list[str]) -> Content:
+    async def run_cells(self, cells: list[str] | None = None) -> Content:
         """Run code cells in this order, up to the first that fails. Returns their outputs.
 
         Args:
-            cells: their ids
+            cells: their ids; by default the cell that you added or edited last
         """
+        cells = self._ids(cells)
         report: list[Any] = []
         call_id, approved = self._to_run
         for cell in cells:
@@ -179,21 +182,27 @@ class NotebookTools:
 
     # -- approval -----------------------------------------------------------------------------------------------------
 
-    async def _run_asks(self, cells: list[str]) -> bool:
+    def _ids(self, cells: list[str] | None) -> list[str]:
+        """The cells that a call would run."""
+        if not cells and not self._written:
+            raise ToolError("name the cells to run by their ids: you have added or edited none yet")
+        return cells or [self._written]
+
+    async def _run_asks(self, cells: list[str] | None = None) -> bool:
         try:
             found = await self._sources(cells)
         except ToolError:  # the preview says it to the model
             return True
         return self.mode != "auto" or any(runs_shell(cell.source) for _, cell in found)
 
-    async def _sources(self, cells: list[str]) -> list[tuple[int, NotebookCell]]:
+    async def _sources(self, cells: list[str] | None) -> list[tuple[int, NotebookCell]]:
         """The cells that a call would run. It is approved for these sources only."""
-        found = [await self._find(cell) for cell in cells]
+        found = [await self._find(cell) for cell in self._ids(cells)]
         self._to_run = current.get().call.tool_call_id, {cell.id: cell.source for _, cell in found}
         return found
 
-    async def _preview_of_run(self, cells: list[str]) -> Preview:
-        found = await self._sources(cells)
+    async def _preview_of_run(self, cells: list[str] | None = None) -> Preview:
+        found = [(number, cell) for number, cell in await self._sources(cells) if cell.kind == "code"]
         does = f"run {_named(*found[0])}" if len(found) == 1 else f"run {len(found)} cells"
         titles = ["" if len(found) == 1 else _named(number, cell).capitalize() for number, cell in found]
         changes = [_change(cell, cell.source, title) for title, (_, cell) in zip(titles, found, strict=True)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from support.memory_notebook import MemoryNotebook
 
+from nbagent import Agent, ScriptedProvider
 from nbagent.chat.approval import where_asked
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError
@@ -72,6 +73,15 @@ async def test_cells_are_added_one_below_the_other(notebook):
     await call("add_cell", source="second", kind="markdown")
     assert notebook.sources == ["# Orders", "first", "second", "x = 20\nx + 1", ""]
     assert notebook.list[2].kind == "markdown"
+
+
+async def test_the_cell_that_was_written_last_runs_by_default(notebook):
+    call = model(notebook)
+    assert "you have added or edited none yet" in await call("run_cells")
+    await call("add_cell", source="1 + 1")
+    await call("read_cell", cell="sum")
+    await call("edit_cell", cell="sum", source="2 + 2")
+    assert await call("run_cells") == "Cell 2, id sum, code, ran as In [1]:\nReturned:\n4"
 
 
 async def test_runs_stop_at_the_first_cell_that_fails(notebook):
@@ -210,7 +220,8 @@ async def test_each_question_shows_what_would_change(notebook):
     await call("add_cell", source="y = 1", below="top")
     notebook.list[1] = replace(notebook.list[1], id="added")
     await call("edit_cell", cell="sum", source=notebook.list[2].source.replace("x7 = 7", "x7 = 6"))
-    await call("run_cells", cells=["added", "top"])
+    notebook.type_into("sum", "x = 1\nx + 1")
+    await call("run_cells", cells=["added", "top", "sum"])
     await call("run_cells", cells=["added"])
     await call("list_cells")
     await call("delete_cell", cell="added")
@@ -218,7 +229,7 @@ async def test_each_question_shows_what_would_change(notebook):
     assert asked == [
         "add a code cell below cell 1 (top)\ny = 1",
         "edit cell 3 (sum)\n… [4 unchanged lines]\n  x4 = 4\n  x5 = 5\n  x6 = 6\n- x7 = 7\n+ x7 = 6\n  x8 = 8",
-        "run 2 cells\nCell 2 (added):\ny = 1\n\nCell 1 (top):\n# Orders",
+        "run 2 cells\nCell 2 (added):\ny = 1\n\nCell 3 (sum):\nx = 1\nx + 1",
         "run cell 2 (added)\ny = 1",
         "delete cell 2 (added)\n- y = 1",
         "move cell 2 (added) to the top\ny = 1",
@@ -300,9 +311,6 @@ def test_a_wrong_mode_or_document_is_named(notebook):
 
 
 async def test_calls_of_one_answer_change_the_notebook_in_their_order(notebook):
-    from nbagent.agent.agent import Agent
-    from nbagent.providers.scripted import ScriptedProvider
-
     adds = [FunctionCall("add_cell", {"source": f"cell {n}"}, f"c{n}") for n in range(5)]
     agent = Agent(ScriptedProvider([adds, "done"]), tools=notebook_tools(notebook, "auto"))
     result = await agent.chat("write")
@@ -310,3 +318,13 @@ async def test_calls_of_one_answer_change_the_notebook_in_their_order(notebook):
     assert {cell.run_id for cell in notebook.list[3:]} == {result.run_id}
     await asyncio.gather(notebook.undo())
     assert len(notebook.list) == 3
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model_adds_and_runs_cells(notebook):
+    agent = Agent("local", tools=notebook_tools(notebook, "auto"))
+    await agent.chat("Add a cell that prints 2 + 2.")
+    result = await agent.chat("Run it.")
+    assert "ran as In [1]:\nReturned:\n4" in result.content
+    await agent.chat('Add a Markdown heading "## Results".')
+    assert [(cell.kind, cell.source) for cell in notebook.list[3:]] == [("code", "2 + 2"), ("markdown", "## Results")]

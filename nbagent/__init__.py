@@ -61,6 +61,10 @@ if TYPE_CHECKING:
     from nbagent.memory.memory import Memory as Memory
     from nbagent.notebook.analyst.verify import verify_notebook as verify_notebook
     from nbagent.notebook.analyst.verify import verify_notebook_sync as verify_notebook_sync
+    from nbagent.notebook.analyst.write import fix_notebook as fix_notebook
+    from nbagent.notebook.analyst.write import fix_notebook_sync as fix_notebook_sync
+    from nbagent.notebook.analyst.write import write_notebook as write_notebook
+    from nbagent.notebook.analyst.write import write_notebook_sync as write_notebook_sync
     from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
@@ -131,6 +135,8 @@ _WHERE = {
     "exact": "evaluation.scorers",
     "fetch_rss_news": "skills.builtin.rss.news",
     "filter_rss_news": "skills.builtin.rss.news",
+    "fix_notebook": "notebook.analyst.write",
+    "fix_notebook_sync": "notebook.analyst.write",
     "from_langchain": "functions.foreign",
     "from_openai_agents": "functions.foreign",
     "from_pydantic_ai": "functions.foreign",
@@ -154,6 +160,8 @@ _WHERE = {
     "verify_notebook_sync": "notebook.analyst.verify",
     "web_fetch": "functions.vendor_tools",
     "web_search": "functions.vendor_tools",
+    "write_notebook": "notebook.analyst.write",
+    "write_notebook_sync": "notebook.analyst.write",
 }
 
 __all__ = list(_WHERE)

@@ -1,7 +1,8 @@
 """The `nbagent` command.
 
-`nbagent pull` fetches the embedded model, or a larger one; after that everything works offline. `nbagent serve
-app.py:agent` serves an agent over HTTP. `nbagent mcp FILE` serves the tools of a Python file to MCP clients.
+`nbagent pull` fetches the embedded model, or a larger one; after that everything works offline. `nbagent write
+report.ipynb TASK` lets an agent write a notebook. `nbagent serve app.py:agent` serves an agent over HTTP. `nbagent mcp
+FILE` serves the tools of a Python file to MCP clients.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from nbagent.text import did_you_mean
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit status: 0, 1 for an error (printed to standard error), 130 for Ctrl-C.
+    """Run a subcommand and return the exit status: 0, 1 for an error (printed to standard error) and for a notebook
+    that does not run again, 130 for Ctrl-C.
 
     >>> main(["pull", "--quiet"])                                           # doctest: +SKIP
     0
     """
     arguments = _parser().parse_args(argv)
     try:
-        arguments.run(arguments)
+        status: int | None = arguments.run(arguments)
     except NbagentError as exc:
         print(f"nbagent: {exc}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("nbagent: stopped", file=sys.stderr)
         return 130
-    return 0
+    return status or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     pull.set_defaults(run=_pull)
     doctor = commands.add_parser("doctor", help="say what is here to work with", description=_doctor.__doc__)
     doctor.set_defaults(run=_doctor)
+    _add_notebooks(commands)
     _add_serve(commands)
     _add_acp(commands)
     mcp = commands.add_parser("mcp", help="serve the tools of a Python file to MCP clients", description=_mcp.__doc__)
@@ -56,6 +59,22 @@ def _parser() -> argparse.ArgumentParser:
     mcp.add_argument("--tools", metavar="NAME,NAME", help="offer only these tools")
     mcp.set_defaults(run=_mcp)
     return parser
+
+
+def _add_notebooks(commands: Any) -> None:
+    write = commands.add_parser("write", help="let an agent write a notebook", description=_write.__doc__)
+    fix = commands.add_parser("fix", help="let an agent mend a notebook", description=_fix.__doc__)
+    verify = commands.add_parser("verify", help="see whether a notebook runs again", description=_verify.__doc__)
+    for command, run in ((write, _write), (fix, _fix), (verify, _verify)):
+        command.add_argument("file", help="a notebook, such as report.ipynb")
+        command.set_defaults(run=run)
+    write.add_argument("task", help="what to find out, in words")
+    for command in (write, fix):
+        command.add_argument("--model", metavar="VENDOR:MODEL", help="by default that of Agent()")
+        command.add_argument("--budget", type=float, metavar="DOLLARS", help="what the model may cost in all")
+    for command in (write, fix, verify):
+        command.add_argument("--kernel", metavar="NAME", help="an installed kernel; by default the notebook's")
+        command.add_argument("--seconds", type=float, default=60.0, metavar="N", help="for each cell; 60 by default")
 
 
 def _add_acp(commands: Any) -> None:
@@ -104,6 +123,34 @@ def _doctor(arguments: argparse.Namespace) -> None:
     from nbagent.doctor import report
 
     print(report())
+
+
+def _write(arguments: argparse.Namespace) -> int:
+    """Let an agent do a task in a notebook, cell by cell, until it runs again in a fresh kernel. The code runs with
+    your rights, unasked. Cells that are there already are kept: the same command goes on after an interruption. The
+    exit status is 0 if the notebook runs again.
+    """
+    from nbagent.notebook.analyst import terminal
+
+    return terminal.write(arguments)
+
+
+def _fix(arguments: argparse.Namespace) -> int:
+    """Run a notebook from top to bottom, let an agent mend what fails, and print what it changed. The exit status is 0
+    if the notebook runs again.
+    """
+    from nbagent.notebook.analyst import terminal
+
+    return terminal.fix(arguments)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    """Run a notebook from top to bottom in a fresh kernel, and compare what it shows with what is saved. It stays as it
+    is, and no model is asked. The exit status is 0 if nothing fails or differs.
+    """
+    from nbagent.notebook.analyst import terminal
+
+    return terminal.verify(arguments)
 
 
 def _mcp(arguments: argparse.Namespace) -> None:

@@ -31,7 +31,7 @@ BELOW = {
     "remote": {*BELOW_AGENT, "agent"},
     "server": {*BELOW_AGENT, "agent", "chat", "loading", "mcp", "skills", "thread_server"},
     "doctor": {"ground", "core", "providers", "agent"},
-    "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "server"},
+    "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "notebook", "server"},
 }
 #: What of `notebook` may import `server`: `%agent serve`.
 SERVED_BY_THE_KERNEL = {"nbagent.notebook.serving_http", "nbagent.notebook.magics.serve"}

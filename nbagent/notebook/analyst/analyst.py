@@ -10,7 +10,7 @@ from nbagent.agent.agent import Agent
 from nbagent.agent.plan import Plans
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
-from nbagent.notebook.document.document import NotebookDocument
+from nbagent.notebook.document.document import CELL_SECONDS, NotebookDocument
 from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 
 #: The prompt, for people to read, copy and change.
@@ -26,6 +26,7 @@ class Analyst(Toolset):
     - `document`: the notebook to work in. None is the one that asks; its variables can be looked at.
     - `mode`: what asks for approval: "ask", "auto-edit" or "auto"
     - `prompt`: a text in place of the one in `PROMPT_FILE`
+    - `seconds`: what a cell may run
 
     >>> agent.use(Analyst(FileNotebook("report.ipynb")))                        # doctest: +SKIP
     """
@@ -35,10 +36,13 @@ class Analyst(Toolset):
         document: NotebookDocument | None = None,
         mode: Literal["ask", "auto-edit", "auto"] = "ask",
         prompt: str | None = None,
+        seconds: float = CELL_SECONDS,
     ) -> None:
         self.prompt = PROMPT_FILE.read_text("utf-8") if prompt is None else prompt
         self.tools = FunctionRegistry()
-        self.tools.set_tools([*_notebook_tools(document, mode), *(_looking_tools() if document is None else ())])
+        self.tools.set_tools(
+            [*_notebook_tools(document, mode, seconds), *(_looking_tools() if document is None else ())]
+        )
 
     def instructions(self) -> str:
         """See `Toolset`."""
@@ -50,6 +54,7 @@ def analyst_agent(
     document: NotebookDocument | None = None,
     mode: Literal["ask", "auto-edit", "auto"] = "ask",
     prompt: str | None = None,
+    seconds: float = CELL_SECONDS,
 ) -> Agent:
     """A fork of an agent that writes, runs and mends cells of a notebook, and plans. Its arguments are `Analyst`'s.
 
@@ -58,7 +63,7 @@ def analyst_agent(
     >>> analyst = analyst_agent(agent, FileNotebook("report.ipynb"), mode="auto")   # doctest: +SKIP
     >>> await analyst.chat("What drives churn in data/churn.csv?")                  # doctest: +SKIP
     """
-    return with_plan(agent.fork().use(Analyst(document, mode, prompt)))
+    return with_plan(agent.fork().use(Analyst(document, mode, prompt, seconds)))
 
 
 def with_plan(agent: Agent) -> Agent:
@@ -66,8 +71,9 @@ def with_plan(agent: Agent) -> Agent:
     return agent if any(isinstance(each, Plans) for each in agent.toolsets) else agent.use(Plans())
 
 
-def _notebook_tools(document: NotebookDocument | None, mode: str) -> list[FunctionDefinition]:
-    tools: list[FunctionDefinition] = import_module("nbagent.notebook.document.tools").notebook_tools(document, mode)
+def _notebook_tools(document: NotebookDocument | None, mode: str, seconds: float) -> list[FunctionDefinition]:
+    made = import_module("nbagent.notebook.document.tools").notebook_tools(document, mode, seconds)
+    tools: list[FunctionDefinition] = made
     return tools
 
 

@@ -108,7 +108,7 @@ async def verify_notebook(
             if on_cell is not None:
                 on_cell(place, len(code))
             shown[cell.id], _ = await fresh.run(cell.source, seconds)
-            if kernel_died(shown[cell.id]):
+            if not fresh.is_running:
                 break
     finally:
         await fresh.stop()
@@ -132,11 +132,6 @@ def failures(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, Any]
         kind: Literal["failed", "hidden"] = "hidden" if hidden else "failed"
         found.append(Problem(number, cell.id, kind, hidden or f"raises {shortened(raised, 4 * _SHOWN_CHARS)}"))
     return found
-
-
-def kernel_died(outputs: list[dict[str, Any]]) -> bool:
-    """Whether the cell that showed this ended its kernel, so that those below it can't run."""
-    return bool(outputs) and outputs[-1].get("ename") == "DeadKernelError"
 
 
 def _hidden(name: str, number: int, cells: Sequence[NotebookCell], failed: set[int]) -> str:

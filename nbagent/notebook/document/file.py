@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -59,15 +60,27 @@ class FileNotebook(NotebookDocument):
         """Whether there is no file yet."""
         return self._seen is None
 
-    async def run_all(self, seconds: float = CELL_SECONDS) -> list[NotebookCell]:
+    @property
+    def seen(self) -> Sequence[NotebookCell]:
+        """The cells as they were read or written last."""
+        return tuple(self._cells)
+
+    async def run_all(
+        self, seconds: float = CELL_SECONDS, on_cell: Callable[[int, int], None] | None = None
+    ) -> list[NotebookCell]:
         """Restart the kernel and run the code cells from top to bottom, as a person does: no agent's change.
 
-        A cell that fails does not keep the next ones from running. Returns the cells.
+        A cell that fails does not keep the next ones from running; one that ends the kernel does. `on_cell` is called
+        before each code cell with its place among them, from 1, and their number. Returns all cells.
         """
         await self.kernel.stop()
-        for cell in await self.cells():
-            if cell.kind == "code":
-                await self._execute(cell, seconds)
+        code = [cell for cell in await self.cells() if cell.kind == "code"]
+        for place, cell in enumerate(code, 1):
+            if on_cell is not None:
+                on_cell(place, len(code))
+            await self._execute(cell, seconds)
+            if not self.kernel.is_running:
+                break
         return await self.cells()
 
     # -- the primitives -----------------------------------------------------------------------------------------------
@@ -200,4 +213,6 @@ def _written(cell: NotebookCell) -> dict[str, Any]:
     from nbformat.v4.rwbase import split_lines
 
     (split,) = split_lines(nbformat.from_dict({"cells": [cell.to_nbformat()]})).cells
+    if "outputs" in split:
+        split["outputs"] = json.loads(json.dumps(split["outputs"], sort_keys=True))
     return dict(sorted(split.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from nbagent.errors import ConfigurationError
@@ -59,6 +60,11 @@ class OwnKernel:
             return _with_error(cell.outputs, "KeyboardInterrupt", self._stopped), cell.execution_count
         return cell.outputs, cell.execution_count
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has started, and neither was stopped nor died."""
+        return self._client is not None
+
     async def stop(self) -> None:
         """End the kernel, if there is one."""
         client, self._client = self._client, None
@@ -93,19 +99,26 @@ class OwnKernel:
             kernel_name=self.name,
             timeout=None,
             allow_errors=True,
+            on_cell_error=_show_error,
             coalesce_streams=True,
             store_widget_state=False,
             shutdown_kernel="immediate",
             resources={"metadata": {"path": str(self.folder)}},
         )
         client.create_kernel_manager()
-        try:
-            await client.async_start_new_kernel()
-        except NoSuchKernel:
-            known = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
-            fix = f"Install it, or name another one, such as kernel={'python3'!r} (--kernel python3 in a shell)."
-            raise ConfigurationError(f"no kernel {self.name!r} is installed here. There are: {known}. {fix}") from None
-        await client.async_start_new_kernel_client()
+        with TemporaryFile("w+", errors="replace") as log:  # what the process itself prints is for nobody, if it starts
+            try:
+                await client.async_start_new_kernel(stdout=log, stderr=log)
+                await client.async_start_new_kernel_client()
+            except NoSuchKernel:
+                known = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
+                fix = "Install it, or name another one: kernel=… (--kernel in a shell)."
+                text = f"no kernel {self.name!r} is installed here. There are: {known}. {fix}"
+                raise ConfigurationError(text) from None
+            except (RuntimeError, OSError) as error:
+                log.seek(0)
+                said = "".join(log.readlines()[-5:]).strip()
+                raise ConfigurationError(f"the kernel {self.name!r} does not start: {error}\n{said}") from None
         self._client = client
 
     async def _stop_after(self, seconds: float) -> None:
@@ -118,6 +131,15 @@ class OwnKernel:
         await manager.interrupt_kernel()
         await asyncio.sleep(GRACE_SECONDS)
         await manager.shutdown_kernel(now=True)
+
+
+def _show_error(cell: Any, cell_index: int, execute_reply: Any) -> None:
+    """Make an error an output that the kernel did not show as one: IPython only prints that there is no such magic."""
+    from nbformat.v4 import new_output
+
+    raised = {key: execute_reply["content"].get(key, []) for key in ("ename", "evalue", "traceback")}
+    if not any(output["output_type"] == "error" for output in cell.outputs):
+        cell.outputs.append(new_output("error", **raised))
 
 
 def _size(content: Any) -> int:

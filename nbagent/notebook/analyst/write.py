@@ -1,0 +1,279 @@
+"""An analyst at work on a notebook file: it writes one for a task, or mends one, until it runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nbagent.agent.agent import Agent
+from nbagent.agent.plan import plan_in
+from nbagent.checks import check_number, check_type, invalid
+from nbagent.core.background import blocking
+from nbagent.core.events import CellChanged, Event, ToolResult
+from nbagent.core.results import AgentResult
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.analyst.analyst import analyst_agent
+from nbagent.notebook.analyst.verify import Verification, failures, verify_notebook
+from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.document import CELL_SECONDS
+from nbagent.notebook.document.file import FileNotebook
+from nbagent.notebook.document.reading import read_cell
+from nbagent.text import shortened
+
+#: How often the analyst is asked to mend what does not run.
+TRIES = 3
+#: Requests to the model for one task; a run has ten by default, which a notebook of six cells needs.
+_REQUESTS = 200
+_LINE_CHARS = 100
+
+_WRITE = """{task}
+
+Work in the notebook {name}. {state} Nobody reads along: do not ask, but choose, and say in the text what you chose."""
+_RESUMED = """It has {number} cells from earlier, which have just been run. List them and read those that matter: keep \
+them, do not do their work again, and go on where they end."""
+_MEND = """The notebook {name} was run from top to bottom in a fresh kernel. {problems}
+
+These are the cells as they are now:
+
+{cells}
+
+Mend the notebook: change as little as you can, and keep what each cell is for. Add no summary, and no cell that the \
+mending does not need. Run the cells that you changed, and those that use their results. Nobody reads along: do not \
+ask."""
+_DIFFERS = """ Where a cell shows something else each time, give it a seed or an order; if that can't be, add the line \
+`# NBVAL_IGNORE_OUTPUT` to it."""
+
+
+class Progress(NamedTuple):
+    """What is being done, the line that it has just come to, and how far it is: `total` is 0 if nobody knows."""
+
+    doing: str
+    line: str = ""
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """What became of a cell: its source before and after; None if there was, or is, no such cell. Numbers count from 1.
+
+    `number` is the cell's place now, of a deleted one the place it had.
+    """
+
+    number: int
+    cell_id: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        """The difference of the source, line by line."""
+        what = " added" if self.before is None else " deleted" if self.after is None else ""
+        lines = list(unified_diff((self.before or "").splitlines(), (self.after or "").splitlines(), lineterm=""))
+        kept = [line for line in lines[2:] if not line.startswith("@@")]
+        return "\n".join([f"@@ cell {self.number} ({self.cell_id}){what} @@", *kept])
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookResult:
+    """What became of a notebook file. `ok` if all of it runs again, and shows what is saved, and the analyst has ended.
+
+    - `answer`: the analyst's last words; "" if it was not asked
+    - `changes`: of each cell whose source is another one now
+    - `verification`: what a fresh kernel says at the end
+    - `runs`: the results of the agent's runs; `cost` is their sum in US dollars, None if a price is not known
+    """
+
+    path: Path
+    changes: tuple[CellChange, ...]
+    verification: Verification
+    runs: tuple[AgentResult, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the notebook runs again, and no limit stopped the analyst."""
+        return self.verification.ok and (not self.runs or self.runs[-1].status == "ok")
+
+    @property
+    def answer(self) -> str:
+        """The analyst's last words."""
+        return str(self.runs[-1]) if self.runs else ""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; None if the price of a request is not known."""
+        costs = [run.cost for run in self.runs]
+        return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+    @property
+    def diff(self) -> str:
+        """What is another source now, cell by cell, as text."""
+        return "\n".join(map(str, self.changes))
+
+
+async def write_notebook(
+    path: str | Path,
+    task: str,
+    agent: Agent | None = None,
+    *,
+    kernel: str | None = None,
+    tries: int = TRIES,
+    seconds: float = CELL_SECONDS,
+    tell: Callable[[Progress], None] | None = None,
+) -> NotebookResult:
+    """Let an analyst do a task in a notebook file, and mend it until it runs again in a fresh kernel.
+
+    The file begins with the first cell, and is saved after each change. Cells that stand in it already are run first,
+    and kept: called again with the same task, after an interruption, it goes on. The code runs with your rights, in
+    the file's folder, and no question comes before it; cells that start programs, such as `!pip`, and deletions ask
+    by the agent's `approve`. Its `budget` holds for all of it.
+
+    - `agent`: whose model, tools and limits the analyst has; by default `Agent()`
+    - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one
+    - `tries`: how often the analyst is asked to mend what does not run
+    - `seconds`: for each cell
+    - `tell`: called with the progress
+
+    Raises ConfigurationError if the file is no notebook, and `ProviderError` if the vendor fails; the file has what was
+    done until then.
+
+    >>> result = await write_notebook("report.ipynb", "What drives churn in data/churn.csv?")   # doctest: +SKIP
+    >>> print(result.answer, result.verification, result.cost)                                  # doctest: +SKIP
+    """
+    check_type("task", task, str)
+    if not task.strip():
+        raise invalid("task", task, "a task in words")
+    async with FileNotebook(path, kernel) as document:
+        work = _Work(document, agent, seconds, tell, await document.cells())
+        state = "It is empty."
+        if work.before:
+            await work.run_all("running the cells that stand there")
+            state = _RESUMED.format(number=len(work.before))
+        await work.ask(_WRITE.format(task=task, name=document.path.name, state=state), "writing")
+        return await work.mended(tries)
+
+
+async def fix_notebook(
+    path: str | Path,
+    agent: Agent | None = None,
+    *,
+    kernel: str | None = None,
+    tries: int = TRIES,
+    seconds: float = CELL_SECONDS,
+    tell: Callable[[Progress], None] | None = None,
+) -> NotebookResult:
+    """Run a notebook file from top to bottom, and let an analyst mend what fails until it runs again.
+
+    The outputs in the file are those of the last run. A notebook without faults needs no model. The arguments are those
+    of `write_notebook`.
+
+    >>> print((await fix_notebook("broken.ipynb")).diff)                            # doctest: +SKIP
+    """
+    async with FileNotebook(path, kernel) as document:
+        if document.is_new:
+            raise ConfigurationError(f"there is no notebook {str(document.path)!r}.")
+        return await _Work(document, agent, seconds, tell, await document.cells()).mended(tries)
+
+
+write_notebook_sync = blocking(write_notebook)
+fix_notebook_sync = blocking(fix_notebook)
+
+
+class _Work:
+    """One task on one file."""
+
+    def __init__(
+        self,
+        document: FileNotebook,
+        agent: Agent | None,
+        seconds: float,
+        tell: Callable[[Progress], None] | None,
+        before: list[NotebookCell],
+    ) -> None:
+        check_type("agent", agent, Agent, optional=True)
+        check_number("seconds", seconds, above=0)
+        self.document, self.seconds, self.before = document, seconds, before
+        self._agent, self._analyst = agent, None if agent is None else self._new_analyst(agent)
+        self._tell = tell or (lambda progress: None)
+        self._now = Progress("")
+        self.runs: list[AgentResult] = []
+
+    async def run_all(self, doing: str) -> Verification:
+        """Restart and run all cells; their outputs are saved. What failed is in the verification."""
+        cells = await self.document.run_all(self.seconds, lambda *at: self._tell(Progress(doing, "", *at)))
+        problems = failures(cells, {cell.id: cell.outputs for cell in cells})
+        return Verification(sum(cell.kind == "code" for cell in cells), tuple(problems))
+
+    async def ask(self, message: str, doing: str) -> None:
+        """Let the analyst work."""
+        self._now = Progress(doing)
+        self._tell(self._now)
+        if self._analyst is None:
+            self._analyst = self._new_analyst(Agent())
+        self.runs.append(await self._analyst.chat(message, max_iterations=_REQUESTS))
+
+    async def mended(self, tries: int) -> NotebookResult:
+        """Run, and ask to mend what fails, until a fresh kernel has nothing to say, or the tries or the budget end."""
+        check_number("tries", tries, whole=True, minimum=0)
+        for left in range(tries, -1, -1):
+            verification = await self.run_all("running all cells")
+            if verification.ok:
+                verification = await verify_notebook(
+                    self.document,
+                    seconds=self.seconds,
+                    on_cell=lambda *at: self._tell(Progress("verifying in a fresh kernel", "", *at)),
+                )
+            has_ended = bool(self.runs) and self.runs[-1].status in ("limit", "blocked", "denied", "interrupted")
+            if verification.ok or left == 0 or has_ended:
+                break
+            for problem in verification.problems:
+                self._tell(Progress("mending", f"problem  {problem}"))
+            await self.ask(self._mend_message(verification), "mending")
+        changes = _changes(self.before, await self.document.cells())
+        return NotebookResult(self.document.path, tuple(changes), verification, tuple(self.runs))
+
+    def _mend_message(self, verification: Verification) -> str:
+        cells = self.document.seen
+        read = [read_cell(cells[problem.number - 1], problem.number) for problem in verification.problems]
+        texts = [text if isinstance(text, str) else text[0]["text"] for text in read]
+        message = _MEND.format(name=self.document.path.name, problems=verification, cells="\n\n".join(texts))
+        differs = any(problem.kind == "differs" for problem in verification.problems)
+        return message + _DIFFERS * differs
+
+    def _new_analyst(self, agent: Agent) -> Agent:
+        analyst = analyst_agent(agent, self.document, mode="auto", seconds=self.seconds)
+        analyst.observers.append(self._observe)
+        return analyst
+
+    def _observe(self, event: Event) -> None:
+        """Tell what the analyst does: each event, since each may cost. The steps of its plan say how far it is."""
+        if isinstance(event, ToolResult) and (steps := plan_in(event)):
+            doing = next((step.step for step in steps if step.status == "doing"), self._now.doing)
+            done = sum(step.status in ("done", "dropped") for step in steps)
+            self._now = Progress(doing, "", done, len(steps))
+        self._tell(self._now._replace(line=self._line(event)) if isinstance(event, CellChanged) else self._now)
+
+    def _line(self, event: CellChanged) -> str:
+        """What became of a cell, in a line."""
+        source = event.after if event.after is not None else event.before or ""
+        first = next((line for line in source.splitlines() if line.strip()), "")
+        verb = {"add": "added", "edit": "edited", "move": "moved", "delete": "deleted", "run": "ran"}[event.kind]
+        cell = next((cell for cell in self.document.seen if cell.id == event.cell), None)
+        error: dict[str, Any] | None = None
+        if event.kind == "run" and cell is not None:
+            error = next((each for each in cell.outputs if each["output_type"] == "error"), None)
+        line = f"{'failed' if error else verb:<8} {shortened(first, _LINE_CHARS)}"
+        return f"{line}\n         {shortened(error['ename'] + ': ' + error['evalue'], _LINE_CHARS)}" if error else line
+
+
+def _changes(before: Sequence[NotebookCell], after: Sequence[NotebookCell]) -> list[CellChange]:
+    """What is another source now, in the order of the cells, deleted ones last."""
+    was = {cell.id: cell.source for cell in before}
+    now = {cell.id for cell in after}
+    changes = [CellChange(number, cell.id, was.get(cell.id), cell.source) for number, cell in enumerate(after, 1)]
+    gone = [
+        CellChange(number, cell.id, cell.source, None) for number, cell in enumerate(before, 1) if cell.id not in now
+    ]
+    return [change for change in [*changes, *gone] if change.before != change.after]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from nbagent.checks import check_type, invalid
+from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import FLAG, REAL
 
@@ -41,7 +41,6 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
     >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
     (True, True)
     """
-    check_type("column", column, str, fix="Name a column of the frame.")
 
     def is_exact(row: Row) -> bool | None:
         given, expected = row[answer], row[column]
@@ -120,7 +119,6 @@ def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float
     """
     if not hasattr(agent, "map"):
         raise invalid("agent", agent, "an Agent that judges", "Pass Agent('vendor:model').")
-    check_type("prompt", prompt, str, fix="Pass the judge's question, with columns in braces.")
     if output not in (bool, int, float):
         raise invalid("output", output, "bool, int or float")
     return Judge(agent, prompt, output)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
+from nbagent.checks import check_choice, check_number, check_type, checked_path
 from nbagent.core.content.marks import without_marks
 from nbagent.core.current import current
 from nbagent.core.history.history import CHARS_PER_TOKEN
@@ -115,8 +115,6 @@ class Memory(Toolset):
         check_choice("write", write, ("ask", True, False))
         check_number("index_tokens", index_tokens, whole=True, minimum=0)
         self.path, self.scope, self.write = checked_path(path).absolute(), scope, write
-        if embed is not None and not callable(embed):
-            raise invalid("embed", embed, "a function of a list of texts, or None")
         self._index_chars = index_tokens * CHARS_PER_TOKEN
         self._meaning = Meaning(embed) if embed else None
         self._file = NoteFile(self.path, "user" if scope == "user" else str(_project()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.checks import check_type, checked_path
+from nbagent.checks import checked_path
 from nbagent.core.background import blocking
 from nbagent.core.current import current
 from nbagent.core.messages import new_id
@@ -83,9 +83,6 @@ class SkillHost(Toolset):
         limits: ProcessLimits | None = None,
         work_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        check_type("builtin", builtin, bool)
-        check_type("discover", discover, bool)
-        check_type("limits", limits, ProcessLimits, optional=True, fix="Pass ProcessLimits(...).")
         self.folders = [checked_path(folder, "Pass folders with skills.").absolute() for folder in folders]
         self.builtin, self.discover = builtin, discover
         self.limits = limits or ProcessLimits()

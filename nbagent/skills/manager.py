@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from nbagent.checks import check_number, check_type, invalid, problem_in
+from nbagent.checks import check_type, invalid, problem_in
 from nbagent.core.background import run_sync
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, ToolError
@@ -56,8 +56,6 @@ class ToolManager(Toolset):
         approve: bool = True,
     ) -> None:
         check_type("host_or_url", host_or_url, SkillHost, str, fix="Pass a SkillHost or the URL of a server.")
-        check_number("timeout", timeout, above=0, fix="Pass seconds.")
-        check_type("approve", approve, bool)
         self._host = host_or_url if isinstance(host_or_url, SkillHost) else None
         self._url = "" if isinstance(host_or_url, SkillHost) else host_or_url.rstrip("/")
         if self._host is None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nbagent.checks import check_type, invalid, is_number
+from nbagent.checks import invalid, is_number
 from nbagent.core.cells import current_cell
 from nbagent.trace.table import Row, Table
 
@@ -26,11 +26,8 @@ _IDS = ("run_id", "call_id", "tool_call_id")
 _KEY = (*_IDS, "name", "by")
 
 
-def new_score(tables: Mapping[str, Table], target: Any, name: Any, value: Any, comment: Any, by: Any) -> Row:
+def new_score(tables: Mapping[str, Table], target: Any, name: str, value: Any, comment: str | None, by: str) -> Row:
     """A row of `scores`. Raises ConfigurationError for an id that the trace does not have, and for wrong values."""
-    check_type("name", name, str, fix="Pass what you judge, such as 'good'.")
-    check_type("comment", comment, str, optional=True, fix="Pass a text.")
-    check_type("by", by, str, fix="Pass who judges, such as 'exam.py'.")
     if not isinstance(value, bool | None) and not (is_number(value) and math.isfinite(value)):
         raise invalid("value", value, "a finite number, True or False", "None takes the score back.")
     number = None if value is None else float(value)

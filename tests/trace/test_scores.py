@@ -63,9 +63,8 @@ def test_concatenated_traces_keep_the_scores_of_all_and_the_newest_of_each_autho
 def test_wrong_scores_are_errors(agent):
     run = agent.trace.runs["run_id"][0]
     for named, *score in [
-        ("nobody", "nobody", "good", 1), ("target", None, "good", 1), ("name", run, 5, 1),
-        ("value", run, "good", "yes"), ("value", run, "good", float("nan")),
-        ("value", run, "good", float("inf")), ("comment", run, "good", 1, 5),
+        ("nobody", "nobody", "good", 1), ("target", None, "good", 1), ("value", run, 1, "good"),
+        ("value", run, "good", float("nan")), ("value", run, "good", float("inf")),
     ]:  # fmt: skip
         with pytest.raises(ConfigurationError, match=named):
             agent.trace.score(*score)

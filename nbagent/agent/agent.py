@@ -55,7 +55,7 @@ from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
 from nbagent.pricing import price_at
 from nbagent.providers import ProviderInput, preload, resolve
 from nbagent.providers.replay.active import current_recording
-from nbagent.providers.routing.routes import Route, new_route, provider_for
+from nbagent.providers.routing.routes import Route, provider_for
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -439,7 +439,7 @@ class Agent:
 
         >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
         """
-        self.routes.append(new_route(when, function))
+        self.routes.append(Route(when, function))
         return self
 
     @property

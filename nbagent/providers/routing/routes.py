@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.checks import invalid
 from nbagent.core.events import Event, Text
 from nbagent.core.inputs import MessageInput, as_messages
 from nbagent.core.messages import LLMResponse, Usage
@@ -25,27 +24,19 @@ ROUTE = "route"
 class Route:
     """Which questions a function answers: those in which a pattern finds something, or that a predicate says yes to."""
 
-    when: re.Pattern[str] | Callable[[str], Any]
+    when: str | re.Pattern[str] | Callable[[str], Any]
     function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        """Raises `re.error` for what is no pattern."""
+        if not callable(self.when):
+            re.compile(self.when)
 
     def match(self, question: str) -> Any:
         """What the function gets: the match of the pattern, or the question; None for another question."""
-        if isinstance(self.when, re.Pattern):
-            return self.when.search(question)
-        return question if self.when(question) else None
-
-
-def new_route(when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Route:
-    """Raises `ConfigurationError` for what can't be one."""
-    if not callable(function):
-        raise invalid("function", function, "a function that returns the answer")
-    try:
-        compiled = re.compile(when) if isinstance(when, str) else when
-    except re.error as error:
-        raise invalid("when", when, f"a regular expression ({error})") from None
-    if not isinstance(compiled, re.Pattern) and not callable(compiled):
-        raise invalid("when", when, "a regular expression, or a function of the question that returns True or False")
-    return Route(compiled, function)
+        if callable(self.when):
+            return question if self.when(question) else None
+        return re.search(self.when, question)
 
 
 def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvider | None:

@@ -117,8 +117,6 @@ def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float
 
     >>> judge(agent, "Is this a fair summary of {text}?\\n\\n{answer}")      # doctest: +SKIP
     """
-    if not hasattr(agent, "map"):
-        raise invalid("agent", agent, "an Agent that judges", "Pass Agent('vendor:model').")
     if output not in (bool, int, float):
         raise invalid("output", output, "bool, int or float")
     return Judge(agent, prompt, output)

@@ -30,8 +30,6 @@ def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) ->
 
     Raises `ConfigurationError` if one of these was changed meanwhile; the transaction then keeps nothing.
     """
-    if not {"path", "text"} <= set(frame.columns):
-        raise ConfigurationError("frame: expected the columns path and text, as in memory.frame.")
     wanted: dict[str, str] = {}
     for given, text in zip(frame["path"], frame["text"], strict=True):
         if not isinstance(given, str) or not isinstance(text, str):

@@ -24,6 +24,7 @@ from nbagent.trace.tables import TraceTables, unknown_run
 
 if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     import os
+    from pathlib import Path
 
     import pandas as pd
     from matplotlib.axes import Axes
@@ -288,10 +289,7 @@ class Trace(TraceTables):
         """
         from nbagent.trace.export.fine_tuning import examples
 
-        path, wanted = checked_path(path), None if run_ids is None else frozenset(run_ids)
-        if path.suffix != ".jsonl":
-            fix = "trace.save(path) writes the tables."
-            raise invalid("path", path.name, "a name that ends with .jsonl", fix)
+        path, wanted = _lines_file(path), None if run_ids is None else frozenset(run_ids)
         with self.recorder.lock:
             tables = {name: self.rows(name) for name in ("runs", "calls", "messages", "prompts")}
         if unknown := (wanted or frozenset()) - {row["run_id"] for row in tables["runs"]}:
@@ -342,9 +340,7 @@ class Trace(TraceTables):
         """
         self.recorder.append_to(None)
         if path is not None:
-            path = checked_path(path)
-            if path.suffix != ".jsonl":
-                raise invalid("path", path.name, "a name that ends with .jsonl", "Other formats can't be appended to.")
+            path = _lines_file(path)
             self.recorder.add_environment(environment.environment)
             try:
                 self.recorder.append_to(Journal(path.absolute()))
@@ -437,6 +433,13 @@ class Trace(TraceTables):
         if not rows:
             raise ConfigurationError("no HTTP exchange is recorded. Set record_http=True before the run.")
         return http.curl(rows[index])
+
+
+def _lines_file(path: str | os.PathLike[str]) -> Path:
+    checked = checked_path(path)
+    if checked.suffix != ".jsonl":
+        raise invalid("path", checked.name, "a name that ends with .jsonl", "trace.save(path) writes other formats.")
+    return checked
 
 
 _NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False"

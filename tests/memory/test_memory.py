@@ -238,8 +238,9 @@ def test_a_frame_that_is_old_changes_nothing(memory, file):
         memory.frame = memory.frame.assign(path="/memories/a")
     with pytest.raises(ConfigurationError, match="looks like a key"):
         memory.frame = memory.frame.assign(text="sk-proj-0123456789abcdef")
-    with pytest.raises(ConfigurationError, match="columns path and text"):
+    with pytest.raises(KeyError, match="path"):
         memory.frame = memory.frame[["text"]]
+    assert memory.frame["text"].tolist() == ["a", "theirs"]
 
 
 def test_a_frame_that_was_read_earlier_overwrites_nothing_that_came_since(tmp_path):

@@ -569,7 +569,7 @@ class Panel {
     this.root.addEventListener("focusin", (event) => (this.last = event.target), options);
     this.root.addEventListener("focusout", (event) => event.relatedTarget && (this.last = null), options);
     document.addEventListener("pointerdown", ({ target }) => {
-      if (!this.models.root.contains(target) && !this.models.opener.contains(target)) this.models.close();
+      if (!target.closest(".nbagent-picker, .nbagent-model")) this.models.close(); // of any view: they share what is open
       if (!target.closest(".nbagent-more, .nbagent-opens, .nbagent-tabs")) this.openMore(false);
     }, options);
     this.changes = new MutationObserver(() => this.keepFocus());

@@ -34,8 +34,11 @@ def asks_html(call: FunctionCall, where: str, room: float = math.inf) -> tuple[s
         page, left = preview_html(call.preview, room)
         said = f"{name} asks to {render.escape(where)}{page}"
     else:
-        arguments, left = _beginning(arguments_text(call.arguments), room)
-        code = highlight_code(render.printable(arguments), LANGUAGES.get(only_name(call.arguments), ""))
+        only = only_name(call.arguments)
+        language, text = LANGUAGES.get(only, ""), arguments_text(call.arguments)
+        arguments, left = _beginning(text.removeprefix(f"{only} =
+") if language else text, room)
+        code = highlight_code(render.printable(arguments), language)
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
         said = f"{name} asks to run {render.escape(where)}{shown}"
         if plan and room and not left:

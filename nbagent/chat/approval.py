@@ -36,8 +36,7 @@ def asks_html(call: FunctionCall, where: str, room: float = math.inf) -> tuple[s
     else:
         only = only_name(call.arguments)
         language, text = LANGUAGES.get(only, ""), arguments_text(call.arguments)
-        arguments, left = _beginning(text.removeprefix(f"{only} =
-") if language else text, room)
+        arguments, left = _beginning(text.removeprefix(f"{only} =\n") if language else text, room)
         code = highlight_code(render.printable(arguments), language)
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
         said = f"{name} asks to run {render.escape(where)}{shown}"

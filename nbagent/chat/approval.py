@@ -48,11 +48,13 @@ def asks_html(call: FunctionCall, where: str, room: float = math.inf) -> tuple[s
 def _beginning(text: str, room: float) -> tuple[str, int]:
     """The lines that there is room for, and how many are left. Without any room, nothing is shown."""
     lines = text.split("\n")
+    if not room:
+        return "", len(lines)
     for number, line in enumerate(lines):
         room -= 1 + len(line) // LINE_CHARS
         if room < 0:
             left = len(lines) - number
-            return "\n".join([*lines[:number], f"[{len(lines)} lines, {left} below]"]) if number else "", left
+            return "\n".join([*lines[:number], f"[{len(lines)} lines, {left} below]"]), left
     return text, 0
 
 

@@ -504,9 +504,11 @@ class Panel {
     this.list = h("select", { "aria-label": "Conversations", hidden: true, onchange: () => this.tell("conversation", this.list.value) });
     this.list.addEventListener("change", () => this.openMore(false));
     this.tools = button("", "Choose the tools to offer", () => choose("Setup"), { class: "nbagent-tools" });
+    this.mode = h("select", { "aria-label": "What the agent may do in the notebook", hidden: true });
+    this.mode.addEventListener("change", () => (this.openMore(false), this.tell("mode", this.mode.value)));
     this.meter = h("div", { class: "nbagent-meter-place" });
     // in the bar, or where that is narrow in a menu below its last button
-    this.more = h("div", { class: "nbagent-more", id: `nbagent-more-${(made += 1)}` }, this.list, this.tools, this.meter);
+    this.more = h("div", { class: "nbagent-more", id: `nbagent-more-${(made += 1)}` }, this.list, this.mode, this.tools, this.meter);
     const opens = { class: "nbagent-opens", "aria-label": "More", "aria-expanded": "false", "aria-controls": this.more.id };
     this.opens = iconButton("more", "Conversations, tools, and what was spent", () => this.openMore(), opens);
     this.bar = h("div", { class: "nbagent-top" }, tabs, this.models.opener, this.begin, this.opens, this.more, this.models.root);
@@ -648,7 +650,17 @@ class Panel {
     this.begin.disabled = !state.can_begin;
     this.models.show(state.model ?? { name: "" }, state.idle);
     if (this.tools.textContent !== state.tools) this.tools.textContent = state.tools;
+    this.showMode(state.mode);
     if (state.meter !== before.meter) this.meter.innerHTML = state.meter;
+  }
+
+  showMode(mode) {
+    this.mode.hidden = !mode;
+    if (!mode) return;
+    const option = ([value, about]) => h("option", { value, textContent: `Cells: ${value}`, title: about });
+    if (!this.mode.length) this.mode.append(...Object.entries(mode.all).map(option));
+    this.mode.value = mode.now;
+    this.mode.title = `In the notebook, ${mode.all[mode.now]}`;
   }
 
   showTab(state, before) {

@@ -1,6 +1,7 @@
 """Tools with which a model works in a notebook as a person does: cell by cell. They are off by default:
 
->>> agent = Agent(tools=notebook_tools(document))                           # doctest: +SKIP
+>>> %agent tools add notebook                                               # doctest: +SKIP
+>>> agent = Agent(tools=notebook_tools())                                   # doctest: +SKIP
 
 Cells are named by their ids, since their numbers change.
 """
@@ -17,7 +18,7 @@ from nbagent.core.history.history import estimate_tokens
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ToolError
 from nbagent.functions.preview import Preview, TextChange
-from nbagent.functions.registry import FunctionDefinition
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.notebook.document.cell import Kind, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
 from nbagent.notebook.document.modes import MODES, Mode, runs_shell
@@ -34,18 +35,29 @@ _LANGUAGES: dict[Kind, str] = {"code": "python", "markdown": "", "raw": ""}
 
 
 def notebook_tools(
-    document: NotebookDocument, mode: Mode = "ask", seconds: float = CELL_SECONDS
+    document: NotebookDocument | None = None, mode: Mode = "ask", seconds: float = CELL_SECONDS
 ) -> list[FunctionDefinition]:
     """The `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
 
+    `document` is the notebook that they work in, by default the open one that asks, as `live_notebook()` finds it.
     `mode` says what asks for approval: "ask" each change and each run, "auto-edit" only runs and deletions, "auto" only
     deletions and cells that start programs by `!`, `%pip` and the like. A cell that runs longer than `seconds` is
     stopped.
     """
-    check_type("document", document, NotebookDocument)
+    check_type("document", document, NotebookDocument, optional=True)
     check_choice("mode", mode, MODES)
     check_number("seconds", seconds, above=0)
     return NotebookTools(document, mode, seconds).definitions()
+
+
+def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
+    """The object whose methods the notebook tools in a registry are; None if there are none."""
+    for name in NOTEBOOK_TOOLS:
+        definition = registry.get_function(name)
+        owner = getattr(definition.func, "__self__", None) if definition is not None else None
+        if isinstance(owner, NotebookTools):
+            return owner
+    return None
 
 
 class NotebookTools:
@@ -54,9 +66,9 @@ class NotebookTools:
     So a cell that the person has changed since is not overwritten: the model gets it as it is now.
     """
 
-    def __init__(self, document: NotebookDocument, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
+    def __init__(self, document: NotebookDocument | None, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
         self.mode: Mode = mode
-        self._document = document
+        self._given = document
         self._seconds = seconds
         #: By id, the source of each cell as the model knows it.
         self._known: dict[str, str] = {}
@@ -89,7 +101,7 @@ class NotebookTools:
 
     async def list_cells(self) -> str:
         """List the cells: number, id, kind, state, tokens to read it, and first line."""
-        cells = await self._document.cells()
+        cells = await (await self._document()).cells()
         lines = [self._line(number, cell) for number, cell in enumerate(cells, 1)]
         return str(without_secrets("\n".join(lines))) if lines else "The notebook has no cells."
 
@@ -111,7 +123,7 @@ class NotebookTools:
             below: the id of the cell above it, or "" for the top; by default below the one you added last, or at the
                 end
         """
-        added = await self._document.insert(source, kind, await self._place(below))
+        added = await (await self._document()).insert(source, kind, await self._place(below))
         self._known[added.id], self._written = source, added.id
         self._added = (current.get().call.run_id, added.id)
         number, _ = await self._find(added.id)
@@ -127,7 +139,7 @@ class NotebookTools:
         number, before = await self._expected(cell)
         if HIDDEN in source and HIDDEN not in before.source:
             raise ToolError(f"{HIDDEN} stands for a secret that you can't see. Leave its cell to the user.")
-        await self._document.edit(cell, source, before.source)
+        await (await self._document()).edit(cell, source, before.source)
         self._known[cell], self._written = source, cell
         return f"Edited cell {number}, id {cell}."
 
@@ -146,7 +158,7 @@ class NotebookTools:
                 raise CellChangedError(f"cell {number} changed before it was run, so no cell was run. Read it again.")
         for place, cell in enumerate(cells):
             try:
-                ran = await self._document.run(cell, self._seconds)
+                ran = await (await self._document()).run(cell, self._seconds)
                 number, _ = await self._find(cell)
             except CellChangedError as error:
                 return _joined([*report, f"Error: {error}", _not_run(cells[place + 1 :])])
@@ -166,7 +178,7 @@ class NotebookTools:
         """
         for each in filter(None, (cell, below)):
             await self._find(each)
-        await self._document.move(cell, below)
+        await (await self._document()).move(cell, below)
         number, _ = await self._find(cell)
         return f"Moved: it is cell {number} now, id {cell}."
 
@@ -177,7 +189,7 @@ class NotebookTools:
             cell: its id
         """
         number, before = await self._expected(cell)
-        await self._document.delete(cell, before.source)
+        await (await self._document()).delete(cell, before.source)
         return f"Deleted cell {number}, id {cell}. The cells below it have new numbers."
 
     # -- approval -----------------------------------------------------------------------------------------------------
@@ -230,9 +242,16 @@ class NotebookTools:
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
+    async def _document(self) -> NotebookDocument:
+        if self._given is not None:
+            return self._given
+        from nbagent.notebook.document.live import live_notebook  # loads widgets
+
+        return await live_notebook()
+
     async def _find(self, cell_id: str) -> tuple[int, NotebookCell]:
         """A cell and its number, from 1. Raises `ToolError` with the id if the model named it by its number."""
-        cells = await self._document.cells()
+        cells = await (await self._document()).cells()
         for number, cell in enumerate(cells, 1):
             if cell.id == cell_id:
                 return number, cell
@@ -262,7 +281,7 @@ class NotebookTools:
     async def _read(self, cell: NotebookCell) -> Content:
         if len(cell.source) <= SOURCE_CHARS:
             self._known[cell.id] = cell.source
-        return await self._document.read(cell.id)
+        return await (await self._document()).read(cell.id)
 
     async def _place(self, below: str | None) -> str | None:
         """The id of the cell that a new one goes below: "" for the top, None for the end.
@@ -274,7 +293,7 @@ class NotebookTools:
                 await self._find(below)
             return below
         call, (run_id, last) = current.get().call, self._added
-        ids = [cell.id for cell in await self._document.cells()]
+        ids = [cell.id for cell in await (await self._document()).cells()]
         return next((each for each in (last if run_id == call.run_id else "", call.cell_id) if each in ids), None)
 
     def _line(self, number: int, cell: NotebookCell) -> str:

@@ -21,6 +21,8 @@ from nbagent.functions.live import as_tool
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
 from nbagent.functions.vendor_tools import vendor_tool
+from nbagent.notebook.document.modes import MODES
+from nbagent.notebook.document.tools import NOTEBOOK_TOOLS, notebook_tools, notebook_tools_of
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
 from nbagent.notebook.magics import nesting
 from nbagent.notebook.magics.cell_errors import last_error
@@ -39,7 +41,14 @@ if TYPE_CHECKING:
 
 #: The name that stands for all kernel tools.
 KERNEL = "kernel"
+#: The name that stands for all notebook tools, and the modes that they have.
+NOTEBOOK, MODE_USAGE = "notebook", " | ".join(MODES)
 TOOLS_USAGE = "[add NAME … | drop NAME … | ask NAME …]"
+
+#: What stands for several tools.
+GROUPS = {KERNEL: KERNEL_TOOLS, NOTEBOOK: NOTEBOOK_TOOLS}
+#: What `%agent tools add` knows besides the notebook's functions.
+OUR_TOOLS = (KERNEL, *KERNEL_TOOLS, NOTEBOOK)
 
 #: The option of `panel`.
 DOCK = "--dock"
@@ -166,6 +175,20 @@ def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     run_sync(shell.magics_manager.registry["AgentMagics"].fixing())
 
 
+def mode(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Show, or choose, how far the agent may go in the notebook before you are asked."""
+    tools = notebook_tools_of(agent.function_registry)
+    if tools is None:
+        raise UsageError(f"%agent mode: the agent has no notebook tools. %agent tools add {NOTEBOOK} adds them.")
+    match words:
+        case ["ask" | "auto-edit" | "auto" as chosen]:
+            tools.mode = chosen
+        case [word, *_]:
+            raise UsageError(f"%agent mode [{MODE_USAGE}]{suggestion(word, MODES)}")
+    for name, about in MODES.items():
+        print(f"{'●' if name == tools.mode else '○'} {name:10}{about}")
+
+
 def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Switch the line below failed cells on or off."""
     match words:
@@ -238,17 +261,17 @@ def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
             print(f"{', '.join(asked)}: what you allowed for this session is taken back.")
             return None
         case _:
-            raise UsageError(f"%agent tools {TOOLS_USAGE}, where NAME is a function, obj.method, or {KERNEL}")
+            raise UsageError(f"%agent tools {TOOLS_USAGE}, where NAME is a function, obj.method, {' or '.join(GROUPS)}")
     offered, known_tools = len(agent.offered_tools()), len(agent.function_registry.names())
     print(f"{', '.join(changed)}: {state}. {offered} of {known_tools} tools are on.")
     return None
 
 
 def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
-    """What `add NAME` names: a function or method of the notebook, a tool of the agent or vendor, or kernel tools."""
+    """What `add NAME` names: a function or method of the notebook, a tool of the agent or vendor, or of ours."""
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
-    is_tool = known is not None or name in (KERNEL, *KERNEL_TOOLS)
+    is_tool = known is not None or name in OUR_TOOLS
     if own := vendor_tool(namespace.get(name, name)):
         return [known or own]
     if first in namespace and (callable(namespace[first]) or not is_tool):  # data may have a tool's name
@@ -260,12 +283,16 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
         if not callable(found):
             raise UsageError(f"{name}: expected a function, got {type(found).__name__}")
         return [as_tool(found, _tool_name(name))]
-    definitions = [known] if known else [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
-    if not definitions:
-        functions = [key for key, value in namespace.items() if callable(value)]
-        hint = did_you_mean(name, [KERNEL, *KERNEL_TOOLS, *functions])
-        raise UsageError(f"{name} is not defined{hint or f': name a function of this notebook, or {KERNEL}'}")
-    return definitions
+    if known:
+        return [known]
+    if name in (KERNEL, *KERNEL_TOOLS):
+        return [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
+    if name == NOTEBOOK:  # those of before know what the model has read, and their mode
+        before = notebook_tools_of(agent.function_registry)
+        return notebook_tools() if before is None else before.definitions()
+    functions = [key for key, value in namespace.items() if callable(value)]
+    hint = did_you_mean(name, [*OUR_TOOLS, *functions])
+    raise UsageError(f"{name} is not defined{hint or f': name a function of this notebook, {KERNEL} or {NOTEBOOK}'}")
 
 
 def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
@@ -280,8 +307,8 @@ def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
 def _registered(agent: Agent, name: str) -> list[str]:
     """The agent's tools that `drop NAME` names."""
     names = agent.function_registry.names()
-    if name == KERNEL:
-        return [tool.name for tool in kernel_tools() if tool.name in names]
+    if name in GROUPS:
+        return [tool for tool in GROUPS[name] if tool in names]
     if _tool_name(name) not in names:
         raise UsageError(f"{name} is not a tool of this agent{suggestion(_tool_name(name), names)}")
     return [_tool_name(name)]
@@ -378,7 +405,7 @@ def _place(shell: Any, func: Any) -> str:
 
 COMMANDS: dict[str, Command] = {
     "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),
-    "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel: tools that look at variables"),
+    "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel, notebook: groups of ours"),
     "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
     "mcp": Command(mcp, MCP_USAGE, "list its MCP servers and their tools; use those of an mcp.json; close some"),
     "models": Command(models, "", "list the models of its vendor"),
@@ -394,6 +421,7 @@ COMMANDS: dict[str, Command] = {
     "keep": Command(keep, "[off | FILE]", "write conversation and trace beside the notebook after each turn"),
     "restore": Command(restore, "[FILE]", "bring back what keep wrote, in a new kernel"),
     "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
+    "mode": Command(mode, f"[{MODE_USAGE}]", "what the agent may do in the notebook before you are asked"),
     "hints": Command(hints, "on | off", "offer to explain cells that failed, below them"),
     "serve": Command(serve, SERVE_USAGE, "serve the agent over HTTP on this machine; or its tools to MCP clients"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),

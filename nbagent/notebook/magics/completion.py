@@ -17,9 +17,9 @@ from typing import Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from nbagent.agent.agent import Agent
-from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS
+from nbagent.notebook.document.modes import MODES
 from nbagent.notebook.known_models import known_models
-from nbagent.notebook.magics.commands import COMMANDS, KERNEL, agents_of
+from nbagent.notebook.magics.commands import COMMANDS, GROUPS, OUR_TOOLS, agents_of
 from nbagent.notebook.magics.mcp_commands import servers_of
 from nbagent.notebook.panel.skill_mentions import skills_of
 from nbagent.providers import provider_names
@@ -162,12 +162,12 @@ def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
         case []:
             return ["add", "drop", "ask"]
         case ["drop", *chosen]:
-            kernel = [KERNEL] if set(names) & set(KERNEL_TOOLS) - off else []
-            return [name for name in [*names, *kernel] if name not in off and name not in chosen]
+            groups = [group for group, tools in GROUPS.items() if set(names) & set(tools) - off]
+            return [name for name in [*names, *groups] if name not in off and name not in chosen]
         case ["ask", *chosen]:
             return [name for name in names if name not in chosen]
         case ["add", *chosen]:
-            found = [*_callables(shell, typed), *(name for name in names if name in off), KERNEL, *KERNEL_TOOLS]
+            found = [*_callables(shell, typed), *(name for name in names if name in off), *OUR_TOOLS]
             return [name for name in found if name not in chosen and (name not in names or name in off)]
     return []
 
@@ -239,5 +239,6 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]
     "restore": ("file", _only_argument(_files)),
     "stop": ("agent", lambda shell, words, typed: [name for name in agents_of(shell) if name not in words]),
     "nest": ("value", _only_argument(lambda typed: ("on", "off"))),
+    "mode": ("value", _only_argument(lambda typed: MODES)),
     "hints": ("value", _only_argument(lambda typed: ("on", "off"))),
 }

@@ -31,13 +31,15 @@ from nbagent.core.background import background_loop, heartbeat
 from nbagent.core.messages import Content
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
+from nbagent.notebook.document.modes import MODES, Mode
+from nbagent.notebook.document.tools import notebook_tools_of
 from nbagent.notebook.keeper import is_kept, offer_for
 from nbagent.notebook.panel.attachments import data_in
 from nbagent.notebook.panel.conversation import conversation_of, release_conversation
 from nbagent.notebook.panel.draft import Draft
 from nbagent.notebook.panel.model_picker import ModelPicker
 from nbagent.notebook.panel.saved import SavedOutput
-from nbagent.notebook.panel.tabs import offer, save_notebook, setup_state, tool_count, trace_html
+from nbagent.notebook.panel.tabs import mode_state, offer, save_notebook, setup_state, tool_count, trace_html
 
 log = logging.getLogger("nbagent")
 
@@ -137,6 +139,7 @@ class ChatPanel(anywidget.AnyWidget):
             "notebook": self._save_notebook,
             "offer": lambda: self._offer(*value),
             "prompt": lambda: self._set_prompt(value),
+            "mode": lambda: self._set_mode(value),
             "models": lambda: self._models.act(**value),
         }
         return actions[message["do"]]()
@@ -163,6 +166,11 @@ class ChatPanel(anywidget.AnyWidget):
     def _set_prompt(self, text: str) -> None:
         self.agent.system_prompt = text or None
         self._conversation.show_notice("")
+
+    def _set_mode(self, mode: Mode) -> None:
+        if (tools := notebook_tools_of(self.agent.function_registry)) is not None and mode in MODES:
+            tools.mode = mode
+        self._conversation.refresh()
 
     async def _complete(self, typed: str) -> None:
         self.send({"typed": typed, "suggestions": await self._draft.suggest(typed)})
@@ -262,6 +270,7 @@ class ChatPanel(anywidget.AnyWidget):
             "draft": self._draft.state(),
             "model": self._models.state(),
             "tools": tool_count(self.agent),
+            "mode": mode_state(self.agent),
             "is_kept": is_kept(self.agent),
             **({"edited": self._edited.key} if self._edited is not None else {}),
             **({"greeting": greeting(self.agent, ABOUT, data_in(get_ipython()))} if not conversation.entries else {}),

@@ -15,6 +15,8 @@ from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
 from nbagent.functions.vendor_tools import vendor_tool
+from nbagent.notebook.document.modes import MODES
+from nbagent.notebook.document.tools import notebook_tools_of
 from nbagent.text import shortened
 from nbagent.trace.views import timeline
 
@@ -130,6 +132,12 @@ def tool_count(agent: Agent) -> str:
     names = agent.offered_tools()
     known, offered = len({*agent.function_registry.names(), *names}), len(names)
     return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
+
+
+def mode_state(agent: Agent) -> State | None:
+    """The mode of the agent's notebook tools, and what each mode means; None without such tools."""
+    tools = notebook_tools_of(agent.function_registry)
+    return None if tools is None else {"now": tools.mode, "all": dict(MODES)}
 
 
 def offer(agent: Agent, name: str, on: bool) -> None:

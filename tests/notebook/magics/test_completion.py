@@ -69,6 +69,8 @@ def complete(kernel, code):
         ("x = 1\n  y = %agent too|", ["tools"], "too"),
         ("%agent tools |", ["add", "drop", "ask"], ""),
         ("%agent tools add h|", ["helper"], "h"),
+        ("%agent tools add note|", ["notebook"], "note"),
+        ("%agent mode auto|", ["auto-edit", "auto"], "auto"),
         ("%agent tools add sh|", ["shop."], "sh"),
         ("%agent tools add helper shop.|", ["shop.price"], "shop."),
         ("%agent tools drop me|", ["mean_by", "median_by"], "me"),

@@ -23,11 +23,6 @@ THEIRS = {"theirs": {"z": 1.50, "a": ["ü"]}, "kernelspec": {"name": "tested", "
 class SharedKernel(own_kernel.OwnKernel):
     """One process for many notebooks: where others end it, it forgets its variables. It works in the last folder."""
 
-    async def run(self, source, seconds):
-        if not self.is_running:
-            await self._start()
-        return await super().run(source, seconds)
-
     async def stop(self):
         if self.is_running:
             await super().run(f"%reset -f\nimport os; os.chdir({str(self.folder)!r}); del os", 60)

@@ -80,9 +80,9 @@ def _ended(result: NotebookResult) -> int:
         else f", for ${result.cost:.4f}"
     )
     print(f"{result.path}: {', '.join(told) or 'no cell changed'}{cost}.")
-    if result.verification.ok and not result.ok:
-        print(f"nbagent: the analyst did not end: {result.runs[-1].status_reason}", file=sys.stderr)
-    return max(_verified(result.path, result.verification), not result.ok)
+    if result.unfinished:
+        print(f"nbagent: {result.unfinished}", file=sys.stderr)
+    return max(_verified(result.path, result.verification), not result.ok) if result.has_cells else 1
 
 
 def _verified(path: Path, verification: Verification) -> int:

@@ -83,6 +83,7 @@ class NotebookResult:
     - `answer`: the analyst's last words; "" if it was not asked
     - `changes`: of each cell whose source is another one now
     - `verification`: what a fresh kernel says at the end
+    - `has_cells`: whether there are any
     - `runs`: the results of the agent's runs; `cost` is their sum in US dollars, None if a price is not known
     """
 
@@ -90,11 +91,19 @@ class NotebookResult:
     changes: tuple[CellChange, ...]
     verification: Verification
     runs: tuple[AgentResult, ...] = ()
+    has_cells: bool = True
 
     @property
     def ok(self) -> bool:
         """Whether the notebook runs again, and no limit stopped the analyst."""
-        return self.verification.ok and (not self.runs or self.runs[-1].status == "ok")
+        return self.verification.ok and not self.unfinished
+
+    @property
+    def unfinished(self) -> str:
+        """Why the analyst did not do its work, in a sentence; "" if it did, or was not asked."""
+        if not self.runs or (self.runs[-1].status == "ok" and self.has_cells):
+            return ""
+        return self.runs[-1].status_reason or "The analyst wrote no cell."
 
     @property
     def answer(self) -> str:
@@ -148,6 +157,7 @@ async def write_notebook(
     async with FileNotebook(path, kernel) as document:
         work = _Work(document, agent, seconds, tell, await document.cells())
         state = "It is empty."
+        await document.kernel.start()  # if it can't, nothing is spent
         if work.before:
             await work.run_all("running the cells that stand there")
             state = _RESUMED.format(number=len(work.before))
@@ -231,8 +241,9 @@ class _Work:
             for problem in verification.problems:
                 self._tell(Progress("mending", f"problem  {problem}"))
             await self.ask(self._mend_message(verification), "mending")
-        changes = _changes(self.before, await self.document.cells())
-        return NotebookResult(self.document.path, tuple(changes), verification, tuple(self.runs))
+        cells = await self.document.cells()
+        changes = tuple(_changes(self.before, cells))
+        return NotebookResult(self.document.path, changes, verification, tuple(self.runs), bool(cells))
 
     def _mend_message(self, verification: Verification) -> str:
         cells = self.document.seen

@@ -14,7 +14,7 @@ from nbagent.core.atomic_files import write_text
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.document.cell import OURS, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
-from nbagent.notebook.document.own_kernel import OwnKernel
+from nbagent.notebook.document.own_kernel import WIDGET_STATES, OwnKernel
 
 #: What a new notebook is.
 NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -74,6 +74,7 @@ class FileNotebook(NotebookDocument):
         before each code cell with its place among them, from 1, and their number. Returns all cells.
         """
         await self.kernel.stop()
+        self._data["metadata"].get("widgets", {}).pop(WIDGET_STATES, None)
         code = [cell for cell in await self.cells() if cell.kind == "code"]
         for place, cell in enumerate(code, 1):
             if on_cell is not None:
@@ -114,6 +115,9 @@ class FileNotebook(NotebookDocument):
     async def _execute(self, cell: NotebookCell, seconds: float) -> None:
         outputs, count = await self.kernel.run(cell.source, seconds)
         place = self._place(cell.id)
+        if self.kernel.is_running and (states := self.kernel.widgets()):
+            saved = self._data["metadata"].setdefault("widgets", {}).setdefault(WIDGET_STATES, {"state": {}})
+            saved.update(state={**saved["state"], **states}, version_major=2, version_minor=0)
         self._put(place, replace(self._cells[place], outputs=outputs, execution_count=count))
 
     async def _note(self) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from nbagent.errors import ConfigurationError
 
 #: Characters of all outputs of one cell; one that shows more is stopped, since no page could open the notebook.
 MOST_CHARS = 10_000_000
+#: Under this type a notebook's metadata has the state of its widgets.
+WIDGET_STATES = "application/vnd.jupyter.widget-state+json"
 #: Seconds that a cell has to end after its interrupt, before its kernel is killed.
 GRACE_SECONDS = 5.0
 
@@ -36,8 +38,7 @@ class OwnKernel:
         from nbclient.exceptions import DeadKernelError
         from nbformat.v4 import new_code_cell
 
-        if self._client is None:
-            await self._start()
+        await self.start()
         client, cell = self._client, new_code_cell(source)
         client.nb.cells.append(cell)
         self._stopped, self._shows_too_much, is_dead = "", asyncio.Event(), False
@@ -71,7 +72,16 @@ class OwnKernel:
         if client is not None and client.km is not None:
             await client._async_cleanup_kernel()
 
-    async def _start(self) -> None:
+    def widgets(self) -> dict[str, Any]:
+        """The state of all widgets so far, by their ids, as `metadata.widgets` of a notebook has it."""
+        self._client.set_widgets_metadata()
+        saved: dict[str, Any] = self._client.nb.metadata.get("widgets", {}).get(WIDGET_STATES, {})
+        return dict(saved.get("state", {}))
+
+    async def start(self) -> None:
+        """Start it, if it is not running. Raises ConfigurationError if there is no such kernel, or it fails."""
+        if self._client is not None:
+            return
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
         from nbclient import NotebookClient
         from nbformat.v4 import new_notebook
@@ -101,7 +111,6 @@ class OwnKernel:
             allow_errors=True,
             on_cell_error=_show_error,
             coalesce_streams=True,
-            store_widget_state=False,
             shutdown_kernel="immediate",
             resources={"metadata": {"path": str(self.folder)}},
         )

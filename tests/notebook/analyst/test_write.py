@@ -112,7 +112,7 @@ async def test_a_spent_budget_and_a_failing_vendor_keep_what_is_written(tmp_path
     result = await write_notebook(tmp_path / "a.ipynb", "Count.", agent, kernel="tested")
     assert result.verification.ok
     assert not result.ok
-    assert result.runs[-1].status == "limit"
+    assert "limit of 1e-06 dollars is reached" in result.unfinished
     failing = Agent(ScriptedProvider([add("kept = 1"), ServerError("down")]))
     with pytest.raises(ServerError, match="down"):
         await write_notebook(tmp_path / "b.ipynb", "Count.", failing, kernel="tested")
@@ -158,6 +158,15 @@ def test_the_commands_print_what_became_of_the_notebook(tmp_path, monkeypatch, c
     )
     assert command(monkeypatch, "fix", path) == 0
     assert capsys.readouterr().out.startswith(f"{path}: no cell changed.\n")
+
+
+def test_a_model_that_writes_nothing_and_a_missing_kernel_are_failures(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "report.ipynb"
+    assert command(monkeypatch, "write", path, "How many?", turns=["Two, I guess."]) == 1
+    assert "nbagent: The analyst wrote no cell." in capsys.readouterr().err
+    assert main(["write", str(path), "How many?", "--kernel", "none"]) == 1
+    assert "no kernel 'none' is installed here. There are: " in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_ctrl_c_ends_the_kernel_and_leaves_a_valid_notebook(tmp_path):

@@ -47,9 +47,14 @@ async def test_a_file_begins_with_the_first_change_and_its_cells_run(tmp_path):
         assert "Printed:\n42\nReturned:\n42" in await document.read(cell.id)
         failing = await document.insert("import os\nos.getcwd(), 1 / 0")
         assert "ZeroDivisionError" in await document.read((await document.run(failing.id)).id)
+        slider = await document.insert("import ipywidgets\nipywidgets.IntSlider(7)")
+        shown = (await document.run(slider.id)).outputs[0]["data"]["application/vnd.jupyter.widget-view+json"]
         where = await document.insert("import os; os.path.basename(os.getcwd())")
         assert tmp_path.name in await document.read((await document.run(where.id)).id)
-    assert [cell.execution_count for cell in valid(document.path).cells] == [1, 2, 3]
+    saved = valid(document.path)
+    assert [cell.execution_count for cell in saved.cells] == [1, 2, 3, 4]
+    states = saved.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    assert states[shown["model_id"]]["state"]["value"] == 7
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from nbagent.core.events import CellChanged, Event, ToolResult
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.analyst.analyst import analyst_agent
-from nbagent.notebook.analyst.verify import Verification, failures, verify_notebook
+from nbagent.notebook.analyst.verify import Problem, Verification, failures, verify_notebook
 from nbagent.notebook.document.cell import NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS
 from nbagent.notebook.document.file import FileNotebook
+from nbagent.notebook.document.modes import runs_shell
 from nbagent.notebook.document.reading import read_cell
 from nbagent.text import shortened
 
@@ -103,7 +104,9 @@ class NotebookResult:
         """Why the analyst did not do its work, in a sentence; "" if it did, or was not asked."""
         if not self.runs or (self.runs[-1].status == "ok" and self.has_cells):
             return ""
-        return self.runs[-1].status_reason or "The analyst wrote no cell."
+        last = self.runs[-1]
+        ended = "The analyst wrote no cell." if last.status == "ok" else f"The analyst's work ended as {last.status!r}."
+        return last.status_reason or ended
 
     @property
     def answer(self) -> str:
@@ -211,7 +214,18 @@ class _Work:
         self.runs: list[AgentResult] = []
 
     async def run_all(self, doing: str) -> Verification:
-        """Restart and run all cells; their outputs are saved. What failed is in the verification."""
+        """Restart and run all cells; their outputs are saved. What failed is in the verification.
+
+        Nothing runs while there is a cell of an agent's that starts a program and has not run: nobody allowed it.
+        """
+        unasked = [
+            Problem(number, cell.id, "failed", "starts a program, which nobody allowed: it was not run")
+            for number, cell in enumerate(await self.document.cells(), 1)
+            if cell.kind == "code" and cell.run_id is not None and cell.execution_count is None
+            if runs_shell(cell.source)
+        ]
+        if unasked:
+            return Verification(len(unasked), tuple(unasked))
         cells = await self.document.run_all(self.seconds, lambda *at: self._tell(Progress(doing, "", *at)))
         problems = failures(cells, {cell.id: cell.outputs for cell in cells})
         return Verification(sum(cell.kind == "code" for cell in cells), tuple(problems))

@@ -160,6 +160,15 @@ def test_the_commands_print_what_became_of_the_notebook(tmp_path, monkeypatch, c
     assert capsys.readouterr().out.startswith(f"{path}: no cell changed.\n")
 
 
+async def test_a_program_that_nobody_allowed_is_run_by_no_later_step(tmp_path):
+    path, made = tmp_path / "report.ipynb", tmp_path / "made"
+    turns = [add(f"!touch {made}"), run, "It may not run.", "I leave it."]
+    result = await write_notebook(path, "Touch it.", Agent(script(*turns)), kernel="tested", tries=1)
+    again = await fix_notebook(path, Agent(ScriptedProvider("I leave it.")), kernel="tested", tries=1)
+    assert (result.ok, again.ok, made.exists()) == (False, False, False)
+    assert "starts a program, which nobody allowed: it was not run" in str(again.verification)
+
+
 def test_a_model_that_writes_nothing_and_a_missing_kernel_are_failures(tmp_path, monkeypatch, capsys):
     path = tmp_path / "report.ipynb"
     assert command(monkeypatch, "write", path, "How many?", turns=["Two, I guess."]) == 1

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Literal
 
 from nbagent.agent.agent import Agent
-from nbagent.agent.plan import Plans
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.agent.plan import UPDATE_PLAN, Plans
+from nbagent.core.limits import Limits
+from nbagent.functions.registry import FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.notebook.document.document import CELL_SECONDS, NotebookDocument
+from nbagent.notebook.document.modes import Mode
+from nbagent.notebook.document.tools import notebook_tools
 from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 
 #: The prompt, for people to read, copy and change.
@@ -19,63 +20,79 @@ PROMPT_FILE = Path(__file__).with_suffix(".md")
 #: The kernel tools that look. The analyst has no `run_code`: its variables would come from no cell of the notebook.
 _LOOKING = ("list_variables", "describe_variable", "peek_dataframe")
 
+#: Requests to the model for one question, unless the agent's limits say another number: eight cells take about twenty.
+_MAX_ITERATIONS = 60
+
 
 class Analyst(Toolset):
     """The tools of a notebook, and a prompt that says how to work with them.
 
     - `document`: the notebook to work in. None is the one that asks; its variables can be looked at.
-    - `mode`: what asks for approval: "ask", "auto-edit" or "auto"
-    - `prompt`: a text in place of the one in `PROMPT_FILE`
-    - `seconds`: what a cell may run
+    - `mode`, `seconds`: as in `notebook_tools`
 
-    >>> agent.use(Analyst(FileNotebook("report.ipynb")))                        # doctest: +SKIP
+    >>> Analyst(FileNotebook("report.ipynb")).join(agent)                   # doctest: +SKIP
     """
 
     def __init__(
-        self,
-        document: NotebookDocument | None = None,
-        mode: Literal["ask", "auto-edit", "auto"] = "ask",
-        prompt: str | None = None,
-        seconds: float = CELL_SECONDS,
+        self, document: NotebookDocument | None = None, mode: Mode = "ask", seconds: float = CELL_SECONDS
     ) -> None:
-        self.prompt = PROMPT_FILE.read_text("utf-8") if prompt is None else prompt
+        looking = [tool for tool in kernel_tools() if tool.name in _LOOKING] if document is None else []
+        self._definitions = [*notebook_tools(document, mode, seconds), *looking]
         self.tools = FunctionRegistry()
-        self.tools.set_tools(
-            [*_notebook_tools(document, mode, seconds), *(_looking_tools() if document is None else ())]
-        )
+        self._prompt = ""
+        self._brought_plan = False
+        #: The agent's limits before and since it is on.
+        self._limits = Limits(), Limits()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is offered."""
+        return bool(self.tools.names())
 
     def instructions(self) -> str:
         """See `Toolset`."""
-        return self.prompt
+        return self._prompt if self.is_on else ""
+
+    def join(self, agent: Agent, prompt: str | None = None) -> None:
+        """Be offered to an agent, which can write a plan from now on. `prompt` replaces the text of `PROMPT_FILE`."""
+        if self not in agent.toolsets:
+            self._brought_plan = not any(isinstance(each, Plans) for each in agent.toolsets)
+            agent.use(self, *([Plans()] if self._brought_plan else ()))
+        if not self.is_on or self._limits[1] is not agent.limits:
+            self._limits = agent.limits, agent.limits.or_else(Limits(max_iterations=_MAX_ITERATIONS))
+            agent.limits = self._limits[1]
+        self._prompt = PROMPT_FILE.read_text("utf-8") if prompt is None else prompt
+        self.tools.set_tools(self._definitions)
+        agent.tools_off.discard(UPDATE_PLAN)
+
+    def leave(self, agent: Agent) -> None:
+        """Be offered no more. Forks of the agent have the same analyst."""
+        self.tools.set_tools([])
+        agent.tools_off |= {UPDATE_PLAN} if self._brought_plan else set()
+        if agent.limits is self._limits[1]:
+            agent.limits = self._limits[0]
 
 
 def analyst_agent(
     agent: Agent,
     document: NotebookDocument | None = None,
-    mode: Literal["ask", "auto-edit", "auto"] = "ask",
+    mode: Mode = "ask",
     prompt: str | None = None,
     seconds: float = CELL_SECONDS,
 ) -> Agent:
-    """A fork of an agent that writes, runs and mends cells of a notebook, and plans. Its arguments are `Analyst`'s.
+    """A fork of an agent that writes, runs and mends cells of a notebook, and plans.
 
-    It goes on with the agent's conversation, and keeps its tools.
+    It goes on with the conversation and keeps the agent's tools. `prompt` replaces the text of `PROMPT_FILE`; the other
+    arguments are those of `Analyst`.
 
     >>> analyst = analyst_agent(agent, FileNotebook("report.ipynb"), mode="auto")   # doctest: +SKIP
     >>> await analyst.chat("What drives churn in data/churn.csv?")                  # doctest: +SKIP
     """
-    return with_plan(agent.fork().use(Analyst(document, mode, prompt, seconds)))
+    fork = agent.fork()
+    Analyst(document, mode, seconds).join(fork, prompt)
+    return fork
 
 
-def with_plan(agent: Agent) -> Agent:
-    """The agent, which from now on can write a plan if it could not."""
-    return agent if any(isinstance(each, Plans) for each in agent.toolsets) else agent.use(Plans())
-
-
-def _notebook_tools(document: NotebookDocument | None, mode: str, seconds: float) -> list[FunctionDefinition]:
-    made = import_module("nbagent.notebook.document.tools").notebook_tools(document, mode, seconds)
-    tools: list[FunctionDefinition] = made
-    return tools
-
-
-def _looking_tools() -> list[FunctionDefinition]:
-    return [tool for tool in kernel_tools() if tool.name in _LOOKING]
+def analyst_of(agent: Agent) -> Analyst | None:
+    """The analyst that an agent has, on or off."""
+    return next((each for each in agent.toolsets if isinstance(each, Analyst)), None)

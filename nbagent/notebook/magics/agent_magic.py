@@ -8,6 +8,7 @@ loop drives the same run.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import ExitStack
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -34,6 +35,7 @@ from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options
+from nbagent.notebook.magics.analyst_commands import writing
 from nbagent.notebook.magics.answer_formats import FORMS, convert_answer, last_block, shaped_answer
 from nbagent.notebook.magics.async_cell import run_in_cell
 from nbagent.notebook.magics.cell_errors import Failure, last_error, readable
@@ -98,6 +100,7 @@ class AgentMagics(Magics):
     @argument("--keep", action="store_true", help="append a turn, or a cell with code, instead of replacing it")
     @argument("--raw", action="store_true", help="keep {braces} as they are")
     @argument("--approve", action="store_true", help="ask for approval before each tool call of this cell")
+    @argument("--write", action="store_true", help="let the agent write, run and mend cells below this one")
     @argument(
         "--map",
         metavar="EXPR",
@@ -181,7 +184,12 @@ class AgentMagics(Magics):
             raise UsageError("the cell has no question: write it below the %%agent line")
         if given.map is not None:
             return map_cell(self.shell, given, cell.strip(), self._find(given.name))
-        return self._answer(*self._prepare(given, cell))
+        given.until_the_end = ExitStack()
+        try:
+            return self._answer(*self._prepare(given, cell))
+        except BaseException:
+            given.until_the_end.close()
+            raise
 
     def _prepare(self, given: Any, cell: str) -> tuple[Any, Agent, AgentStream]:
         """The options, the agent, and the run that the cell asks for, not yet started.
@@ -190,6 +198,8 @@ class AgentMagics(Magics):
         """
         asked = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
         agent = self._find(given.name)
+        if given.write:
+            given.until_the_end.enter_context(writing(agent))
         given.replaced = None if given.keep else _question_of(cell_id_of(self.shell), agent)
         draft = agent.fork()
         try:
@@ -251,8 +261,10 @@ class AgentMagics(Magics):
 
     async def _answer(self, given: Any, agent: Agent, stream: AgentStream) -> Any:
         """Run, show what happens, and return the answer if its form is data."""
-        if given.dry_run:
-            return None
+        with given.until_the_end:
+            return None if given.dry_run else await self._answer_shown(given, agent, stream)
+
+    async def _answer_shown(self, given: Any, agent: Agent, stream: AgentStream) -> Any:
         view = self._view(given, agent, stream)
         feed_unread = partial(_feed_unread, view)
         agent.observers.append(feed_unread)

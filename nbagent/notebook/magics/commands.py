@@ -25,6 +25,7 @@ from nbagent.notebook.document.modes import MODES
 from nbagent.notebook.document.tools import NOTEBOOK_TOOLS, notebook_tools, notebook_tools_of
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
 from nbagent.notebook.magics import nesting
+from nbagent.notebook.magics.analyst_commands import ANALYST_USAGE, analyst
 from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.keeping import keep, restore
 from nbagent.notebook.magics.mcp_commands import MCP_USAGE, mcp
@@ -408,6 +409,7 @@ COMMANDS: dict[str, Command] = {
     "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel, notebook: groups of ours"),
     "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
     "mcp": Command(mcp, MCP_USAGE, "list its MCP servers and their tools; use those of an mcp.json; close some"),
+    "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and mend cells of this notebook, or no more"),
     "models": Command(models, "", "list the models of its vendor"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),

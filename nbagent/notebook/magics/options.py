@@ -45,6 +45,8 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
         raise UsageError(f"%%agent: there is no option {name}{did_you_mean(name, known)}; %%agent? lists them all")
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
+    if options.write and (options.tools or options.no_tools):
+        raise UsageError("%%agent: --write brings its own tools: leave -t and --no-tools out")
     if options.shape and options.form != "markdown":
         raise UsageError("%%agent: give --as or --shape, not both: --shape says what the answer is")
     if options.output == options.name:

@@ -19,7 +19,7 @@ def test_each_option_has_its_type():
     assert vars(parsed(line)) == {
         "name": "analyst", "model": "a:b", "tools": ["f", "g"], "no_tools": False, "system": 'Say "yes"',
         "output": "var", "form": "markdown", "thinking": "low", "max_iterations": 3, "temperature": 0.5, "new": True,
-        "keep": True, "raw": True, "approve": True, "dry_run": True, "map": "rows", "shape": "Row",
+        "keep": True, "raw": True, "approve": True, "write": False, "dry_run": True, "map": "rows", "shape": "Row",
     }  # fmt: skip
 
 

@@ -217,6 +217,7 @@ notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs (NO
 pictures: $(VENV)/.browser ## make the documentation's pictures again: plots, and JupyterLab in Chromium as screenshots and as a film
 	@MPLBACKEND=agg PYTHONPATH=tests $(BIN)/python notebooks/pictures.py
 	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py tests/browser/test_explorer_in_lab.py tests/browser/test_page.py \
+	  tests/browser/test_analyst.py \
 	  --screenshots notebooks/images
 
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections

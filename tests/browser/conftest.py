@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from support.lab import Lab
 
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
 
 def pytest_addoption(parser):
     parser.addoption("--screenshots", metavar="FOLDER", help="keep screenshots of the browser tests here")
@@ -26,3 +28,15 @@ def picture(request):
             shown.screenshot(path=Path(folder) / f"{name}.png")
 
     return keep
+
+
+@pytest.fixture
+def keep(lab, picture):
+    """Saves a screenshot of a locator in both themes."""
+
+    def both(shown, name):
+        for theme, long in THEMES.items():
+            lab.theme(shown.page, long)
+            picture(shown, f"{name}-{theme}")
+
+    return both

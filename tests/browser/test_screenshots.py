@@ -82,21 +82,6 @@ async def turn(messages, functions):
 agent = Agent(Claude(turn, model="claude-sonnet-5", delay=0.005), tools=live, limits=Limits(max_cost=0.02))"""
 
 
-THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
-
-
-@pytest.fixture
-def keep(lab, picture):
-    """Saves a screenshot of a locator in both themes."""
-
-    def both(shown, name):
-        for theme, long in THEMES.items():
-            lab.theme(shown.page, long)
-            picture(shown, f"{name}-{theme}")
-
-    return both
-
-
 def test_a_conversation(lab, keep):
     question = "%%agent\nWhich species is heaviest, and by how much?"
     page = lab.run("talk.ipynb", [SETUP + SCRIPT, question, "agent.trace", "ChatPanel(agent, height='430px')"])

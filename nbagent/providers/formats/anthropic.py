@@ -404,6 +404,7 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     {'system': '1h'}
     """
     lists = [(name, head.get(name)) for name in ("tools", "system")]
+    prompt: list[tuple[Any, Sequence[Mapping[str, Any]]]]
     prompt = [(name, items) for name, items in lists if isinstance(items, list) and items]
     prompt += [(group, group.parts) for group in groups if group.role == "user"]
     prompt.append((None, [head]))

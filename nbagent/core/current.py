@@ -102,13 +102,14 @@ def set_current(**changes: Any) -> None:
 @contextmanager
 def changed(**changes: Any) -> Iterator[None]:
     """The code of a block has these values. What the block itself sets of others stays."""
-    now = current.get()
-    before = {name: getattr(now, name) for name in changes}
-    set_current(**changes)
+    before = current.get()
+    inside = before._replace(**changes)
+    current.set(inside)
     try:
         yield
     finally:
-        set_current(**before)
+        after = current.get()
+        current.set(before if after is inside else after._replace(**{name: getattr(before, name) for name in changes}))
 
 
 def context_with(**changes: Any) -> Context:

@@ -57,7 +57,7 @@ def format_result(result: Any, whole: bool = False) -> Content:
     """
     if result is None:
         return NO_VALUE
-    if isinstance(result, str):
+    if isinstance(result, str) or type(result) in (bool, int, float):
         return str(result)
     if _is_content(result):
         return [image_part(part) for part in result]

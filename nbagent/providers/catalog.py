@@ -13,6 +13,7 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import cast
 
 from nbagent.providers.vendor import Vendor
@@ -32,7 +33,7 @@ class _Catalog(Mapping[str, Vendor]):
     def __getitem__(self, name: str) -> Vendor:
         if name not in NAMES:
             raise KeyError(name)
-        return _vendor(name)
+        return cast(Vendor, _module(name).VENDOR)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES
@@ -45,9 +46,9 @@ class _Catalog(Mapping[str, Vendor]):
 
 
 @functools.cache
-def _vendor(name: str) -> Vendor:
+def _module(name: str) -> ModuleType:
     # not by sys.modules: another thread, which imports SDKs in the background, may be in the middle of this import
-    return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
+    return importlib.import_module(f"nbagent.providers.vendors.{name}")
 
 
 CATALOG: Mapping[str, Vendor] = _Catalog()

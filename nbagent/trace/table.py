@@ -62,28 +62,34 @@ class SpillFile:
         self._lock = threading.Lock()
         weakref.finalize(self, self._file.close)
 
-    def append(self, data: bytes) -> Callable[[], bytes]:
-        """Append the bytes. Returns a function that reads them back. Raises OSError."""
+    def append(self, value: Any) -> Callable[[], Any]:
+        """Pickle a value into the file. Returns a function that reads it back.
+
+        Raises OSError, and whatever the value's class raises if it can't be pickled.
+        """
         with self._lock:
             start = self._file.seek(0, 2)
-            self._file.write(data)
-            self._file.flush()
-            return partial(self._read, start, len(data))
+            try:
+                pickle.dump(value, self._file, pickle.HIGHEST_PROTOCOL)
+                self._file.flush()
+            except BaseException:
+                self._file.truncate(start)
+                raise
+            return partial(self._read, start)
 
     def write(self, columns: Columns) -> ReadColumns:
         """Append the columns. Returns a function that reads them back. Raises OSError."""
-        kept = {name: self.append(pickle.dumps(column)) for name, column in columns.items()}
+        kept = {name: self.append(column) for name, column in columns.items()}
 
         def read_columns(names: Collection[str] | None) -> Columns:
-            wanted = kept if names is None else kept.keys() & names
-            return {name: pickle.loads(kept[name]()) for name in wanted}  # noqa: S301  only this process writes there
+            return {name: kept[name]() for name in (kept if names is None else kept.keys() & names)}
 
         return read_columns
 
-    def _read(self, start: int, size: int) -> bytes:
+    def _read(self, start: int) -> Any:
         with self._lock:
             self._file.seek(start)
-            return self._file.read(size)
+            return pickle.load(self._file)  # noqa: S301  only this process writes there
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ stays that the model read, with a note.
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -32,8 +31,8 @@ class Results(Mapping[str, Any]):
     def __init__(self) -> None:
         #: Each value with the text that the model read.
         self._kept: dict[str, tuple[Any, str]] = {}
-        #: The functions that read the others, pickled.
-        self._spilled: dict[str, Callable[[], bytes]] = {}
+        #: The functions that read the others.
+        self._spilled: dict[str, Callable[[], Any]] = {}
 
     def add(self, tool_call_id: str, value: Any, text: str) -> int:
         """Keep a value; returns about how many bytes it takes."""
@@ -48,13 +47,13 @@ class Results(Mapping[str, Any]):
     def spill(self, file: SpillFile) -> None:
         """Move the values to the file. Raises OSError; the values that are not written yet stay in memory."""
         for tool_call_id, (value, text) in list(self._kept.items()):
-            self._spilled[tool_call_id] = file.append(_pickled(value, text))
+            self._spilled[tool_call_id] = _written(file, value, text)
             del self._kept[tool_call_id]
 
     def __getitem__(self, tool_call_id: str) -> Any:
         if tool_call_id in self._kept:
             return self._kept[tool_call_id][0]
-        return pickle.loads(self._spilled[tool_call_id]())  # noqa: S301  written by this process, see above
+        return self._spilled[tool_call_id]()
 
     def __iter__(self) -> Iterator[str]:
         yield from self._spilled
@@ -64,11 +63,13 @@ class Results(Mapping[str, Any]):
         return len(self._spilled) + len(self._kept)
 
 
-def _pickled(value: Any, text: str) -> bytes:
+def _written(file: SpillFile, value: Any, text: str) -> Callable[[], Any]:
     try:
-        return pickle.dumps(value)
+        return file.append(value)
+    except OSError:
+        raise
     except Exception:  # noqa: BLE001  each class has its own errors for what it can't hold
-        return pickle.dumps(f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]")
+        return file.append(f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]")
 
 
 def size_of(value: Any, depth: int = _DEPTH) -> int:

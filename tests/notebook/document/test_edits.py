@@ -45,6 +45,7 @@ steps = st.tuples(
 class Kernel:
     """In place of an `OwnKernel`."""
 
+    is_running = True
     count = 0
 
     async def run(self, source, seconds):

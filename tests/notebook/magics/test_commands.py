@@ -126,7 +126,7 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
     ("line", "said"),
     [
         ("tools add", "%agent tools [add NAME"),
-        ("tools add nothing", "nothing is not defined: name a function of this notebook, or kernel"),
+        ("tools add nothing", "nothing is not defined: name a function of this notebook, kernel or notebook"),
         ("tools add list_variable", "list_variable is not defined; did you mean list_variables?"),
         ("tools add answer", "answer: expected a function, got int"),
         ("tools add shop.rent", "Shop has no attribute rent"),

@@ -45,7 +45,7 @@ steps = st.tuples(
 class Kernel:
     """In place of an `OwnKernel`."""
 
-    is_running = True
+    is_running = False  # no widgets are asked for
     count = 0
 
     async def run(self, source, seconds):

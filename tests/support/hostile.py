@@ -136,7 +136,8 @@ FOUND = r"""roots => {
   for (const root of roots) {
     for (const each of [root, ...root.querySelectorAll("*")]) {
       const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
-      const buttons = ":is(.nbagent-foot[data-nbagent-run], .nbagent-on-code) > .nbagent-buttons, .nbagent-actions, .nbagent-saving"
+      const rows = ":is(.nbagent-foot[data-nbagent-run], .nbagent-on-code) > .nbagent-buttons"
+      const buttons = `${rows}, .nbagent-actions, .nbagent-saving`
       const asked = "[data-nbagent-asked-in] > .nbagent-link, .nbagent-trace .nbagent-timeline > [data-turn]"
       const added = each.closest(`${buttons}, ${asked}`)
       if (tags.includes(tag) && !formula && !added) found.add("element " + tag)

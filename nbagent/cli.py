@@ -70,7 +70,7 @@ def _add_notebooks(commands: Any) -> None:
         command.set_defaults(run=run)
     write.add_argument("task", help="what to find out, in words")
     for command in (write, fix):
-        command.add_argument("--model", metavar="VENDOR:MODEL", help="by default that of Agent()")
+        command.add_argument("--model", metavar="VENDOR:MODEL", help="default: the model that Agent() uses")
         command.add_argument("--budget", type=float, metavar="DOLLARS", help="what the model may cost in all")
     for command in (write, fix, verify):
         command.add_argument("--kernel", metavar="NAME", help="an installed kernel; by default the notebook's")

@@ -16,7 +16,7 @@ class AnyLoopLock:
         self._lock = threading.Lock()
 
     async def __aenter__(self) -> None:
-        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110  an Event belongs to one loop
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110  an asyncio.Event would wake one loop only
             await asyncio.sleep(AGAIN_S)
 
     async def __aexit__(self, *_: object) -> None:

@@ -44,7 +44,7 @@ class ToolOutcome:
     #: The skill or the MCP server that the tool comes from.
     source: str = ""
     cell_id_of_definition: str | None = None
-    #: The Python that the call stands for, if the tool's docstring says so.
+    #: Equivalent Python code, if the tool's docstring gives it.
     python: str | None = None
     value_repr: str = ""
     #: Whether the result stays when a long conversation is trimmed.

@@ -1,4 +1,4 @@
-"""The Python that calls of a tool stand for, if its docstring says so: what follows in it after "In Python:".
+"""Equivalent Python code for a tool call, from the part of the tool's docstring that follows "In Python:".
 
 >>> def size_of(by: str) -> dict:
 ...     \"\"\"How many orders each group has.

@@ -218,7 +218,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "step": (COUNT, "the step of its call"),
         "index": (COUNT, "its place in the answer"),
         "source": (TEXT, "the skill, MCP server or vendor that the tool comes from"),
-        "python": (TEXT, "the code that the call stands for, if the tool's docstring says so after `In Python:`"),
+        "python": (TEXT, "equivalent Python code, if the tool's docstring has `In Python:`"),
         "function_version": (TEXT, "a hash of the function's source"),
         "cell_id_of_definition": (TEXT, "the cell that defined it"),
         "traceback": (TEXT, "of what the function raised"),

@@ -89,7 +89,7 @@ class SpillFile:
     def _read(self, start: int) -> Any:
         with self._lock:
             self._file.seek(start)
-            return pickle.load(self._file)  # noqa: S301  only this process writes there
+            return pickle.load(self._file)  # noqa: S301  a nameless file that no other process can open
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,8 +148,8 @@ async def write_notebook(
     - `seconds`: for each cell
     - `tell`: called with the progress
 
-    Raises ConfigurationError if the file is no notebook, and `ProviderError` if the vendor fails; the file has what was
-    done until then.
+    Raises ConfigurationError if the file is no notebook, and `ProviderError` if the provider fails. The file keeps
+    what was done until then.
 
     >>> result = await write_notebook("report.ipynb", "What drives churn in data/churn.csv?")   # doctest: +SKIP
     >>> print(result.answer, result.verification, result.cost)                                  # doctest: +SKIP

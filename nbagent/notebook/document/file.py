@@ -172,7 +172,9 @@ class FileNotebook(NotebookDocument):
             raise ConfigurationError(f"{str(self.path)!r} can't be read: {error}.") from None
         self._data, self._cells = _read(text, self.path)
         self._end = text[len(text.rstrip()) :]
-        indent, space = re.match(r'\s*\{(\s*)(?:"[^"]*":(\s?))?', text).groups()  # type: ignore[union-attr]
+        begin = re.match(r'\s*\{(\s*)(?:"[^"]*":(\s?))?', text)
+        assert begin is not None  # it was read as a JSON object
+        indent, space = begin.groups()
         self._style = {
             "indent": len(indent) - 1 if "\n" in indent else None,
             "separators": ("," if "\n" in indent or not space else ", ", f":{space or ''}"),

@@ -166,7 +166,7 @@ class _CellRun:
         problem = None
         try:
             code = self._shell.transform_cell(self._source)
-        except Exception:  # noqa: BLE001  IPython shows the error of the input transformer, when it runs the cell
+        except Exception:  # noqa: BLE001  a transformer may raise anything; IPython reports it below
             code, problem = self._source, sys.exc_info()
         return await self._shell.run_cell_async(
             self._source, store_history=True, transformed_cell=code, preprocessing_exc_tuple=problem

@@ -68,7 +68,7 @@ def _written(file: SpillFile, value: Any, text: str) -> Callable[[], Any]:
         return file.append(value)
     except OSError:
         raise
-    except Exception:  # noqa: BLE001  each class has its own errors for what it can't hold
+    except Exception:  # noqa: BLE001  `__reduce__` of a user's class may raise anything
         return file.append(f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]")
 
 

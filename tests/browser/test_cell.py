@@ -131,25 +131,29 @@ agent.provider = ScriptedProvider([code[0], table, code[1]])"""
 CELLS = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells"
 
 
-PARALLEL = """import asyncio
+#: A tool whose epochs end when files of their names are there.
+PARALLEL = """import asyncio, pathlib
 @tool
 async def fit() -> str:
     \"\"\"Says how far it is.\"\"\"
-    for epoch in range(6):
+    for epoch in range(3):
         print("epoch", epoch)
-        await asyncio.sleep(0.8)
+        while not pathlib.Path("ENDED", str(epoch)).exists():
+            await asyncio.sleep(0.02)
     return "fitted"
 calls = [FunctionCall("fit", {}, "a"), FunctionCall("count_by", {"group": "g"}, "b")]
 agent = Agent(ScriptedProvider(["first", calls, "done"]), tools=[fit, count_by])"""
 
 
-def test_an_opened_call_stays_while_others_of_its_answer_run(lab):
-    page = lab.run("parallel.ipynb", [SETUP, PARALLEL, "%%agent\nHello", "%%agent\nHow many?"])
+def test_an_opened_call_stays_while_others_of_its_answer_run(lab, tmp_path):
+    tools = PARALLEL.replace("ENDED", str(tmp_path))
+    page = lab.run("parallel.ipynb", [SETUP, tools, "%%agent\nHello", "%%agent\nHow many?"])
     call = page.locator(".nbagent details details", has_text="count_by")
     call.locator("summary").click()
-    for epoch in ("epoch 3", "epoch 5"):
-        expect(page.locator(".nbagent summary", has_text="fit()")).to_contain_text(epoch)
+    for epoch in range(3):
+        expect(page.locator(".nbagent summary", has_text="fit()")).to_contain_text(f"epoch {epoch}")
         expect(call).to_have_attribute("open", "")
+        (tmp_path / str(epoch)).touch()
     page.locator(".nbagent-foot").nth(1).wait_for()
     expect(call).to_have_attribute("open", "")
 

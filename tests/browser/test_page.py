@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from collections import defaultdict
 
 import pytest
 from playwright.sync_api import expect
@@ -149,16 +150,17 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
 
 
 class Slow(ScriptedProvider):
-    """Says a word for each `go`."""
+    """Says a word of the answer to a question each time that this question's `going` is released."""
 
     def __init__(self):
         super().__init__(["unused"])
-        self.going, self.left = threading.Semaphore(0), threading.Event()
+        self.going, self.left = defaultdict(lambda: threading.Semaphore(0)), threading.Event()
 
     async def stream(self, request):
+        going = self.going[request.messages[-1].text]
         try:
             for number in range(1_000):
-                while not self.going.acquire(blocking=False):
+                while not going.acquire(blocking=False):
                     await asyncio.sleep(0.005)
                 yield Text(f"word{number} ")
         finally:
@@ -171,7 +173,7 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         page = visit(server)
         ask(page, "Count.")
         for number in range(3):
-            provider.going.release()
+            provider.going["Count."].release()
             expect(page.locator(".nbagent-entry")).to_contain_text(f"word{number}")
         expect(page.get_by_role("button", name="Send", exact=True)).to_have_count(0)
         page.keyboard.press("Escape")
@@ -180,7 +182,7 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         assert provider.left.wait(PATIENCE_S)
         expect(page.get_by_role("button", name="Stop")).to_have_count(0)
         ask(page, "Again.")
-        provider.going.release()
+        provider.going["Again."].release()
         expect(page.locator(".nbagent-entry").nth(1)).to_contain_text("word0")
         ask(page, "And this?")
         expect(page.locator(".nbagent-said").last).to_contain_text("Waiting…")
@@ -189,7 +191,7 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         expect(page.get_by_role("textbox", name="Your question")).to_have_value("And this?")
         page.route("**/page/stop", lambda route: route.abort())  # as if another process had the run
         ask(page, "Once more.")
-        provider.going.release()
+        provider.going["Once more."].release()
         expect(page.locator(".nbagent-entry").nth(2)).to_contain_text("word0")
         page.get_by_role("button", name="Stop").click()
         expect(page.locator(".nbagent-entry").nth(2)).to_contain_text("You stopped the answer.")

@@ -131,7 +131,9 @@ def test_an_answer_streams_without_disturbing_its_reader(lab):
 
 
 def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
-    page = lab.run("place.ipynb", [SETUP, STREAM], fresh=True)
+    # a page of its own: once loaded again, JupyterLab opens the notebook of its address some time later, over others
+    page = lab.open("place.ipynb", [SETUP, STREAM], prepare=lambda page: None)
+    lab.command(page, "notebook:run-all-cells")
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_placeholder("Ask anything").wait_for()
     asks(panel, "one", "earlier line")
@@ -150,16 +152,21 @@ def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
     assert abs(page.evaluate(PLACE) - place) < 2
     panel.get_by_role("button", name="Jump to latest").click()
     assert page.evaluate(PLACE) < 300
+    lab.close_others()
 
 
-PARALLEL = """import asyncio
+#: A tool that goes on when a file is there.
+PARALLEL = """import asyncio, pathlib
 from nbagent import FunctionCall, tool
+async def until(name):
+    while not pathlib.Path("FOLDER", name).exists():
+        await asyncio.sleep(0.02)
 @tool
 async def fit() -> str:
     \"\"\"Says nothing for a while.\"\"\"
-    await asyncio.sleep(3)
+    await until("unfolded")
     print("epoch 1")
-    await asyncio.sleep(2)
+    await until("seen")
     return "fitted"
 @tool
 def look() -> str:
@@ -169,13 +176,15 @@ calls = [FunctionCall("fit", {}, "a"), FunctionCall("look", {}, "b")]
 ChatPanel(Agent(ScriptedProvider([calls, "done"]), tools=[fit, look]))"""
 
 
-def test_a_call_that_was_unfolded_stays_so_while_others_of_its_answer_run(lab):
-    _, panel = opened(lab, "unfolded.ipynb", PARALLEL)
+def test_a_call_that_was_unfolded_stays_so_while_others_of_its_answer_run(lab, tmp_path):
+    _, panel = opened(lab, "unfolded.ipynb", PARALLEL.replace("FOLDER", str(tmp_path)))
     ask(panel, "go")
     call = panel.locator("details details", has_text="look()")
     call.locator("summary").click()
     expect(call.get_by_text("seen")).to_be_visible()
+    (tmp_path / "unfolded").touch()
     expect(panel.locator(".nbagent-tail")).to_contain_text("epoch 1")
     expect(call).to_have_attribute("open", "")
+    (tmp_path / "seen").touch()
     panel.locator(".nbagent-foot").wait_for()
     expect(call).to_have_attribute("open", "")

@@ -26,6 +26,8 @@ def atomic_write(target: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_file():
         raise OSError(errno.EEXIST, "it is not a file; name another path", str(target))
+    if target.exists():
+        target.open("rb+").close()  # a read-only file is not replaced
     with _beside(target) as temporary:
         temporary.touch()
         yield temporary
@@ -37,7 +39,7 @@ def write_text(path: Path, text: str) -> None:
     """Write a whole file. Raises ConfigurationError if that fails; then the old content is still there."""
     try:
         with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 

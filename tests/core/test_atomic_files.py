@@ -3,10 +3,12 @@
 import os
 import stat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from nbagent import Agent, ScriptedProvider, Trace
+from nbagent.core.atomic_files import write_text
 from nbagent.errors import ConfigurationError
 
 
@@ -40,6 +42,22 @@ def test_a_save_through_a_link_writes_its_target_and_keeps_its_permissions(name,
     assert {mode(file) for file in files} == {permissions}
     assert before != [file.stat().st_ino for file in files]
     assert sorted(os.listdir(tmp_path)) == sorted([real.name, name])
+
+
+def test_a_read_only_file_stays():
+    user = os.geteuid()
+    with TemporaryDirectory() as name:  # root may write everywhere, and others may not look into its `tmp_path`
+        folder, file = Path(name), Path(name, "talk.json")
+        folder.chmod(0o777)
+        file.touch(0o444)
+        try:
+            if user == 0:
+                os.seteuid(65_534)
+            with pytest.raises(ConfigurationError, match=r"talk.json' can't be written: Permission denied"):
+                write_text(file, "other")
+        finally:
+            os.seteuid(user)
+        assert file.read_text() == ""
 
 
 @pytest.mark.parametrize("name", SAVES)

@@ -23,8 +23,9 @@ NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "py
 class FileNotebook(NotebookDocument):
     """A notebook file of nbformat 3 or 4. Each change is saved at once; a file that is not there yet begins with it.
 
-    What is not changed stays byte for byte, as do the file's indentation and the order of its keys. Only what nbformat
-    4.5 wants and older files lack is added: ids of cells. If somebody else saves the file meanwhile, that counts.
+    What is not changed stays byte for byte, as do the file's indentation, line ends and the order of its keys. Only
+    what nbformat 4.5 wants and older files lack is added: ids of cells. If somebody else saves the file meanwhile, that
+    counts.
 
     Cells run in a kernel of the notebook's own, which starts at the first run, in the file's folder, and ends with the
     block. `kernel` is the name of an installed one; by default the notebook's.
@@ -39,11 +40,13 @@ class FileNotebook(NotebookDocument):
     def __init__(self, path: str | Path, kernel: str | None = None) -> None:
         super().__init__()
         self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise ConfigurationError(f"there is no folder {str(self.path.parent)!r}: make it first.")
         #: The file as it was read or written last: the time and size that tell whether it is another one by now.
         self._seen: tuple[int, int] | None = None
         self._data: dict[str, Any] = {"cells": [], "metadata": {"kernelspec": NEW}, "nbformat": 4, "nbformat_minor": 5}
         self._style: dict[str, Any] = {"indent": 1, "separators": (",", ": "), "ensure_ascii": False}
-        self._end = "\n"
+        self._end, self._newline = "\n", "\n"
         self._cells: list[NotebookCell] = []
         self._load()
         name = kernel or self._data["metadata"].get("kernelspec", {}).get("name", NEW["name"])
@@ -144,15 +147,9 @@ class FileNotebook(NotebookDocument):
         raise CellChangedError(f"there is no cell {cell_id!r} any more")
 
     def _put(self, place: int, cell: NotebookCell) -> None:
-        """Write a cell where it stands; keys stay in the order in which the file had them."""
-        before, written = self._data["cells"][place], _written(cell)
-        unchanged = _written(self._cells[place])
-        self._cells[place] = cell
-        self._data["cells"][place] = {
-            key: before[key] if key in before and written[key] == unchanged.get(key) else written[key]
-            for key in dict.fromkeys([*before, *written])
-            if key in written
-        }
+        """Write a cell where it stands."""
+        unchanged, self._cells[place] = _written(self._cells[place]), cell
+        self._data["cells"][place] = _merged(self._data["cells"][place], unchanged, _written(cell))
         self._save()
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -163,13 +160,15 @@ class FileNotebook(NotebookDocument):
             about = os.stat(self.path)
             if self._seen == (about.st_mtime_ns, about.st_size):
                 return
-            text = self.path.read_text(encoding="utf-8")
+            text = self.path.read_bytes().decode()
         except FileNotFoundError:
             if self._seen is None:
                 return
             raise ConfigurationError(f"{str(self.path)!r} is gone: somebody deleted or moved it.") from None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{str(self.path)!r} can't be read: {error}.") from None
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        text = text.replace(self._newline, "\n")
         self._data, self._cells = _read(text, self.path)
         self._end = text[len(text.rstrip()) :]
         begin = re.match(r'\s*\{(\s*)(?:"[^"]*":(\s?))?', text)
@@ -183,7 +182,9 @@ class FileNotebook(NotebookDocument):
         self._seen = about.st_mtime_ns, about.st_size
 
     def _save(self) -> None:
-        write_text(self.path, json.dumps(self._data, **self._style) + self._end)
+        text = json.dumps(self._data, default=lambda number: f"\0{number.decode()}\0", **self._style)
+        text = re.sub(r'"\\u0000([^"]+)\\u0000"', r"\1", text) + self._end
+        write_text(self.path, text.replace("\n", self._newline))
         about = os.stat(self.path)
         self._seen = about.st_mtime_ns, about.st_size
 
@@ -194,7 +195,7 @@ def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
     from nbformat.v4.rwbase import rejoin_lines
 
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_float=_float)
         if data["nbformat"] != 4:
             data = nbformat.reads(text, as_version=4)
         known: set[str] = set()
@@ -205,12 +206,29 @@ def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
                 data["cells"][place] = dict(sorted({**cell, "id": cell_id}.items()))
             known.add(cell_id)
         data["nbformat_minor"] = max(5, data["nbformat_minor"])
-        nbformat.validate(data)
+        plain = json.loads(json.dumps(data, default=float))
+        nbformat.validate(plain)
     except (ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
         what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         raise ConfigurationError(f"{str(path)!r} is no notebook of nbformat 3 or 4: {what}.") from None
-    joined = rejoin_lines(nbformat.from_dict({"cells": data["cells"]}))
+    joined = rejoin_lines(nbformat.from_dict({"cells": plain["cells"]}))
     return data, [NotebookCell.from_nbformat(cell) for cell in joined.cells]
+
+
+def _merged(before: Any, unchanged: Any, after: Any) -> Any:
+    """`after`, with what has not changed as the file had it, and keys in the file's order."""
+    if after == unchanged:
+        return before
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    keys = dict.fromkeys([*before, *after])
+    return {key: _merged(before.get(key), unchanged.get(key), after[key]) for key in keys if key in after}
+
+
+def _float(text: str) -> float | bytes:
+    """A number; one that Python would write in another way, such as 1e5, as the bytes that it is in the file."""
+    number = float(text)
+    return number if repr(number) == text else text.encode()
 
 
 def _written(cell: NotebookCell) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -103,6 +104,10 @@ class OwnKernel:
                     if "text" in content:
                         content["text"] = content["text"][: max(0, room)]
                 return super().output(outs, msg, *rest)
+
+            async def _async_poll_kernel_alive(self) -> None:
+                with suppress(AssertionError):  # the kernel was ended while a cell ran
+                    await super()._async_poll_kernel_alive()
 
         client = Client(
             new_notebook(),

@@ -1,5 +1,7 @@
 """`FileNotebook`: cells of a file are changed and run; all else in it stays as it is."""
 
+import asyncio
+import gc
 import json
 
 import nbformat
@@ -14,7 +16,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("tested_kernel")]
 
 #: As Jupyter writes it, but with an order of keys and numbers of somebody else's.
 CELLS = [
-    {"cell_type": "markdown", "id": "head", "metadata": {"z": 1.50, "a": "ü"}, "source": ["# Orders\n", "of 2026"]},
+    {"cell_type": "markdown", "id": "head", "metadata": {"z": 1.5, "a": "ü"}, "source": ["# Orders\n", "of 2026"]},
     {
         "cell_type": "code",
         "execution_count": 7,
@@ -62,8 +64,11 @@ async def test_a_file_begins_with_the_first_change_and_its_cells_run(tmp_path):
     [{}, {"indent": 2}, {"indent": None, "separators": (",", ":")}, {"ensure_ascii": True}],
     ids=["jupyter", "colab", "compact", "ascii"],
 )
-async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style):
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["lf", "crlf"])
+async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style, line_end):
     path = written(tmp_path / "theirs.ipynb", **style)
+    text = path.read_text("utf-8").replace("1.5", "1.50").replace("1e-07", "1E-7").replace("\n", line_end)
+    path.write_text(text, "utf-8", newline="")
     before = path.read_bytes()
     document = FileNotebook(path)
     cell = await document.insert("len(orders)", below="load")
@@ -71,6 +76,7 @@ async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style):
     assert with_cell != before
     await document.move(cell.id, below="head")
     await document.edit("load", "orders = [1]")
+    await document.edit("head", "# Fewer orders")
     changed = valid(path)
     assert changed.cells[2].metadata.tags == ["keep"]
     assert changed.metadata.widgets == METADATA["widgets"]
@@ -124,6 +130,24 @@ async def test_long_cells_are_stopped_and_say_why(tmp_path, monkeypatch):
     assert len(valid(document.path).cells) == 6
 
 
+async def test_a_cancelled_run_ends_its_kernel_quietly(tmp_path):
+    said = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: said.append(context))
+    document = FileNotebook(tmp_path / "long.ipynb", kernel="tested")
+    cell = await document.insert("import time\nopen('begun', 'w')\ntime.sleep(600)")
+    running = asyncio.ensure_future(document.run(cell.id))
+    while not (tmp_path / "begun").exists():
+        await asyncio.sleep(0.05)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not document.kernel.is_running
+    while left := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(left)
+    gc.collect()
+    assert said == []
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"cells": 3}', '{"nbformat": 4, "nbformat_minor": 5, "cells": []}'])
 def test_other_files_are_refused_and_stay(tmp_path, text):
     path = tmp_path / "notes.ipynb"
@@ -131,6 +155,11 @@ def test_other_files_are_refused_and_stay(tmp_path, text):
     with pytest.raises(ConfigurationError, match=r"notes.ipynb' is no notebook"):
         FileNotebook(path)
     assert path.read_text() == text
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match="there is no folder .*none': make it first"):
+        FileNotebook(tmp_path / "none" / "new.ipynb")
 
 
 async def test_an_unknown_kernel_is_named_with_the_known_ones(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.notebook.analyst.analyst import analyst_agent
 from nbagent.notebook.analyst.verify import Problem, Verification, failures, verify_notebook
 from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.changes import CellDiff
 from nbagent.notebook.document.document import CELL_SECONDS
 from nbagent.notebook.document.file import FileNotebook
 from nbagent.notebook.document.modes import runs_shell
@@ -58,26 +58,6 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CellChange:
-    """What became of a cell: its source before and after; None if there was, or is, no such cell. Numbers count from 1.
-
-    `number` is the cell's place now, of a deleted one the place it had.
-    """
-
-    number: int
-    cell_id: str
-    before: str | None
-    after: str | None
-
-    def __str__(self) -> str:
-        """The difference of the source, line by line."""
-        what = " added" if self.before is None else " deleted" if self.after is None else ""
-        lines = list(unified_diff((self.before or "").splitlines(), (self.after or "").splitlines(), lineterm=""))
-        kept = [line for line in lines[2:] if not line.startswith("@@")]
-        return "\n".join([f"@@ cell {self.number} ({self.cell_id}){what} @@", *kept])
-
-
-@dataclass(frozen=True, slots=True)
 class NotebookResult:
     """What became of a notebook file. `ok` if all of it runs again, and shows what is saved, and the analyst has ended.
 
@@ -89,7 +69,7 @@ class NotebookResult:
     """
 
     path: Path
-    changes: tuple[CellChange, ...]
+    changes: tuple[CellDiff, ...]
     verification: Verification
     runs: tuple[AgentResult, ...] = ()
     has_cells: bool = True
@@ -293,12 +273,10 @@ class _Work:
         return f"{line}\n         {shortened(error['ename'] + ': ' + error['evalue'], _LINE_CHARS)}" if error else line
 
 
-def _changes(before: Sequence[NotebookCell], after: Sequence[NotebookCell]) -> list[CellChange]:
+def _changes(before: Sequence[NotebookCell], after: Sequence[NotebookCell]) -> list[CellDiff]:
     """What is another source now, in the order of the cells, deleted ones last."""
     was = {cell.id: cell.source for cell in before}
     now = {cell.id for cell in after}
-    changes = [CellChange(number, cell.id, was.get(cell.id), cell.source) for number, cell in enumerate(after, 1)]
-    gone = [
-        CellChange(number, cell.id, cell.source, None) for number, cell in enumerate(before, 1) if cell.id not in now
-    ]
+    changes = [CellDiff(number, cell.id, was.get(cell.id), cell.source) for number, cell in enumerate(after, 1)]
+    gone = [CellDiff(number, cell.id, cell.source, None) for number, cell in enumerate(before, 1) if cell.id not in now]
     return [change for change in [*changes, *gone] if change.before != change.after]

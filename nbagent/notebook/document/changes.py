@@ -5,8 +5,8 @@ The journal is a list under `metadata.nbagent.changes`, oldest first. Each chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from difflib import unified_diff
 from typing import Any, Literal
 
 from nbagent.core.current import current
@@ -23,8 +23,7 @@ KEPT_RUNS = 10
 class Change:
     """One change of one cell by a run.
 
-    - `before`: of an edit, the source before it; of a deletion, the whole cell as nbformat has it; of a run, the digest
-      of the outputs before
+    - `before`: of an edit, the source before it; of a deletion, the whole cell as nbformat has it
     - `after`: the digest of the source after the change. If the cell's source has another one by now, somebody has
       changed it since, and undoing leaves it alone
     - `below`: of a move or a deletion, the id of the cell below which it stood; "" for the first place
@@ -42,24 +41,24 @@ class Change:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def read_journal(entries: Iterable[dict[str, Any]]) -> list[Change]:
-    """The changes in a notebook's metadata."""
-    return [Change(**entry) for entry in entries]
-
-
-def last_runs(changes: list[Change]) -> list[Change]:
-    """The changes of the last `KEPT_RUNS` runs."""
-    kept = list(dict.fromkeys(change.run_id for change in reversed(changes)))[:KEPT_RUNS]
-    return [change for change in changes if change.run_id in kept]
-
-
 @dataclass(frozen=True, slots=True)
 class CellDiff:
-    """What a run did to one cell in all: its source before and now. None: there was, or is, no such cell."""
+    """What became of a cell: its source before and after; None if there was, or is, no such cell. Numbers count from 1.
 
+    `number` is the cell's place now, of a deleted one the place that it had, or 0.
+    """
+
+    number: int
     cell_id: str
     before: str | None
     after: str | None
+
+    def __str__(self) -> str:
+        """The difference of the source, line by line."""
+        what = " added" if self.before is None else " deleted" if self.after is None else ""
+        lines = list(unified_diff((self.before or "").splitlines(), (self.after or "").splitlines(), lineterm=""))
+        kept = [line for line in lines[2:] if not line.startswith("@@")]
+        return "\n".join([f"@@ cell {self.number} ({self.cell_id}){what} @@", *kept])
 
 
 def note_change(change: Change, cell: NotebookCell | None) -> None:

@@ -6,16 +6,19 @@ notebook; `FileNotebook` works on a file and has a kernel of its own.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from nbagent.core.any_loop_lock import AnyLoopLock
 from nbagent.core.current import current
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.notebook.document.cell import Kind, NotebookCell, digest
-from nbagent.notebook.document.changes import CellDiff, Change, last_runs, note_change, read_journal
+from nbagent.notebook.document.changes import KEPT_RUNS, CellDiff, Change, note_change
 from nbagent.notebook.document.reading import read_cell
 
 #: Seconds that one cell may run.
@@ -39,8 +42,7 @@ class NotebookDocument(ABC):
     """
 
     def __init__(self) -> None:
-        #: One change at a time: the journal is read, extended and written.
-        self._changing = AnyLoopLock()
+        self._lock = threading.Lock()
         #: By run and cell, what a cell showed before the run changed it. In memory only: plots are large.
         self._shown: dict[tuple[str, str], tuple[list[dict[str, Any]], int | None]] = {}
 
@@ -97,9 +99,19 @@ class NotebookDocument(ABC):
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """One change at a time, since the journal is read, extended and written. Any event loop may ask."""
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110  an asyncio.Lock belongs to one loop
+            await asyncio.sleep(0.02)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
         """Add a cell below the one with the id `below`, by default at the end, with "" as the first. Returns it."""
-        async with self._changing:
+        async with self._changing():
             run_id = _run_id()
             place = _place_below([each.id for each in await self.cells()], below)
             cell = NotebookCell(kind, source).marked(run_id)
@@ -109,7 +121,7 @@ class NotebookDocument(ABC):
 
     async def edit(self, cell_id: str, source: str, expected: str | None = None) -> NotebookCell:
         """Give a cell another source, and remove its outputs, which were those of the old one. Returns it."""
-        async with self._changing:
+        async with self._changing():
             run_id, before = _run_id(), await self.cell(cell_id)
             self._shown.setdefault((run_id, cell_id), (before.outputs, before.execution_count))
             cell = replace(before, source=source, outputs=[], execution_count=None).marked(run_id)
@@ -119,7 +131,7 @@ class NotebookDocument(ABC):
 
     async def move(self, cell_id: str, below: str | None = None) -> None:
         """Move a cell below the one with the id `below`, by default to the end, with "" to the first place."""
-        async with self._changing:
+        async with self._changing():
             cells = await self.cells()
             place, cell = await self._placed(cell_id)
             others = [each.id for each in cells if each.id != cell_id]
@@ -129,7 +141,7 @@ class NotebookDocument(ABC):
 
     async def delete(self, cell_id: str, expected: str | None = None) -> None:
         """Remove a cell. The journal keeps it, so that `undo` brings it back with its outputs."""
-        async with self._changing:
+        async with self._changing():
             place, cell = await self._placed(cell_id)
             below = (await self.cells())[place - 1].id if place else ""
             await self._delete(cell_id, cell.source if expected is None else expected)
@@ -146,22 +158,22 @@ class NotebookDocument(ABC):
         run_id = _run_id()
         self._shown.setdefault((run_id, cell_id), (cell.outputs, cell.execution_count))
         await self._execute(cell, seconds)
-        async with self._changing:
+        async with self._changing():
             after = await self.cell(cell_id)
-            await self._keep(Change(run_id, cell_id, "run", cell.outputs_hash, digest(after.source)), after)
+            await self._keep(Change(run_id, cell_id, "run", after=digest(after.source)), after)
             return after
 
     # -- looking back -------------------------------------------------------------------------------------------------
 
     async def changes(self, run_id: str | None = None) -> list[Change]:
         """What a run changed, oldest first; by default all runs that the journal knows."""
-        journal = read_journal((await self._note()).get("changes", ()))
+        journal = [Change(**entry) for entry in (await self._note()).get("changes", ())]
         return [change for change in journal if run_id in (None, change.run_id)]
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
         """What a run did to each cell in all, in the order of its changes; by default the last run."""
         changes = await self._of_run(run_id)
-        now = {cell.id: cell.source for cell in await self.cells()}
+        now = {cell.id: (number, cell.source) for number, cell in enumerate(await self.cells(), 1)}
         before: dict[str, str | None] = {}
         for change in changes:
             if change.kind == "add":
@@ -170,8 +182,8 @@ class NotebookDocument(ABC):
                 before.setdefault(change.cell_id, change.before["source"])
             elif change.kind == "edit":
                 before.setdefault(change.cell_id, change.before)
-        diffs = [CellDiff(cell_id, source, now.get(cell_id)) for cell_id, source in before.items()]
-        return [diff for diff in diffs if diff.before != diff.after]
+        found = [(*now.get(cell_id, (0, None)), cell_id, source) for cell_id, source in before.items()]
+        return [CellDiff(number, cell_id, was, is_) for number, is_, cell_id, was in found if was != is_]
 
     async def undo(self, run_id: str | None = None) -> list[str]:
         """Take back what a run changed, by default the last one.
@@ -179,7 +191,7 @@ class NotebookDocument(ABC):
         A cell that somebody has changed since stays as it is, and so does its part of the journal. Returns the ids of
         those cells.
         """
-        async with self._changing:
+        async with self._changing():
             kept: list[str] = []
             changes = await self._of_run(run_id)
             for change in reversed(changes):
@@ -190,7 +202,7 @@ class NotebookDocument(ABC):
 
     async def accept(self, run_id: str | None = None) -> None:
         """Keep what a run changed, by default the last one: its marks and its part of the journal go."""
-        async with self._changing:
+        async with self._changing():
             await self._forget(await self._of_run(run_id))
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -201,23 +213,24 @@ class NotebookDocument(ABC):
         return [change for change in journal if change.run_id == run_id]
 
     async def _keep(self, change: Change, cell: NotebookCell | None) -> None:
-        """Add a change to the journal."""
-        note = await self._note()
-        journal = last_runs([*read_journal(note.get("changes", ())), change])
-        await self._set_note({**note, "changes": [each.to_json() for each in journal]})
+        """Add a change to the journal, which keeps those of the last runs."""
+        journal = [*await self.changes(), change]
+        runs = list(dict.fromkeys(each.run_id for each in reversed(journal)))[:KEPT_RUNS]
+        await self._write([each for each in journal if each.run_id in runs])
         note_change(change, cell)
+
+    async def _write(self, journal: list[Change]) -> None:
+        await self._set_note({"changes": [each.to_json() for each in journal]} if journal else {})
 
     async def _forget(self, changes: list[Change]) -> None:
         """Remove changes from the journal, and the marks of their cells."""
-        note = await self._note()
-        rest = [each for each in read_journal(note.get("changes", ())) if each not in changes]
+        rest = [each for each in await self.changes() if each not in changes]
         runs = {change.run_id for change in changes}
         for cell in await self.cells():
             if cell.run_id in runs:
                 earlier = next((each.run_id for each in reversed(rest) if each.cell_id == cell.id), None)
                 await self._replace(cell.marked(earlier), cell.source)
-        note = {key: value for key, value in note.items() if key != "changes"}
-        await self._set_note({**note, "changes": [each.to_json() for each in rest]} if rest else note)
+        await self._write(rest)
         for change in changes:
             self._shown.pop((change.run_id, change.cell_id), None)
 
@@ -238,12 +251,9 @@ class NotebookDocument(ABC):
                 await self._delete(cell.id, cell.source)
             elif change.kind == "move":
                 await self._move(cell.id, stood)
-            elif change.kind == "edit":
-                await self._replace(
-                    replace(cell, source=change.before, outputs=outputs, execution_count=count), cell.source
-                )
             else:
-                await self._replace(replace(cell, outputs=outputs, execution_count=count), cell.source)
+                source = change.before if change.kind == "edit" else cell.source
+                await self._replace(replace(cell, source=source, outputs=outputs, execution_count=count), cell.source)
         except CellChangedError:
             return False
         return True

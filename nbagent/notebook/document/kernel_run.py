@@ -22,6 +22,7 @@ from nbagent.chat.throttle import Throttle
 from nbagent.core.background import await_on_main
 from nbagent.core.current import Current, context_with
 from nbagent.core.interrupting import GRACE_S
+from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
@@ -35,10 +36,6 @@ _END = "nbagent_end"
 _AGAIN_S = 0.05
 
 Output = dict[str, Any]
-
-
-class CellTimeoutError(BaseException):
-    """A cell ran too long. Not an Exception, so that `except Exception` in its code does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,24 +184,15 @@ class _CellRun:
             self.is_interrupted = True
             stop(KeyboardInterrupt())
 
-        def on_timeout(*_: object) -> None:
+        def on_timeout() -> None:
             self._late = CellTimeoutError(f"the cell was stopped: it ran longer than {self._seconds:g} s")
             stop(self._late)
 
-        has_timer = hasattr(signal, "setitimer")
-        timer = None if has_timer else loop.call_later(self._seconds, on_timeout)
         before = signal.signal(signal.SIGINT, on_interrupt)
-        if has_timer:
-            alarm = signal.signal(signal.SIGALRM, on_timeout)
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
         try:
-            yield
+            with alarm(self._seconds, on_timeout):
+                yield
         finally:
-            if has_timer:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, alarm)
-            elif timer is not None:
-                timer.cancel()
             signal.signal(signal.SIGINT, before)
 
 

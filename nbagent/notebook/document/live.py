@@ -255,10 +255,9 @@ class NotebookPages(anywidget.AnyWidget):
         done: dict[str, Any] = {}
         try:
             if action == "diff":
-                names = {cell.id: f"Cell {number}" for number, cell in enumerate(await notebook.cells(), 1)}
                 diffs = await notebook.diff(run_id)
                 done["html"] = changes_html(
-                    (names.get(each.cell_id, "Cell"), each.before, each.after) for each in diffs
+                    (f"Cell {each.number}" if each.number else "Cell", each.before, each.after) for each in diffs
                 )
             elif action == "undo":
                 done["kept"] = await notebook.undo(run_id)

@@ -22,7 +22,8 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.notebook.document.cell import Kind, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
 from nbagent.notebook.document.modes import MODES, Mode, runs_shell
-from nbagent.notebook.document.reading import SOURCE_CHARS, read_cell
+from nbagent.notebook.document.reading import read_cell
+from nbagent.notebook.kernel_tools.reading import SOURCE_CHARS
 from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
 from nbagent.text import shortened
 

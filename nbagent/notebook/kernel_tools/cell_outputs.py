@@ -10,16 +10,15 @@ from typing import Any
 
 from nbagent.core.cells import request_of
 from nbagent.core.messages import Content
+from nbagent.core.tool_output import IMAGE_TYPES
 from nbagent.errors import ToolError
-from nbagent.functions.formatting import format_error, format_result, truncate_result
+from nbagent.functions.formatting import format_error, format_result
+from nbagent.notebook.kernel_tools.reading import joined, read_output, source_part
 
 #: Cells, and displays of one cell, that are kept.
 _KEPT = 50
-_IMAGE_CHARS = 2_000_000
-_TEXT_CHARS = 6_000
-_IMAGE_TYPES = ("image/png", "image/jpeg")
-#: The heading of each kind of output.
-_HEADINGS = {"out_stream": "Printed:", "err_stream": "Printed to stderr:", "display_data": "Displayed:"}
+#: The most characters of a text or image that is kept.
+_KEPT_CHARS = 2_000_000
 
 MimeBundle = dict[str, Any]
 
@@ -84,28 +83,30 @@ class CellOutputs:
             number = next((n for n in ran if self._outputs(n) or n in self._errors), next(iter(ran), 0))
         if not 0 < number < len(sources):
             raise ToolError(f"there is no cell In [{number}]: the last one is In [{len(sources) - 1}]")
-        parts: list[Any] = [_text_part(f"In [{number}]:", sources[number])]
-        for kind, bundle in self._outputs(number):
-            parts += _parts(kind, bundle)
+        parts = [source_part(f"In [{number}]:", sources[number])]
+        for output in self._outputs(number):
+            parts += read_output(output)
         if number in self._errors:
-            parts.append(_text_part("Raised:", self._errors[number]))
+            parts.append({"type": "text", "text": f"Raised:\n{self._errors[number]}"})
         if len(parts) == 1:
-            parts.append(_text_part("No output is known."))
-        if all(part["type"] == "text" for part in parts):
-            return "\n".join(part["text"] for part in parts)
-        return parts
+            parts.append({"type": "text", "text": "No output is known."})
+        return joined(parts)
 
-    def _outputs(self, number: int) -> list[tuple[str, MimeBundle]]:
-        """What the cell printed, displayed and returned."""
+    def _outputs(self, number: int) -> list[dict[str, Any]]:
+        """What the cell printed, displayed and returned, as nbformat has it."""
         history = self._shell.history_manager
         kept = getattr(history, "outputs", {}).get(number, ())  # new in IPython 9
-        printed = [(each.output_type, dict(each.bundle)) for each in kept]
-        result = [item for item in printed if item[0] == "execute_result"]
-        if not result and number in history.output_hist:
-            result = [("execute_result", {"text/plain": str(format_result(history.output_hist[number]))})]
-        displays = list(self._displays.get(self._requests.get(number, ""), {}).values())
-        streams = [item for item in printed if item[0] in ("out_stream", "err_stream")]
-        return [*streams, *(("display_data", bundle) for bundle in displays), *result]
+        outputs: list[dict[str, Any]] = [
+            {"output_type": "stream", "name": f"std{each.output_type[:3]}", "text": "".join(each.bundle["stream"])}
+            for each in kept
+            if "stream" in each.bundle
+        ]
+        displays = self._displays.get(self._requests.get(number, ""), {}).values()
+        outputs += [{"output_type": "display_data", "data": data} for data in displays]
+        results = [dict(each.bundle) for each in kept if each.output_type == "execute_result"]
+        if not results and number in history.output_hist:
+            results = [{"text/plain": str(format_result(history.output_hist[number]))}]
+        return outputs + [{"output_type": "execute_result", "data": data} for data in results]
 
 
 def outputs_of(shell: Any) -> CellOutputs:
@@ -125,22 +126,6 @@ def _is_for_agent(source: str) -> bool:
 
 
 def _reduced(data: MimeBundle) -> MimeBundle:
-    """The text of a bundle, and its image unless that is very large."""
-    text = data.get("text/plain")
-    kept = {"text/plain": truncate_result(text, _TEXT_CHARS)[0]} if isinstance(text, str) else {}
-    images = {kind: data[kind] for kind in _IMAGE_TYPES if isinstance(data.get(kind), str)}
-    return kept | {kind: image for kind, image in images.items() if len(image) <= _IMAGE_CHARS}
-
-
-def _parts(kind: str, bundle: MimeBundle) -> list[dict[str, Any]]:
-    stream = bundle.get("stream")
-    text = "".join(stream) if isinstance(stream, list) else str(stream or bundle.get("text/plain", ""))
-    image = next((name for name in _IMAGE_TYPES if isinstance(bundle.get(name), str)), None)
-    parts = [_text_part(_HEADINGS.get(kind, "Returned:"), text)]
-    if image is not None:
-        parts.append({"type": "image", "media_type": image, "data": bundle[image].replace("\n", "")})
-    return parts
-
-
-def _text_part(heading: str, body: str = "") -> dict[str, Any]:
-    return {"type": "text", "text": f"{heading}\n{truncate_result(body.rstrip(), _TEXT_CHARS)[0]}".rstrip()}
+    """The text and the images of a bundle, unless they are very large."""
+    kept = {kind: data[kind] for kind in ("text/plain", *IMAGE_TYPES) if 0 < len(data.get(kind, "")) <= _KEPT_CHARS}
+    return kept or {"text/plain": f"({', '.join(data)})"}

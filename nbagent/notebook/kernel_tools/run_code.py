@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import io
 import linecache
-import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from itertools import count
 from typing import Any
 
@@ -19,6 +17,7 @@ from nbagent.core.current import current
 from nbagent.core.messages import Content
 from nbagent.functions.formatting import MODELS_CODE, format_result, truncate_result
 from nbagent.notebook.display.figures import showing_new_figures
+from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
 
 #: Characters kept of what code prints, and of its value.
 _PRINTED_CHARS, _VALUE_CHARS = 20_000, 6_000
@@ -36,11 +35,11 @@ def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
     value: Any = None
     with _printed() as text:
         try:
-            with _time_limit(seconds), showing_new_figures():
+            with alarm(seconds, _stop), showing_new_figures():
                 value = _execute(code, filename, namespace)
                 if value is not None:
                     display(value)
-        except _TimeLimitError:
+        except CellTimeoutError:
             stopped = TimeoutError(f"the code did not end within {seconds:g} s and was stopped.")
             _note_printed(stopped, text.getvalue())
             raise stopped from None
@@ -82,59 +81,28 @@ def _value_text(value: Any) -> str:
 
 
 class _Tee(io.TextIOBase):
-    """Writes to `stream`, so that the output appears in the cell, and keeps the beginning of what one thread writes."""
+    """Writes to `stream`, so that the output appears in the cell, and keeps the beginning of it."""
 
     def __init__(self, stream: Any, kept: io.StringIO) -> None:
         self._stream = stream
         self._kept = kept
-        self._thread: int | None = threading.get_ident()
 
     def write(self, text: str) -> int:
-        if threading.get_ident() == self._thread:
-            self._kept.write(text[: max(_PRINTED_CHARS - self._kept.tell(), 0)])
+        self._kept.write(text[: max(_PRINTED_CHARS - self._kept.tell(), 0)])
         self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         self._stream.flush()
 
-    def stop_keeping(self) -> None:
-        """From now on only write to the stream: a logger, for example, may still hold this object."""
-        self._thread = None
-
 
 @contextmanager
 def _printed() -> Iterator[io.StringIO]:
-    """Collects what this thread prints in the block, to stdout and stderr."""
+    """Collects what is printed in the block, to stdout and stderr."""
     kept = io.StringIO()
-    before = sys.stdout, sys.stderr
-    tees = sys.stdout, sys.stderr = _Tee(sys.stdout, kept), _Tee(sys.stderr, kept)
-    try:
+    with redirect_stdout(_Tee(sys.stdout, kept)), redirect_stderr(_Tee(sys.stderr, kept)):
         yield kept
-    finally:
-        sys.stdout, sys.stderr = before
-        for tee in tees:
-            tee.stop_keeping()
 
 
-class _TimeLimitError(BaseException):
-    """Not an Exception, so that `except Exception` in the code does not catch it."""
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Stops the block after so many seconds, on the main thread and if the platform has such a timer."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise _TimeLimitError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def _stop() -> None:
+    raise CellTimeoutError

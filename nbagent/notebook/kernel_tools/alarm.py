@@ -1,0 +1,27 @@
+"""Stops code on the main thread that runs too long, also while it computes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class CellTimeoutError(BaseException):
+    """Code ran too long. Not an Exception, so that `except Exception` in it does not catch this."""
+
+
+@contextmanager
+def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
+    """Calls `ring` on the main thread if the block takes longer. Windows has no such timer, nor have other threads."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: ring())
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -28,7 +28,7 @@ def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
         access_log=False,
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=int(ends_within_s),
+        timeout_graceful_shutdown=ends_within_s,  # type: ignore[arg-type]  # a fraction is fine for asyncio's timeout
         **options,
     )
 

@@ -22,6 +22,7 @@ from typing import Any
 import platformdirs
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.supervisors import Multiprocess
 
 from nbagent.checks import check_number
@@ -36,7 +37,7 @@ from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
 from nbagent.thread_server import ThreadServer, config, listening
 
-#: Seconds that a run has to save its conversation when the grace is over, and its client to read that.
+#: Seconds that runs have to save their conversations when the grace is over, and their clients to read that.
 _SAVES_WITHIN_S = 5
 #: Seconds that a process has to import what it needs, on a busy machine too; then it is killed, and another one begins.
 _STARTS_WITHIN_S = 60
@@ -77,13 +78,13 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
     if workers == 1:
         announce("\n".join(told))
-        Serving(app, sock).run([sock])
+        uvicorn.Server(_config(lambda: _Ending(app), settings)).run([sock])
         return
     with tempfile.TemporaryDirectory(prefix="nbagent-metrics-") as folder:
         os.environ.setdefault(PROCESSES_VARIABLE, folder)
         announce("\n".join(told))
-        options = {"factory": True, "workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
-        Multiprocess(_config(make, settings, **options), [sock]).run()
+        options = {"workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
+        Multiprocess(_config(partial(_make_ending, make), settings, **options), [sock]).run()
 
 
 async def _check(store: ConversationStore) -> None:
@@ -123,12 +124,16 @@ def _make_app(target: str | None, settings: ServerSettings, store: str, ttl_s: f
     return app
 
 
-def _config(app: FastAPI | Callable[[], FastAPI], settings: ServerSettings, **options: Any) -> uvicorn.Config:
-    return config(app, settings.grace_seconds + _SAVES_WITHIN_S, **options)
+def _config(make: Callable[[], _Ending], settings: ServerSettings, **options: Any) -> uvicorn.Config:
+    return config(make, settings.grace_seconds, factory=True, **options)
+
+
+def _make_ending(make: Callable[[], FastAPI]) -> _Ending:
+    return _Ending(make())
 
 
 class Serving(ThreadServer):
-    """Serves an application of `create_app`. When the grace is over, the runs end, so that their clients are told.
+    """Serves an application of `create_app` in a thread.
 
     >>> serving = Serving(create_app(agent, settings)).start()              # doctest: +SKIP
     >>> serving.url                                                         # doctest: +SKIP
@@ -137,7 +142,7 @@ class Serving(ThreadServer):
 
     def __init__(self, app: FastAPI, sock: socket.socket | None = None, context: Context | None = None) -> None:
         self.host: AgentHost = app.state.host
-        super().__init__(_config(app, self.host.settings), sock or listening(), context)
+        super().__init__(_config(lambda: _Ending(app), self.host.settings), sock or listening(), context)
 
     def cancel_runs(self) -> int:
         """Stop the runs that go on. Returns their number."""
@@ -145,10 +150,31 @@ class Serving(ThreadServer):
         self.up.result().call_soon_threadsafe(lambda: stopped.set_result(self.host.stop_runs()))
         return stopped.result()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop."""
-        ending = asyncio.get_running_loop().call_later(self.host.settings.grace_seconds, self.host.end_runs)
+
+class _Ending:
+    """ASGI: when the grace is over, uvicorn cancels requests; their runs then end validly, and clients are told."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._host: AgentHost = app.state.host
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, partial(self._receive_lifespan, receive), send)
+            return
+        answering = asyncio.create_task(self._app(scope, receive, send))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
         try:
-            await super().shutdown(sockets)
-        finally:
-            ending.cancel()
+            await asyncio.shield(answering)
+        except asyncio.CancelledError:
+            self._host.end_runs()
+            await answering
+
+    async def _receive_lifespan(self, receive: Receive) -> Message:
+        message = await receive()
+        if message["type"] == "lifespan.shutdown" and self._answering:
+            await asyncio.wait(self._answering, timeout=_SAVES_WITHIN_S)
+        return message

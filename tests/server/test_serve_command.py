@@ -40,7 +40,8 @@ def serving(tmp_path, *options, token=TOKEN):
     command = [sys.executable, "-m", "nbagent.cli", "serve", str(tmp_path / "app.py"), "--port", "0", *options]
     store = ["--store", f"sqlite:///{tmp_path / 'kept.sqlite'}"]
     environment = {**os.environ, "NBAGENT_SERVE_TOKEN": token}
-    process = subprocess.Popen([*command, *store], stdout=subprocess.PIPE, text=True, env=environment)
+    log = (tmp_path / "log").open("w")
+    process = subprocess.Popen([*command, *store], stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
     try:
         line = process.stdout.readline()
         url = re.search(r"http://\S+", line)[0]
@@ -49,6 +50,7 @@ def serving(tmp_path, *options, token=TOKEN):
         process.kill()
         process.wait()
         process.stdout.close()
+        log.close()
 
 
 def client_of(url, token=TOKEN):
@@ -65,25 +67,29 @@ def test_a_made_up_token_is_printed_once(tmp_path):
         assert process.wait(60) == -signal.SIGTERM
 
 
-def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path):
-    options = ["--grace", "0.2", "--requests-per-minute", "1000000"]
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path, workers):
+    options = ["--grace", "0.2", "--requests-per-minute", "1000000", "--workers", str(workers)]
     with serving(tmp_path, *options, token=f"the-token-of-others, {TOKEN}") as (process, url), client_of(url) as client:
         client.post("/agent/chat", json={"message": "first", "conversation_id": "c"})
 
-        def ask(accept):
+        def ask(number):
             with client_of(url) as asking:
-                body = {"message": "wait", "conversation_id": "c" if "json" in accept else "d"}
+                body = {"message": "wait", "conversation_id": f"c{number}" if number else "c"}
+                accept = "text/event-stream" if number % 2 else "application/json"
                 return asking.post("/agent/chat", json=body, headers={"Accept": accept})
 
-        with ThreadPoolExecutor() as threads:
-            asked = [threads.submit(ask, accept) for accept in ("application/json", "text/event-stream")]
-            while "nbagent_runs_running 2.0" not in client.get("/metrics").text:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(ask, number) for number in range(8)]
+            while "nbagent_runs_running 8.0" not in client.get("/metrics").text:
                 pass
             process.send_signal(signal.SIGTERM)
-            whole, streamed = (each.result(60) for each in asked)
-        assert process.wait(60) == -signal.SIGTERM
-    assert (whole.status_code, whole.json()["code"]) == (503, "shutting_down")
-    assert events_of(streamed)[-1]["metadata"]["problem"]["code"] == "shutting_down"
+            answers = [each.result(60) for each in asked]
+        process.wait(60)
+    for whole, streamed in zip(answers[::2], answers[1::2], strict=True):
+        assert (whole.status_code, whole.json()["code"]) == (503, "shutting_down")
+        assert events_of(streamed)[-1]["metadata"]["problem"]["code"] == "shutting_down"
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
     with serving(tmp_path) as (_, url), client_of(url) as client:  # what was answered is there, and it goes on
         kept = client.get("/agent/conversations/c").json()["messages"]

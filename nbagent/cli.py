@@ -8,6 +8,7 @@ FILE` serves the tools of a Python file to MCP clients.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -84,22 +85,58 @@ def _add_acp(commands: Any) -> None:
 
 
 def _add_serve(commands: Any) -> None:
-    serve = commands.add_parser("serve", help="serve an agent over HTTP", description=_serve.__doc__)
-    serve.add_argument("agent", nargs="?", help="app.py:agent or module:function; by default Agent()")
-    serve.add_argument("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
-    serve.add_argument("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
-    serve.add_argument("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
-    serve.add_argument("--keep-days", type=float, metavar="N", help="delete conversations so long after the last turn")
-    serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
-    serve.add_argument("--model", action="append", default=[], metavar="VENDOR:MODEL", help="requests may choose it")
-    serve.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name of this server")
-    serve.add_argument("--origin", action="append", default=[], help="a web page's origin that may ask (CORS)")
-    serve.add_argument("--max-cost", type=float, metavar="DOLLARS", help="of each request")
-    serve.add_argument("--max-cost-per-conversation", type=float, metavar="DOLLARS")
-    serve.add_argument("--max-cost-per-token", type=float, metavar="DOLLARS")
-    serve.add_argument("--requests-per-minute", type=int, default=600, metavar="N", help="of each token")
-    serve.add_argument("--grace", type=float, default=10.0, metavar="SECONDS", help="for runs to end when it stops")
+    serve = commands.add_parser(
+        "serve",
+        help="serve an agent over HTTP",
+        description=_serve.__doc__,
+        epilog="Each option has an environment variable, such as NBAGENT_SERVE_MAX_COST for --max-cost. Where an "
+        "option may be given several times, the variable has commas; 1 turns on an option without a value.",
+    )
+    serve.add_argument(
+        "agent", nargs="*", help="app.py:agent or module:function; by default Agent(). Several are models of /v1/models"
+    )
+    where = _Options(serve.add_argument_group("where it serves, and what it keeps"))
+    where.add("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
+    where.add("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
+    where.add("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
+    where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
+    where.add("--keep-days", type=float, metavar="N", help="delete conversations so long after the last turn")
+    where.add("--grace", type=float, default=10.0, metavar="SECONDS", help="for runs to end when it stops; 10")
+    who = _Options(serve.add_argument_group("who may ask"))
+    who.add("--token-file", metavar="FILE", help="named tokens, read again when the file changes")
+    who.add("--allow-host", action="append", default=[], metavar="NAME", help="a name of this server")
+    who.add("--origin", action="append", default=[], help="a web page's origin that may ask (CORS)")
+    who.add("--model", action="append", default=[], metavar="VENDOR:MODEL", help="requests may choose it")
+    most = _Options(serve.add_argument_group("limits"))
+    most.add("--max-cost", type=float, metavar="DOLLARS", help="of each request")
+    most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="of all its turns")
+    most.add("--max-cost-per-token", type=float, metavar="DOLLARS", help="of all requests of a token's holder")
+    most.add("--requests-per-minute", type=int, default=600, metavar="N", help="of each token; 600, 0 for no limit")
+    most.add("--max-concurrent", type=int, default=64, metavar="N", help="at once, of each token; 64, 0 for no limit")
+    most.add("--max-connections", type=int, default=1000, metavar="N", help="open at once, of all clients; 1000")
+    most.add("--max-body-bytes", type=int, default=10 * 2**20, metavar="N", help="of a request; 10485760")
+    most.add("--body-seconds", type=float, default=30.0, metavar="N", help="for a body to arrive; 30")
+    most.add("--approval-seconds", type=float, default=300.0, metavar="N", help="for a person to decide on a call; 300")
+    logs = _Options(serve.add_argument_group("logs, on standard error"))
+    logs.add("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="info by default")
+    logs.add("--log-json", action="store_true", help="a line of JSON for each entry")
+    logs.add("--access-log", action="store_true", help="a line for each request, with its id")
     serve.set_defaults(run=_serve)
+
+
+class _Options:
+    """Options whose defaults come from the environment."""
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+
+    def add(self, name: str, **options: Any) -> None:
+        """Add an option. argparse checks a default that is text as it does what is typed."""
+        text = os.environ.get(f"NBAGENT_SERVE_{name.removeprefix('--').replace('-', '_').upper()}")
+        if text is not None:
+            default = {"append": text.split(","), "store_true": text == "1"}.get(options.get("action", ""), text)
+            options["default"] = default
+        self._group.add_argument(name, **options)
 
 
 def _pull(arguments: argparse.Namespace) -> None:
@@ -186,7 +223,9 @@ def _acp(arguments: argparse.Namespace) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    """Serve an agent over HTTP, behind a token (`NBAGENT_SERVE_TOKEN`), until Ctrl-C. Needs the extra `server`."""
+    """Serve an agent over HTTP, behind tokens (`NBAGENT_SERVE_TOKEN` or `--token-file`), until Ctrl-C. Needs the extra
+    `server`.
+    """
     try:
         from nbagent.server import running
     except ModuleNotFoundError as error:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -18,8 +18,10 @@ from nbagent.checks import check_type
 from nbagent.errors import ConfigurationError
 from nbagent.text import did_you_mean
 
-#: The file's `__name__`: what stands below `if __name__ == "__main__":` does not run.
-MODULE_NAME = "nbagent_served_file"
+#: The variable of a file that names none.
+_VARIABLE = "agent"
+#: Begins the file's `__name__`: what stands below `if __name__ == "__main__":` does not run.
+_MODULE_NAME = "nbagent_served"
 
 
 def load_agent(target: str | None = None) -> Agent:
@@ -33,7 +35,28 @@ def load_agent(target: str | None = None) -> Agent:
     if target is None:
         return Agent()
     place, name = _split(target)
-    module = run_file(place) if place.endswith(".py") else _module(place)
+    return _agent_in(_module(place), place, name)
+
+
+def load_agents(targets: Sequence[str]) -> dict[str, Agent]:
+    """The agents that `targets` name, by the names of their variables: that of `app.py:one` is `one`, and that of
+    `app.py` is `app`. One agent alone has no name. Each file runs once.
+    """
+    if len(targets) <= 1:
+        return {"": load_agent(*targets)}
+    modules: dict[str, ModuleType] = {}
+    named: dict[str, Agent] = {}
+    for target in targets:
+        place, variable = _split(target)
+        name = variable if variable != _VARIABLE else Path(place.removesuffix(".py")).name.rpartition(".")[2]
+        if name in named:
+            raise ConfigurationError(f"two agents have the name {name!r}. Name their variables: {place}:NAME.")
+        modules[place] = modules.get(place) or _module(place)
+        named[name] = _agent_in(modules[place], place, variable)
+    return named
+
+
+def _agent_in(module: ModuleType, place: str, name: str) -> Agent:
     made: Agent | Callable[[], Any] | None = getattr(module, name, None)
     if made is None:
         known = [each for each in vars(module) if not each.startswith("_")]
@@ -41,7 +64,8 @@ def load_agent(target: str | None = None) -> Agent:
             f"{place} has no {name!r}{did_you_mean(name, known) or '.'} Name its agent: {place}:NAME."
         )
     agent = made() if callable(made) and not isinstance(made, Agent) else made
-    check_type(target, agent, Agent, fix="Name a variable that holds an Agent, or a function that returns one.")
+    fix = "Name a variable that holds an Agent, or a function that returns one."
+    check_type(f"{place}:{name}", agent, Agent, fix=fix)
     assert isinstance(agent, Agent)
     return agent
 
@@ -49,11 +73,12 @@ def load_agent(target: str | None = None) -> Agent:
 def run_file(path: str) -> ModuleType:
     """Run a Python file as a module. Raises ConfigurationError if there is none."""
     file = Path(path).resolve()
-    spec = spec_from_file_location(MODULE_NAME, file) if file.is_file() else None
+    name = f"{_MODULE_NAME}_{file.stem}"
+    spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"expected a Python file, got {path!r}. Name one that ends in .py.")
     sys.path.insert(0, str(file.parent))
-    module = sys.modules[MODULE_NAME] = module_from_spec(spec)
+    module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -62,10 +87,12 @@ def _split(target: str) -> tuple[str, str]:
     place, colon, name = target.rpartition(":")
     if colon and name.isidentifier():
         return place, name
-    return target, "agent"
+    return target, _VARIABLE
 
 
 def _module(name: str) -> ModuleType:
+    if name.endswith(".py"):
+        return run_file(name)
     sys.path.insert(0, str(Path.cwd()))
     try:
         return import_module(name)

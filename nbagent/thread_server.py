@@ -21,15 +21,15 @@ _ENDS_WITHIN_S = 5.0
 
 def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
     """How we serve. `ends_within_s`: what running requests have, in seconds, once the server is told to stop."""
-    # log_config: logging is the user's; access_log: addresses name conversations
+    # log_config: logging is the user's; access_log: addresses name conversations; h11: bounds the head of a request
     return uvicorn.Config(
         app,
-        log_config=None,
+        http="h11",
         access_log=False,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=ends_within_s,  # type: ignore[arg-type]  # a fraction is fine for asyncio's timeout
-        **options,
+        **{"log_config": None, **options},
     )
 
 

@@ -63,7 +63,7 @@ class HTTPNotebookServing:
         """Serve the agent that the variable `agent` holds now."""
         agent = self._shell.user_ns.get("agent")
         if isinstance(agent, Agent):
-            self._serving.host.agent = agent
+            self._serving.host.agents = {"": agent}
 
 
 def _shown(url: str, token: str) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from nbagent.agent.agent import Agent
-from nbagent.checks import check_type
-from nbagent.core.current import context_with
+from nbagent.checks import check_type, invalid
+from nbagent.core.current import context_with, current
 from nbagent.core.limits import Account
 from nbagent.core.messages import new_id
 from nbagent.pricing import check_priced
@@ -26,7 +26,7 @@ from nbagent.text import shortened
 
 
 class AgentHost:
-    """Runs an agent for the owners of a server's tokens.
+    """Runs an agent, or several by their names, for the owners of a server's tokens.
 
     Each run has a fork of the agent, with the same tools and connections, and of the agent's own conversation only the
     system prompt. Raises `ConfigurationError` for a limit of dollars that the models have no price for.
@@ -36,9 +36,13 @@ class AgentHost:
     ...     print(await run.outcome())
     """
 
-    def __init__(self, agent: Agent, store: ConversationStore, settings: ServerSettings) -> None:
-        check_type("agent", agent, Agent, fix="Pass an Agent.")
-        self.agent = agent
+    def __init__(self, agent: Agent | Mapping[str, Agent], store: ConversationStore, settings: ServerSettings) -> None:
+        #: By the name that a request gives as its model. The first one answers requests that name none.
+        self.agents = dict(agent) if isinstance(agent, Mapping) else {"": agent}
+        for each in self.agents.values():
+            check_type("agent", each, Agent, fix="Pass an Agent.")
+        if not self.agents:
+            raise invalid("agent", {}, "at least one", "Pass an Agent.")
         #: Whether the agent's toolsets end with the server: nobody else uses the agent.
         self.owns_agent = False
         self.store = store
@@ -51,13 +55,20 @@ class AgentHost:
         self._check_priced()
 
     @property
+    def agent(self) -> Agent:
+        """The agent, the first one of several."""
+        return next(iter(self.agents.values()))
+
+    @property
     def models(self) -> list[str]:
-        """The names of the models that a request may choose, the agent's own first."""
+        """The names of the models that a request may choose, the agent's own first, and of several agents."""
         own = f"{self.agent.provider.vendor}:{self.agent.provider.model_name}"
-        return list(dict.fromkeys([own, *self.settings.models]))
+        return list(dict.fromkeys([own, *self.settings.models, *filter(None, self.agents)]))
 
     def provider_for(self, provider: str | None, model: str | None) -> LLMProvider:
         """The provider that a request asks for. Raises `RefusedError` for one that is not allowed."""
+        if provider is None and model in self.agents:
+            return self.agents[model].provider
         for name in self.models:
             vendor, _, own_model = name.partition(":")
             if provider in (None, vendor) and model in (None, own_model, name):
@@ -78,6 +89,7 @@ class AgentHost:
         """
         again = request.repeatable
         provider = self.provider_for(request.provider, request.model)
+        original = self.agents.get(request.model or "", self.agent)
         run = HostedRun(owner, request.conversation_id or new_id("conv"), provider)
         async with AsyncExitStack() as held:
             if again is not None:
@@ -90,10 +102,10 @@ class AgentHost:
             if request.stored:
                 turn = await held.enter_async_context(self._turn(owner, request, run))
             account = await held.enter_async_context(self._budgets.account(owner))
-            limits = self._budgets.limits(request.limits, self.agent.limits, turn, account)
+            limits = self._budgets.limits(request.limits, original.limits, turn, account)
             if self._is_ending:
                 raise shutting_down()
-            agent = self._fork(owner, request, turn, run, provider)
+            agent = self._fork(original, owner, request, turn, run, provider)
             agent.observers.append(run.put_observed)
             context = context_with(account=account)
             save = partial(self._save, owner, request, turn, agent, run, account)
@@ -115,8 +127,7 @@ class AgentHost:
         limits = {"max_cost": self.settings.limits.max_cost, **{name: getattr(self.settings, name) for name in names}}
         for name, dollars in limits.items():
             for model in self.models if dollars is not None else ():
-                vendor, _, own_model = model.partition(":")
-                check_priced(dollars, self.provider_for(vendor, own_model), name)
+                check_priced(dollars, self.provider_for(None, model), name)
 
     def stop(self, owner: str, conversation_id: str) -> int:
         """End an owner's runs of a conversation in this process, validly. Returns their number."""
@@ -141,7 +152,8 @@ class AgentHost:
         self.end_runs()
         if self._running:
             await asyncio.wait(set(self._running))
-        await (self.agent if self.owns_agent else self.agent.provider).aclose()
+        for agent in self.agents.values():
+            await (agent if self.owns_agent else agent.provider).aclose()
         for provider in self._providers.values():
             await provider.aclose()
 
@@ -159,10 +171,18 @@ class AgentHost:
             yield turn
 
     def _fork(
-        self, owner: str, request: RunRequest, turn: HeldTurn | None, run: HostedRun, provider: LLMProvider
+        self,
+        original: Agent,
+        owner: str,
+        request: RunRequest,
+        turn: HeldTurn | None,
+        run: HostedRun,
+        provider: LLMProvider,
     ) -> Agent:
-        """An agent with this conversation. Who may approve calls: the agent's own approver, or the client's user."""
-        agent = self.agent.fork()
+        """An agent with this conversation. Who may approve calls: the agent's own approver, that of the whole server,
+        or the client's user.
+        """
+        agent = original.fork()
         if provider is not agent.provider:
             agent.provider = provider
         before = turn.conversation.messages if turn is not None and turn.conversation is not None else ()
@@ -170,7 +190,7 @@ class AgentHost:
         agent.context.messages += before if request.history is None else request.history
         agent.context.here.conversation_id = run.conversation_id
         agent.tool_executor = agent.tool_executor.with_options()
-        if agent.tool_executor.approver is None:
+        if agent.tool_executor.approver is None and current.get().approver is None:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
         return agent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,9 +20,9 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
-from nbagent.server.guards import Guards
-from nbagent.server.metrics import Measured
+from nbagent.server.guards import RATE_HEADERS, Guards
 from nbagent.server.problems import MEDIA_TYPE, Failures, ProblemDetails, problem_of, problem_response
+from nbagent.server.requests import Observed
 from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
 from nbagent.server.routes.ag_ui.talk import WaitingTalks
@@ -49,15 +49,19 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(agent: Agent, settings: ServerSettings, store: ConversationStore | None = None) -> FastAPI:
+def create_app(
+    agent: Agent | Mapping[str, Agent], settings: ServerSettings, store: ConversationStore | None = None
+) -> FastAPI:
     """An agent as an ASGI application, for uvicorn or another server. Conversations are kept in `store`.
+
+    Several agents have names, which requests give as their model; the first answers those that name none.
 
     Raises `ConfigurationError` if there is no token.
 
     >>> app = create_app(Agent("local"), ServerSettings(tokens=[token]))    # doctest: +SKIP
     """
     check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
-    if not settings.tokens:
+    if not (settings.tokens or settings.token_file):
         raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` makes one.")
     host = AgentHost(agent, store or open_store("memory:"), settings)
     app = FastAPI(
@@ -85,9 +89,9 @@ def create_app(agent: Agent, settings: ServerSettings, store: ConversationStore 
             allow_origins=list(settings.origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],  # SDKs send some of their own
-            expose_headers=["Retry-After"],
+            expose_headers=["Retry-After", "X-Request-Id", *RATE_HEADERS],
         )
-    app.add_middleware(Measured, metrics=host.metrics)
+    app.add_middleware(Observed, host=host)
     return app
 
 

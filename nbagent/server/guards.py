@@ -12,11 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nbagent.server.problems import RefusedError, problem_response, route_path
 from nbagent.server.settings import ServerSettings
+from nbagent.server.tokens import Holder
 
+#: What OpenAI's clients read.
+RATE_HEADERS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")
 #: Where calls that wait are decided, and runs are stopped.
 _DECISIONS = ("/agent/approvals/", "/page/stop")
-#: Seconds in which a body must arrive.
-BODY_S = 30.0
 
 
 class Guards:
@@ -31,16 +32,18 @@ class Guards:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or refuse it."""
-        owner: str | None = scope.get("nbagent.owner")
-        if scope["type"] != "http" or owner is None:
+        holder: Holder | None = scope.get("nbagent.holder")
+        if scope["type"] != "http" or holder is None:
             await self._app(scope, receive, send)
             return
         most = self._settings.max_concurrent
-        counted = (owner, scope["method"] == "POST" and not route_path(scope).startswith(_DECISIONS))
+        counted = (holder.owner, scope["method"] == "POST" and not route_path(scope).startswith(_DECISIONS))
         try:
-            self._check_rate(owner)
+            self._check_rate(holder.owner, scope["nbagent.headers"])
             if most is not None and self._running[counted] >= most:
-                detail = f"This token has {most} requests running, and may not have more. Wait for one of them."
+                detail = (
+                    f"This token may have {most} requests at once. Wait for one of them, or ask the operator for more."
+                )
                 raise RefusedError(429, "too_many_at_once", detail, Retry_After="1")
         except RefusedError as error:
             await problem_response(scope, error.problem)(scope, receive, send)
@@ -57,19 +60,23 @@ class Guards:
         finally:
             self._running[counted] -= 1
 
-    def _check_rate(self, owner: str) -> None:
+    def _check_rate(self, owner: str, headers: list[tuple[bytes, bytes]]) -> None:
+        """Count the request, and say in its answer's headers what is left, as OpenAI does."""
         per_minute = self._settings.requests_per_minute
         if per_minute is None:
             return
         rate = self._rates.setdefault(owner, Rate(per_minute))
-        if wait := rate.take():
-            detail = f"This token may send {per_minute} requests a minute. Wait {wait} seconds."
+        wait = rate.take()
+        told = (per_minute, rate.left, f"{rate.seconds_to_full}s")
+        headers += [(name.encode(), str(value).encode()) for name, value in zip(RATE_HEADERS, told, strict=True)]
+        if wait:
+            detail = f"This token may send {per_minute} requests a minute. Wait {wait} s, or ask the operator for more."
             raise RefusedError(429, "too_many_requests", detail, Retry_After=str(wait))
 
     async def _body(self, receive: Receive) -> bytes:
         most, body = self._settings.max_body_bytes, bytearray()
         try:
-            async with asyncio.timeout(BODY_S):
+            async with asyncio.timeout(self._settings.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -81,7 +88,7 @@ class Guards:
                     if not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:
-            detail = f"The body did not arrive within {BODY_S:g} seconds."
+            detail = f"The body did not arrive within {self._settings.body_seconds:g} seconds."
             raise RefusedError(408, "body_too_slow", detail, Connection="close") from None
 
 
@@ -95,6 +102,16 @@ class Rate:
 
     def __init__(self, per_minute: int) -> None:
         self._most, self._left, self._at = per_minute, float(per_minute), monotonic()
+
+    @property
+    def left(self) -> int:
+        """How many requests may be sent now."""
+        return int(self._left)
+
+    @property
+    def seconds_to_full(self) -> int:
+        """When all of them may be sent again."""
+        return math.ceil((self._most - self._left) * 60 / self._most)
 
     def take(self) -> int:
         """Take one request. The seconds to wait for it if there is none left, else 0."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from time import monotonic
+from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from nbagent.core.limits import Account
 from nbagent.server.hosted_run import HostedRun
@@ -15,6 +15,8 @@ from nbagent.server.hosted_run import HostedRun
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Where the processes of one server keep their numbers, so that each can tell those of all.
 PROCESSES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+#: What only admins see.
+_COSTS = {"nbagent_tokens", "nbagent_cost_dollars"}
 _METHODS = {"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"}
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
@@ -27,7 +29,7 @@ class Metrics:
         route = ("method", "route", "status")
         self._requests = Counter("nbagent_http_requests", "Requests.", route, registry=own)
         self._seconds = Histogram(
-            "nbagent_http_request_seconds", "Seconds of a request.", route[:2], registry=own, buckets=_SECONDS
+            "nbagent_http_request_duration_seconds", "Time of a request.", route[:2], registry=own, buckets=_SECONDS
         )
         model = ("model",)
         self._runs = Counter("nbagent_runs", "Runs of the agent by how they ended.", ("model", "status"), registry=own)
@@ -51,13 +53,13 @@ class Metrics:
         for event in run.tool_results:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 
-    def text(self) -> bytes:
-        """All numbers, as Prometheus reads them."""
-        if PROCESSES_VARIABLE not in os.environ:
-            return generate_latest(self._registry)
-        together = CollectorRegistry()
-        MultiProcessCollector(together)  # type: ignore[no-untyped-call]  # the library gives it no types
-        return generate_latest(together)
+    def text(self, with_costs: bool) -> bytes:
+        """The numbers as Prometheus reads them, `with_costs` also what all holders of tokens have spent together."""
+        registry = self._registry
+        if PROCESSES_VARIABLE in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library gives it no types
+        return generate_latest(registry if with_costs else _WithoutCosts(registry))
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
         """A request was answered."""
@@ -67,27 +69,13 @@ class Metrics:
         self._seconds.labels(method, route).observe(seconds)
 
 
-class Measured:
-    """ASGI middleware that counts requests."""
+class _WithoutCosts(CollectorRegistry):
+    """Another registry's numbers, without what models cost."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
+    def __init__(self, whole: CollectorRegistry) -> None:
+        super().__init__()
+        self._whole = whole
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request and count it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, status = monotonic(), 499
-
-        async def send_noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_noting)
-        finally:
-            self._metrics.count_request(scope, status, monotonic() - began)
+    def collect(self) -> Iterable[Metric]:
+        """All other numbers."""
+        return (metric for metric in self._whole.collect() if metric.name not in _COSTS)

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nbagent import errors
+from nbagent.server.logs import request_id
 from nbagent.text import without_keys
 
 log = logging.getLogger("nbagent")
@@ -111,10 +112,14 @@ def problem_of(error: BaseException) -> HTTPProblem:
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             if isinstance(error, errors.ProviderError):
-                return _of_vendor(error, status, code)
-            return HTTPProblem(status, code, without_keys(str(error)))
+                problem = _of_vendor(error, status, code)
+            else:
+                problem = HTTPProblem(status, code, without_keys(str(error)))
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                log.warning("a request failed: %s: %s", code, problem.detail)
+            return problem
     log.error("a request failed", exc_info=error)
-    return HTTPProblem(500, "internal_error", "The server failed. Its log says why.")
+    return HTTPProblem(500, "internal_error", f"The server failed. Its log says why, for request {request_id.get()}.")
 
 
 def _of_vendor(error: errors.ProviderError, status: int, code: str) -> HTTPProblem:

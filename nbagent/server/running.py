@@ -25,14 +25,15 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.supervisors import Multiprocess
 
-from nbagent.checks import check_number
+from nbagent.checks import check_choice, check_number
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError
-from nbagent.loading import load_agent
+from nbagent.loading import load_agents
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.app import create_app
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
+from nbagent.server.logs import log_config
 from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
 from nbagent.thread_server import ThreadServer, config, listening
@@ -52,18 +53,26 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     """
     check_number("--workers", arguments.workers, whole=True, minimum=1)
     check_number("--keep-days", arguments.keep_days, above=0, optional=True)
+    check_choice("--log-level", arguments.log_level, ("debug", "info", "warning", "error"))
+    check_number("--max-connections", arguments.max_connections, whole=True, minimum=1)
     named = (each.strip() for each in os.environ.get(TOKEN_VARIABLE, "").split(","))
     settings, told = with_token(
         ServerSettings(
             tokens=[each for each in named if each],
+            token_file=arguments.token_file,
             hosts=arguments.allow_host or hosts_for(arguments.host),
             origins=arguments.origin,
             models=arguments.model,
             limits=Limits(max_cost=arguments.max_cost),
             max_cost_per_conversation=arguments.max_cost_per_conversation,
             max_cost_per_token=arguments.max_cost_per_token,
-            requests_per_minute=arguments.requests_per_minute,
+            max_body_bytes=arguments.max_body_bytes,
+            body_seconds=arguments.body_seconds,
+            requests_per_minute=arguments.requests_per_minute or None,
+            max_concurrent=arguments.max_concurrent or None,
+            approval_seconds=arguments.approval_seconds,
             grace_seconds=arguments.grace,
+            access_log=arguments.access_log,
         )
     )
     host, workers, store = arguments.host, arguments.workers, arguments.store or default_store()
@@ -72,18 +81,23 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     ttl_s = None if arguments.keep_days is None else arguments.keep_days * 86_400
     make = partial(_make_app, arguments.agent, settings, store, ttl_s)
     app = make()  # what is wrong is told here, also if other processes will serve
-    app.state.host.agent.provider.check()
+    for agent in app.state.host.agents.values():
+        agent.provider.check()
     asyncio.run(_check(app.state.host.store))
     sock = listening(host, arguments.port)
     told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
+    options: dict[str, Any] = {
+        "log_config": log_config(arguments.log_level, arguments.log_json),
+        "limit_concurrency": arguments.max_connections,
+    }
     if workers == 1:
         announce("\n".join(told))
-        uvicorn.Server(_config(lambda: _Ending(app), settings)).run([sock])
+        uvicorn.Server(_config(lambda: _Ending(app), settings, **options)).run([sock])
         return
     with tempfile.TemporaryDirectory(prefix="nbagent-metrics-") as folder:
         os.environ.setdefault(PROCESSES_VARIABLE, folder)
         announce("\n".join(told))
-        options = {"workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
+        options |= {"workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
         Multiprocess(_config(partial(_make_ending, make), settings, **options), [sock]).run()
 
 
@@ -107,7 +121,7 @@ def default_store() -> str:
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
     """The settings with a token, and what to tell about it: it is told once, if it was made up here."""
-    if settings.tokens:
+    if settings.tokens or settings.token_file:
         return settings, []
     token = secrets.token_urlsafe(32)
     return replace(settings, tokens=[token]), [f"token: {token}"]
@@ -118,8 +132,8 @@ def hosts_for(host: str) -> tuple[str, ...]:
     return LOOPBACK_HOSTS if host in _LOOPBACK else ("*",)
 
 
-def _make_app(target: str | None, settings: ServerSettings, store: str, ttl_s: float | None) -> FastAPI:
-    app = create_app(load_agent(target), settings, open_store(store, ttl_s=ttl_s))
+def _make_app(targets: list[str], settings: ServerSettings, store: str, ttl_s: float | None) -> FastAPI:
+    app = create_app(load_agents(targets), settings, open_store(store, ttl_s=ttl_s))
     app.state.host.owns_agent = True
     return app
 

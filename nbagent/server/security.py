@@ -3,35 +3,26 @@
 Besides the token, which no web page knows, the Host of a request must be a name of this server, and its Origin, if a
 browser sent one, the server itself or an allowed page. So no page can come in under another name (DNS rebinding).
 
-Without a token, and under any name, only `/healthz` answers, since load balancers ask by address, and `/`, the page
-that asks for the token and holds no data. A browser that opens another page asks its user for the token: it is the
-password of HTTP Basic authentication, which the browser then sends with each request to this server, and to no other.
+Without a token, and under any name, only `/healthz` and `/readyz` answer, since load balancers ask by address, and `/`,
+the page that asks for the token and holds no data. A browser that opens another page asks its user for the token: it is
+the password of HTTP Basic authentication, which the browser then sends with each request to this server alone.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
-import secrets
+import logging
 
-from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nbagent.server.problems import RefusedError, problem_response, route_path
 from nbagent.server.settings import ServerSettings
+from nbagent.server.tokens import Holder, Tokens
 
-OPEN_PATHS = ("/", "/healthz")
+log = logging.getLogger("nbagent")
 
-
-def owner_of(token: str) -> str:
-    """The digest of a token, safe to store and to log: conversations, budgets and approvals belong to it.
-
-    >>> owner_of("a token of 16 characters or more")
-    'b4db4e531616be334ea8f1f09c787155'
-    """
-    return hashlib.sha256(token.encode()).hexdigest()[:32]
+OPEN_PATHS = ("/", "/healthz", "/readyz")
 
 
 class Security:
@@ -39,8 +30,7 @@ class Security:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
-        tokens = (token for token in settings.tokens if isinstance(token, SecretStr))  # the settings make them of all
-        self._tokens = [token.get_secret_value().encode() for token in tokens]
+        self._tokens = Tokens(settings)
         self._hosts = {host.lower() for host in settings.hosts}
         self._origins = set(settings.origins)
 
@@ -53,8 +43,10 @@ class Security:
         try:
             if route_path(scope) not in OPEN_PATHS:
                 self._check_names(headers)
-                scope["nbagent.owner"] = self._owner(headers)
+                scope["nbagent.holder"] = self._holder(headers)
         except RefusedError as error:
+            client = (scope.get("client") or ["?"])[0]
+            log.warning("refused a request from %s: %s", client, error.problem.code)
             await problem_response(scope, error.problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -67,29 +59,28 @@ class Security:
         if origin not in {None, *self._origins, f"http://{host}", f"https://{host}"}:
             raise RefusedError(403, "wrong_origin", "Pages of that origin may not ask this server.")
 
-    def _owner(self, headers: Headers) -> str:
-        given = _given_token(headers.get("authorization", ""))
-        known = [secrets.compare_digest(given, token) for token in self._tokens]  # all, so that time tells nothing
-        if not any(known):
+    def _holder(self, headers: Headers) -> Holder:
+        holder = self._tokens.holder(_given_token(headers.get("authorization", "")))
+        if holder is None:
             challenge = 'Bearer realm="nbagent"'
             if "text/html" in headers.get("accept", ""):  # a browser that opens a page, not a program that fetches
                 challenge += ', Basic realm="nbagent: any name, and the token as the password", charset="UTF-8"'
             detail = "This needs a token: send the header Authorization: Bearer <token>."
             raise RefusedError(401, "unauthorized", detail, WWW_Authenticate=challenge)
-        return owner_of(given.decode())
+        return holder
 
 
-def _given_token(authorization: str) -> bytes:
+def _given_token(authorization: str) -> str:
     scheme, _, value = authorization.partition(" ")
     value = value.strip()
     if scheme.lower() == "bearer":
-        return value.encode()
+        return value
     if scheme.lower() == "basic":
         try:
-            return base64.b64decode(value, validate=True).partition(b":")[2]
-        except (binascii.Error, ValueError):
+            return base64.b64decode(value, validate=True).partition(b":")[2].decode()
+        except ValueError:  # no Base64, or no text
             pass
-    return b""
+    return ""
 
 
 def _without_port(host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -21,22 +22,25 @@ class ServerSettings:
     """What a server allows. None sets no limit.
 
     - `tokens`: who knows one of them may ask; what belongs to one token is invisible to the others
+    - `token_file`: a TOML file with more of them, by name; see `nbagent.server.tokens`
     - `hosts`: the names under which clients reach the server, without a port; `"*"` allows any
     - `origins`: web pages of other servers that may ask from a browser (CORS), such as `"https://chat.example.org"`
     - `models`: what a request may choose besides the agent's own model, such as `"openai:gpt-5.6-luna"`
     - `limits`: of each request; a request can lower them, not raise them
     - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
-    - `max_body_bytes`: of a request
+    - `max_body_bytes`, `body_seconds`: of a request's body, and for it to arrive
     - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server; requests that only read,
       decide on a call or stop a run are counted apart from those that run the agent
     - `approval_seconds`: for which a call waits for a person's decision; then the answer is no
     - `grace_seconds`: that runs have to end when the server stops
+    - `access_log`: whether the logger `nbagent.access` gets a line for each request
 
     >>> ServerSettings(tokens=["a token of 16 characters or more"], models=["openai:gpt-5.6-luna"]).models
     ('openai:gpt-5.6-luna',)
     """
 
     tokens: Iterable[str | SecretStr] = field(default=(), repr=False)
+    token_file: str | os.PathLike[str] | None = None
     hosts: Iterable[str] = LOOPBACK_HOSTS
     origins: Iterable[str] = ()
     models: Iterable[str] = ()
@@ -44,10 +48,12 @@ class ServerSettings:
     max_cost_per_conversation: float | None = None
     max_cost_per_token: float | None = None
     max_body_bytes: int = 10 * 2**20
+    body_seconds: float = 30.0
     requests_per_minute: int | None = 600
     max_concurrent: int | None = 64
     approval_seconds: float = 300.0
     grace_seconds: float = 10.0
+    access_log: bool = False
 
     def __post_init__(self) -> None:
         for name in ("tokens", "hosts", "origins", "models"):
@@ -55,7 +61,7 @@ class ServerSettings:
             if isinstance(values, str):
                 raise invalid(name, values, "a list of texts", "Put it into a list.", secret=name == "tokens")
             object.__setattr__(self, name, tuple(values))
-        object.__setattr__(self, "tokens", tuple(map(_checked_token, self.tokens)))
+        object.__setattr__(self, "tokens", tuple(map(checked_token, self.tokens)))
         for model in self.models:
             if ":" not in model:
                 raise invalid(
@@ -67,14 +73,15 @@ class ServerSettings:
         for name in ("requests_per_minute", "max_concurrent"):
             check_number(name, getattr(self, name), whole=True, minimum=1, optional=True)
         check_number("max_body_bytes", self.max_body_bytes, whole=True, minimum=1)
-        for name in ("approval_seconds", "grace_seconds"):
+        for name in ("body_seconds", "approval_seconds", "grace_seconds"):
             check_number(name, getattr(self, name), above=0, fix="Pass seconds.")
 
 
-def _checked_token(token: str | SecretStr) -> SecretStr:
+def checked_token(token: str | SecretStr, name: str = "tokens") -> SecretStr:
+    """The token. Raises `ConfigurationError` for one that could be guessed."""
     text = token if isinstance(token, str) else token.get_secret_value()
     if len(text) < MIN_TOKEN_CHARS or not text.isascii() or not text.isprintable():
         expected = f"{MIN_TOKEN_CHARS} or more printable ASCII characters"
         fix = "`python -c 'import secrets; print(secrets.token_urlsafe(32))'` makes one."
-        raise invalid("tokens", text, expected, fix, secret=True)
+        raise invalid(name, text, expected, fix, secret=True)
     return SecretStr(text)

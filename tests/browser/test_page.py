@@ -15,7 +15,7 @@ from support.serving import TOKEN, served
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider, Usage, tool
 from nbagent.core.events import Text
 from nbagent.server.conversations.store import Spent
-from nbagent.server.security import owner_of
+from nbagent.server.tokens import owner_of
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from support.serving import OTHER_TOKEN, TOKEN, events_of, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
 from nbagent.server.conversations.opening import open_store
-from nbagent.server.security import owner_of
+from nbagent.server.tokens import owner_of
 
 QUESTION = {"id": "u1", "role": "user", "content": "The mean of 1 and 3?"}
 

@@ -121,6 +121,9 @@ def test_a_rate_for_each_token():
         assert [client.get("/skills").status_code for _ in range(3)] == [200, 200, 429]
         refused = client.get("/skills")
         assert problem(refused, 429) == "too_many_requests"
+        assert "ask the operator for more" in refused.json()["detail"]
+        left = [refused.headers[f"x-ratelimit-{name}-requests"] for name in ("limit", "remaining", "reset")]
+        assert left == ["2", "0", "60s"]
         assert 0 < int(refused.headers["retry-after"]) <= 60
         assert server.client(OTHER_TOKEN).get("/skills").status_code == 200
         assert client.get("/healthz").status_code == 200

@@ -62,10 +62,12 @@ def checked(operation, mode, url, tried, examples):
     return check
 
 
-def test_a_body_that_never_ends_is_given_up(server, monkeypatch):
-    monkeypatch.setattr("nbagent.server.guards.BODY_S", 0.2)
-    host, port = server.url.removeprefix("http://").split(":")
-    head = f"POST /agent/chat HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n{{"
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.sendall(head.encode())
-        assert connection.recv(65536).startswith(b"HTTP/1.1 408")
+def test_a_body_that_never_ends_is_given_up():
+    with served(Agent("scripted"), body_seconds=0.2) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        head = (
+            f"POST /agent/chat HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n"
+        )
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head.encode() + b"{")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 408")

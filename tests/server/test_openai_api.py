@@ -12,7 +12,7 @@ from nbagent import Agent, LLMResponse, ScriptedProvider, create_provider
 from nbagent.errors import AuthenticationError, RateLimitError, ServerError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.routes.openai.response_ids import place_of
-from nbagent.server.security import owner_of
+from nbagent.server.tokens import owner_of
 
 MODEL = "nbagent"
 

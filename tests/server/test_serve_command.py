@@ -1,17 +1,14 @@
 """`nbagent serve`: a process of its own, told by its command line, ended by a signal."""
 
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
-import httpx
 import pytest
-from support.serving import events_of
+from support.serving import events_of, serving_process
 
 from nbagent.cli import main
 from nbagent.errors import ConfigurationError, missing_extra
@@ -34,34 +31,16 @@ def make():
 TOKEN = "the-token-of-this-process"
 
 
-@contextmanager
 def serving(tmp_path, *options, token=TOKEN):
     (tmp_path / "app.py").write_text(APP)
-    command = [sys.executable, "-m", "nbagent.cli", "serve", str(tmp_path / "app.py"), "--port", "0", *options]
-    store = ["--store", f"sqlite:///{tmp_path / 'kept.sqlite'}"]
-    environment = {**os.environ, "NBAGENT_SERVE_TOKEN": token}
-    log = (tmp_path / "log").open("w")
-    process = subprocess.Popen([*command, *store], stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
-    try:
-        line = process.stdout.readline()
-        url = re.search(r"http://\S+", line)[0]
-        yield process, url
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        log.close()
-
-
-def client_of(url, token=TOKEN):
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+    return serving_process(tmp_path, "app.py", *options, NBAGENT_SERVE_TOKEN=token)
 
 
 def test_a_made_up_token_is_printed_once(tmp_path):
-    with serving(tmp_path, token="") as (process, url):
+    with serving(tmp_path, token="") as served:
+        process = served.process
         token = re.match(r"token: (\S{20,})\n", process.stdout.readline())[1]
-        with client_of(url, token) as client:
-            assert client.post("/agent/chat", json={"message": "Hi"}).json()["response"] == "1: Hi"
+        assert served.client(token).post("/agent/chat", json={"message": "Hi"}).json()["response"] == "1: Hi"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == ""
         assert process.wait(60) == -signal.SIGTERM
@@ -70,28 +49,29 @@ def test_a_made_up_token_is_printed_once(tmp_path):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path, workers):
     options = ["--grace", "0.2", "--requests-per-minute", "1000000", "--workers", str(workers)]
-    with serving(tmp_path, *options, token=f"the-token-of-others, {TOKEN}") as (process, url), client_of(url) as client:
+    with serving(tmp_path, *options, token=f"the-token-of-others, {TOKEN}") as served:
+        client = served.client(TOKEN)
         client.post("/agent/chat", json={"message": "first", "conversation_id": "c"})
 
         def ask(number):
-            with client_of(url) as asking:
-                body = {"message": "wait", "conversation_id": f"c{number}" if number else "c"}
-                accept = "text/event-stream" if number % 2 else "application/json"
-                return asking.post("/agent/chat", json=body, headers={"Accept": accept})
+            body = {"message": "wait", "conversation_id": f"c{number}" if number else "c"}
+            accept = "text/event-stream" if number % 2 else "application/json"
+            return served.client(TOKEN).post("/agent/chat", json=body, headers={"Accept": accept})
 
         with ThreadPoolExecutor(8) as threads:
             asked = [threads.submit(ask, number) for number in range(8)]
             while "nbagent_runs_running 8.0" not in client.get("/metrics").text:
                 pass
-            process.send_signal(signal.SIGTERM)
+            served.process.send_signal(signal.SIGTERM)
             answers = [each.result(60) for each in asked]
-        process.wait(60)
+        served.process.wait(60)
     for whole, streamed in zip(answers[::2], answers[1::2], strict=True):
         assert (whole.status_code, whole.json()["code"]) == (503, "shutting_down")
         assert events_of(streamed)[-1]["metadata"]["problem"]["code"] == "shutting_down"
-    assert "Traceback" not in (tmp_path / "log").read_text()
+    assert "Traceback" not in served.log.read_text()
 
-    with serving(tmp_path) as (_, url), client_of(url) as client:  # what was answered is there, and it goes on
+    with serving(tmp_path) as served:  # what was answered is there, and it goes on
+        client = served.client(TOKEN)
         kept = client.get("/agent/conversations/c").json()["messages"]
         assert [each["content"] for each in kept[:2]] == ["first", "1: first"]
         answer = client.post("/agent/chat", json={"message": "again", "conversation_id": "c"}).json()

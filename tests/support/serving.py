@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,6 +76,48 @@ def served(agent: Agent, store: Any = None, **settings: Any) -> Iterator[Served]
             client.close()
         server.should_exit = True
         thread.join(60)
+
+
+@dataclass
+class Process:
+    """`nbagent serve` in a process of its own."""
+
+    url: str
+    process: subprocess.Popen[str]
+    #: What it wrote to standard error.
+    log: Path
+    clients: ExitStack
+
+    def client(self, token: str = TOKEN) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"}
+        return self.clients.enter_context(httpx.Client(base_url=self.url, headers=headers, timeout=60))
+
+    def logged(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait for a line of JSON in the log."""
+        while True:
+            for line in self.log.read_text().splitlines():
+                if line.endswith("}") and wanted(entry := json.loads(line)):
+                    return entry
+            sleep(0.01)
+
+
+@contextmanager
+def serving_process(folder: Path, *arguments: str, **environment: str) -> Iterator[Process]:
+    """Serve what the arguments name, with a store in the folder."""
+    command = [sys.executable, "-m", "nbagent.cli", "serve", *arguments, "--port", "0"]
+    command += ["--store", f"sqlite:///{folder / 'kept.sqlite'}"]
+    with (folder / "log").open("w") as log, ExitStack() as clients:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **environment}, cwd=folder
+        )
+        try:
+            assert process.stdout is not None
+            url = re.search(r"http://\S+", process.stdout.readline())
+            assert url is not None, (folder / "log").read_text()
+            yield Process(url[0], process, folder / "log", clients)
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def leave(url: str, path: str, data: Any, asked: threading.Event, **headers: str) -> None:

@@ -84,7 +84,7 @@ async def decide(
 
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
     """Refuse arguments that the tool does not take: the call would be denied, and the decision spent."""
-    definition = host.agent.function_registry.get_function(tool)
+    definition = next(filter(None, (each.function_registry.get_function(tool) for each in host.agents.values())), None)
     if definition is None:
         return
     try:

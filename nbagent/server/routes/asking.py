@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from nbagent.server.agent_host import AgentHost
+from nbagent.server.tokens import Holder
 
 #: Ids of conversations and approvals.
 ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
@@ -17,11 +18,16 @@ def _host_of(request: Request) -> AgentHost:
     return host
 
 
+def _holder_of(request: Request) -> Holder:
+    holder: Holder = request.scope["nbagent.holder"]
+    return holder
+
+
 def _owner_of(request: Request) -> str:
-    owner: str = request.scope["nbagent.owner"]
-    return owner
+    return _holder_of(request).owner
 
 
 Host = Annotated[AgentHost, Depends(_host_of)]
-#: See `nbagent.server.security.owner_of`.
+Whose = Annotated[Holder, Depends(_holder_of)]
+#: To whom conversations and budgets belong.
 Owner = Annotated[str, Depends(_owner_of)]

@@ -1,4 +1,4 @@
-"""`GET /healthz`: whether the server answers, the only address that needs no token; and `GET /metrics`."""
+"""What balancers and operators ask: whether the server lives, whether it is ready, and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from nbagent.server import metrics
-from nbagent.server.routes.asking import Host
+from nbagent.server.routes.asking import Host, Whose
 
 router = APIRouter(tags=["health"])
 
@@ -17,9 +17,25 @@ async def health() -> dict[str, str]:
     return {"status": "ok"}
 
 
+@router.get("/readyz", openapi_extra={"security": []})
+async def ready(host: Host) -> dict[str, str]:
+    """Whether the store can be read, without which no question is answered: else status 503. Needs no token."""
+    await host.store.spent("readyz")
+    return {"status": "ok"}
+
+
+@router.get("/readyz/providers")
+async def providers_ready(host: Host) -> dict[str, str]:
+    """Whether the store can be read and the agents' providers answer, which are asked for their lists of models."""
+    await host.store.spent("readyz")
+    for agent in host.agents.values():
+        await agent.provider.model_list()
+    return {"status": "ok"}
+
+
 @router.get(
     "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 )
-async def all_metrics(host: Host) -> Response:
-    """Numbers for Prometheus: requests, runs, tokens, cost."""
-    return Response(host.metrics.text(), media_type=metrics.MEDIA_TYPE)
+async def all_metrics(host: Host, holder: Whose) -> Response:
+    """Numbers for Prometheus: requests and runs; for an admin also tokens and costs."""
+    return Response(host.metrics.text(with_costs=holder.is_admin), media_type=metrics.MEDIA_TYPE)

@@ -16,13 +16,15 @@ of a tool that runs, its docstring, is sent.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from opentelemetry import context as contexts
-from opentelemetry import metrics
+from opentelemetry import metrics, propagate
 from opentelemetry import trace as otel
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
@@ -157,6 +159,22 @@ class _RunSpans:
     replayed: list[bool] = field(default_factory=list)
 
 
+class ServerSpan(NamedTuple):
+    """A request to a server."""
+
+    span: Span
+    method: str
+
+    def answered(self, route: str | None, status: int) -> None:
+        """Note where it went, and the status of the answer."""
+        self.span.set_attribute("http.response.status_code", status)
+        if route is not None:
+            self.span.update_name(f"{self.method} {route}")
+            self.span.set_attribute("http.route", route)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.span.set_status(Status(StatusCode.ERROR))
+
+
 class Telemetry:
     """Turns events into spans and metrics. `Trace.to_otel` makes one, which observes the trace. Thread-safe.
 
@@ -193,6 +211,14 @@ class Telemetry:
         run, handler = self._open_runs.get(event.metadata["run_id"]), _HANDLERS.get(event.type)
         if run is not None and handler is not None:
             handler(self, run, event)
+
+    @contextmanager
+    def server_span(self, method: str, headers: Mapping[str, str]) -> Iterator[ServerSpan]:
+        """The span of a request to a server. Its parent is the caller's (`traceparent`), and runs are its children."""
+        attributes = {"http.request.method": method}
+        caller = propagate.extract(headers)
+        with self._tracer.start_as_current_span(method, caller, SpanKind.SERVER, attributes) as span:
+            yield ServerSpan(span, method)
 
     def stop(self) -> None:
         """Leave out runs that begin from now on, those of forks too."""

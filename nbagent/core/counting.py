@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from nbagent.core.history.history import CHARS_PER_TOKEN, estimate_tokens
-from nbagent.core.history.preview import estimate_function_tokens
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
 
@@ -35,7 +37,17 @@ def broken_attempt(request: ModelRequest, chars: int) -> Usage:
 
 def estimated_input(request: ModelRequest) -> int:
     """About how many tokens a request sends."""
-    return sum(map(estimate_tokens, request.all_messages)) + sum(map(estimate_function_tokens, request.tools or ()))
+    return estimated_tokens(request.all_messages, request.tools or ())
+
+
+def estimated_tokens(messages: Iterable[LLMMessage], functions: Iterable[Mapping[str, Any]]) -> int:
+    """The sum of the estimates of each message and each tool."""
+    return sum(map(estimate_tokens, messages)) + sum(map(estimate_function_tokens, functions))
+
+
+def estimate_function_tokens(function: Mapping[str, Any]) -> int:
+    """A rough count of the tokens that describe one function to the model."""
+    return len(json.dumps(function, default=str)) // CHARS_PER_TOKEN
 
 
 def _estimated_output(response: LLMResponse) -> int:

@@ -1,20 +1,15 @@
-"""HTTP exchanges as the trace records them, and the collector that receives them.
+"""HTTP exchanges as the trace records them.
 
 Providers are shared by agents and by concurrent runs, so that a provider can't have a switch for recording. Instead,
-the collector is set in the current context. The HTTP client looks there before each request, and does nothing more if
-none is set.
+`Current.collect` takes the exchanges. The HTTP client looks there before each request, and does nothing more if it is
+not set.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from nbagent.core.aclose import aclose_if_possible
-from nbagent.core.current import changed
-
-T = TypeVar("T")
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +53,3 @@ class Exchange:
 
 #: Called with each exchange when it is over.
 Collector = Callable[[Exchange], None]
-
-
-async def stream_collecting(stream: AsyncIterator[T], collector: Collector) -> AsyncGenerator[T]:
-    """The items of `stream`; the exchanges behind them go to `collector`.
-
-    A generator runs in the context of the code that asks for the next item, so the collector is set for each item.
-    """
-    async with aclose_if_possible(stream) as items:
-        while True:
-            with changed(collect=collector):
-                item = await anext(items, None)
-            if item is None:
-                return
-            yield item

@@ -36,23 +36,18 @@ class Provider(Protocol):
     @property
     def model_name(self) -> str:
         """See `LLMProvider.model_name`."""
-        ...
 
     def candidates(self, request: ModelRequest) -> Iterable[Provider] | Awaitable[Iterable[Provider]]:
         """See `LLMProvider.candidates`."""
-        ...
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`."""
-        ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """See `LLMProvider.stream`."""
-        ...
 
     def can_compact(self, tokens: int) -> bool:
         """See `LLMProvider.can_compact`."""
-        ...
 
 
 class Price(Protocol):
@@ -62,7 +57,6 @@ class Price(Protocol):
         self, usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False
     ) -> float | None:
         """US dollars; `raw` is the vendor's own usage object. None: the price is not known."""
-        ...
 
 
 class Tools(Protocol):
@@ -70,18 +64,15 @@ class Tools(Protocol):
 
     def list_functions(self) -> list[dict[str, Any]]:
         """The definitions of the tools that the model is offered now."""
-        ...
 
     def is_parallel(self, name: str) -> bool:
         """Whether the tool may run at the same time as others."""
-        ...
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """Run one call. Failures are outcomes too, not exceptions.
 
         If it is cancelled while its function runs, `interrupted` takes the outcome.
         """
-        ...
 
 
 class Speakers(Protocol):
@@ -91,15 +82,12 @@ class Speakers(Protocol):
 
     def take(self) -> list[LLMMessage]:
         """Let the next one speak: set the run's provider and tools. Returns the conversation as that one reads it."""
-        ...
 
     def end_turn(self) -> None:
         """The turn and its calls are over."""
-        ...
 
     def passes_on(self) -> bool:
         """After an answer: whether another one speaks now."""
-        ...
 
 
 @dataclass(slots=True)

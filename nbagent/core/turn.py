@@ -25,7 +25,7 @@ from nbagent.core.counting import broken_attempt, with_counts
 from nbagent.core.current import current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
-from nbagent.core.http_exchange import Exchange, stream_collecting
+from nbagent.core.http_exchange import Exchange
 from nbagent.core.in_context import InContext
 from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, new_id, origin_note
 from nbagent.core.model_request import ModelRequest
@@ -247,7 +247,8 @@ class Turn:
         """The provider's answer to the request, which is sent in this context if there is one."""
         stream = self.provider.stream(request)
         if self.run.record_http:
-            stream = stream_collecting(stream, self._record_exchange)
+            context = context or copy_context()
+            context.run(set_current, collect=self._record_exchange)
         return stream if context is None else InContext(stream, context)
 
     def _count_broken_attempt(self, *, is_stopped: bool = False) -> list[Event]:

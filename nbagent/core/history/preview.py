@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.core.history.history import CHARS_PER_TOKEN, estimate_tokens
+from nbagent.core.counting import estimated_tokens
+from nbagent.core.history.history import CHARS_PER_TOKEN
 from nbagent.core.messages import LLMMessage, Usage
 from nbagent.core.run import Run
 
@@ -64,13 +64,3 @@ def preview(run: Run, message: Any) -> Preview:
         cost=run.price(Usage(tokens), provider.model_name, provider),
         notes=[note for note in notes if note],
     )
-
-
-def estimated_tokens(messages: Iterable[LLMMessage], functions: Iterable[Mapping[str, Any]]) -> int:
-    """The sum of the estimates of each message and each tool."""
-    return sum(map(estimate_tokens, messages)) + sum(map(estimate_function_tokens, functions))
-
-
-def estimate_function_tokens(function: Mapping[str, Any]) -> int:
-    """A rough count of the tokens that describe one function to the model."""
-    return len(json.dumps(function, default=str)) // CHARS_PER_TOKEN

@@ -6,11 +6,11 @@ The journal is a list under `metadata.nbagent.changes`, oldest first. Each chang
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from difflib import unified_diff
 from typing import Any, Literal
 
 from nbagent.core.current import current
 from nbagent.core.events import CellChanged
+from nbagent.core.render.diff import diff_lines, without_far_lines
 from nbagent.notebook.document.cell import NotebookCell
 
 ChangeKind = Literal["add", "edit", "move", "delete", "run"]
@@ -56,9 +56,8 @@ class CellDiff:
     def __str__(self) -> str:
         """The difference of the source, line by line."""
         what = " added" if self.before is None else " deleted" if self.after is None else ""
-        lines = list(unified_diff((self.before or "").splitlines(), (self.after or "").splitlines(), lineterm=""))
-        kept = [line for line in lines[2:] if not line.startswith("@@")]
-        return "\n".join([f"@@ cell {self.number} ({self.cell_id}){what} @@", *kept])
+        lines = map("".join, without_far_lines(diff_lines(self.before or "", self.after or "")))
+        return "\n".join([f"@@ cell {self.number} ({self.cell_id}){what} @@", *lines])
 
 
 def note_change(change: Change, cell: NotebookCell | None) -> None:

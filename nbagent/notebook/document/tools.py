@@ -23,7 +23,7 @@ from nbagent.notebook.document.cell import Kind, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
 from nbagent.notebook.document.modes import MODES, Mode, runs_shell
 from nbagent.notebook.document.reading import read_cell
-from nbagent.notebook.kernel_tools.reading import SOURCE_CHARS
+from nbagent.notebook.kernel_tools.reading import SOURCE_CHARS, joined
 from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
 from nbagent.text import shortened
 
@@ -343,9 +343,7 @@ def _not_run(cells: list[str]) -> str:
 
 def _joined(report: list[Content]) -> Content:
     """Texts and parts as one content."""
-    if all(isinstance(content, str) for content in report):
-        return "\n".join(filter(None, map(str, report)))
     parts: list[Any] = []
-    for content in report:
-        parts += ([{"type": "text", "text": content}] if content else []) if isinstance(content, str) else content
-    return parts
+    for content in filter(None, report):
+        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return joined(parts)

@@ -9,8 +9,9 @@ from typing import Any
 
 from nbagent.agent.agent import Agent
 from nbagent.core.content.images import content_as_text
+from nbagent.core.counting import estimate_function_tokens, estimated_tokens
 from nbagent.core.history.history import CHARS_PER_TOKEN, estimate_tokens
-from nbagent.core.history.preview import Preview, estimate_function_tokens, estimated_tokens
+from nbagent.core.history.preview import Preview
 from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.core.render import markdown as render
 from nbagent.text import shortened

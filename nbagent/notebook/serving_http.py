@@ -11,6 +11,7 @@ from nbagent.agent.agent import Agent
 from nbagent.core.background import note_main_loop
 from nbagent.core.current import set_current
 from nbagent.core.render import markdown as render
+from nbagent.notebook.client_forms import ClientForms
 from nbagent.notebook.display.captured import watch_output
 from nbagent.server.app import create_app
 from nbagent.server.running import Serving, with_token
@@ -25,22 +26,26 @@ class HTTPNotebookServing:
     """Serves from its creation to `stop()`, or until the kernel ends, and shows in the running cell how to connect.
 
     Each conversation is a fork of the agent that the variable `agent` holds, with the notebook's tools. Calls that need
-    approval are decided by the clients. The token stands in that display only, which loses it when the serving ends.
+    approval wait for the person at the notebook, or with `clients_approve` for the clients. The token stands in that
+    display only, which loses it when the serving ends.
     """
 
     ended = "The server has ended."
 
-    def __init__(self, shell: Any, agent: Agent, *, port: int = 0) -> None:
+    def __init__(self, shell: Any, agent: Agent, *, port: int = 0, clients_approve: bool = False) -> None:
         self._shell = shell
         if getattr(shell, "kernel", None) is not None:
             note_main_loop()
         watch_output(shell)
+        self._forms = ClientForms(shell)
         context = Context()  # not the cell's, which will have ended
-        context.run(set_current, has_no_cell_output=True)
+        context.run(set_current, has_no_cell_output=True, approver=None if clients_approve else self._forms.ask)
         settings, told = with_token(ServerSettings(grace_seconds=_GRACE_S))
         self._serving = Serving(create_app(agent, settings), listening(LOOPBACK, port), context).start()
         self.url = self._serving.url
         self._told = display(_shown(self.url, *told), raw=True, display_id=True)
+        if not clients_approve:
+            self._forms.show()
         shell.events.register("post_run_cell", self._on_cell_end)
 
     @property
@@ -58,6 +63,7 @@ class HTTPNotebookServing:
         self._serving.stop()
         page = render.output_html(render.note_html(self.ended))
         self._told.update({"text/plain": self.ended, "text/html": page}, raw=True)
+        self._forms.close()
 
     def _on_cell_end(self, result: Any) -> None:
         """Serve the agent that the variable `agent` holds now."""

@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from nbagent.agent.agent import Agent
 from nbagent.checks import checked_path
 from nbagent.core.history import saved
+from nbagent.core.render.markdown import printable
 from nbagent.notebook.keeper import (
     all_messages,
     begin_keeping,
@@ -68,6 +69,7 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     agent.trace.recorder.recognise(all_messages(kept))
     mine = [message for turn in turns_only_in(here.here.messages, all_messages(kept)) for message in turn]
     system = next((message.text for message in kept.messages if message.role == "system"), None)
+    is_theirs = not agent.system_prompt and bool(system)
     agent.system_prompt = agent.system_prompt or system
     agent.context.resume(kept.branches, kept.here, mine)
     also = f" {count_questions(mine).capitalize()} of this kernel come after." if mine else ""
@@ -75,6 +77,9 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     also += f" {others} other branch{'es' * (others > 1)} too." if others else ""
     traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known of their runs."
     print(f"{count} from {path.name}, {_saved_at(path)}.{also}{traced}")
+    if is_theirs:  # perhaps a stranger's
+        print(f"The system prompt is now that of {path.name}; agent.system_prompt = None removes it:")
+        print(printable(agent.system_prompt or ""))
 
 
 def _path(shell: Any, words: Sequence[str], command: str) -> Path:

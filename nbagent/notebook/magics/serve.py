@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nbagent.notebook.serving import NotebookServing
     from nbagent.notebook.serving_http import HTTPNotebookServing
 
-USAGE = "[--port N] | --mcp [--port N] [--tools NAME,NAME] | --stop"
+USAGE = "[--port N] [--clients-approve] | --mcp [--port N] [--tools NAME,NAME] | --stop"
 #: The server of this kernel, if there is one.
 _servings: list[NotebookServing | HTTPNotebookServing] = []
 
@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--mcp", action="store_true")
     what.add_argument("--stop", action="store_true")
+    parser.add_argument("--clients-approve", action="store_true")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--tools", type=lambda text: text.split(","))
     return parser
@@ -49,6 +50,8 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         raise UsageError(f"%agent serve: it already serves at {running.url}; %agent serve --stop ends that")
     if options.tools and not options.mcp:
         raise UsageError("%agent serve: --tools belongs to --mcp")
+    if options.clients_approve and options.mcp:
+        raise UsageError("%agent serve: with --mcp, you are asked about calls; leave --clients-approve out")
     _servings[:] = [_mcp(shell, agent, options) if options.mcp else _http(shell, agent, options)]
 
 
@@ -65,7 +68,7 @@ def _http(shell: Any, agent: Agent, options: argparse.Namespace) -> HTTPNotebook
         from nbagent.notebook.serving_http import HTTPNotebookServing
     except ModuleNotFoundError as error:
         raise missing_extra("The server", "server") from error
-    return HTTPNotebookServing(shell, agent, port=options.port)
+    return HTTPNotebookServing(shell, agent, port=options.port, clients_approve=options.clients_approve)
 
 
 def stop_calls() -> int:

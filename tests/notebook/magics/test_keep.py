@@ -123,7 +123,10 @@ def test_all_versions_and_conversations_come_back(notebook):
         kernel.ok("%agent keep")
         panel = Panel(kernel)
         assert "2 questions from analysis.agent.json" in (restored := kernel.ok("%agent restore").stdout)
-        assert restored.endswith(" 3 other branches too.\n")
+        prompt = (
+            "The system prompt is now that of analysis.agent.json; agent.system_prompt = None removes it:\nBe brief.\n"
+        )
+        assert restored.endswith(f" 3 other branches too.\n{prompt}")
         assert kernel.value(ASKED) == asked
         assert texts(kernel) == said_so_far
         assert kernel.value("agent.context.here.branch") == branch

@@ -108,6 +108,7 @@ def test_a_head_that_never_ends_is_refused(process):
         assert connection.recv(65536).startswith(b"HTTP/1.1 4")
 
 
+@pytest.mark.full
 def test_a_server_is_not_ready_without_its_store_or_its_provider():
     async def down(messages, functions):
         raise AssertionError

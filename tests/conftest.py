@@ -12,7 +12,7 @@ from hypothesis.internal.conjecture import providers
 
 gc.disable()  # until all is collected: what tests are made of stays
 pytest.register_assert_rewrite("support")
-pytest_plugins = ["support.docstrings", "support.faults"]
+pytest_plugins = ["support.docstrings"]
 
 # always the same examples, so that a red run is about the change that it tests
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)

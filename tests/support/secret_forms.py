@@ -27,7 +27,7 @@ def marker(name):
 
 #: Every key variable has a marker of its own; a key is given as an argument too, and one in a header.
 KEYS = {variable: marker(variable) for row in CATALOG.values() for variable in row.key_vars}
-ARGUMENT, HEADER, PASSWORD = marker("argument"), marker("header"), "hunter2-" + marker("password")[-16:]
+ARGUMENT, HEADER = marker("argument"), marker("header")
 
 
 def forms(key):
@@ -54,7 +54,7 @@ class Echo(Loopback):
     def answer_to(self, request):
         queried = [value for _, value in parse_qsl(urlsplit(request.path).query)]
         sent = {word for value in (*queried, *request.headers.values()) for word in value.split()}
-        told = [word for word in sent if "MARKER" in word or "hunter2" in word or "=" in word]
+        told = [word for word in sent if "MARKER" in word or "=" in word]
         text = f"I saw {request.path} {' '.join(each for word in told for each in (word, quote(word, safe='')))}"
         error = json.dumps({"type": "error", "error": {"type": "x", "message": text, "status": "x"}}).encode()
         page = f"<html><title>{text}</title>{text}</html>".encode()

@@ -1,9 +1,6 @@
 """A user's own client: what exactly arrives at Azure, Bedrock, Vertex and others, and that it stays the user's."""
 
-import base64
 import json
-import struct
-import zlib
 
 import anthropic
 import httpx
@@ -13,7 +10,7 @@ import pytest
 from support.loopback import Answer, claude_said, gemini_said, said, sse
 
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import ConfigurationError, IncompleteStreamError, ProviderConnectionError
+from nbagent.errors import ConfigurationError
 from nbagent.providers import create_provider
 
 HI = [LLMMessage("user", "hi")]
@@ -52,26 +49,12 @@ async def test_azure_by_deployment(loopback, streaming):
     assert bool(request.json.get("stream")) == streaming
 
 
-async def test_where_azure_was_looked_for_is_said():
-    endpoint = "http://127.0.0.1:9"
-    async with openai.AsyncAzureOpenAI(azure_endpoint=endpoint, api_version="2026-05-01", api_key="k") as client:
-        with pytest.raises(ProviderConnectionError, match=r"no connection to 127\.0\.0\.1 \("):
-            await create_provider("openai", client=client, model="m1", max_retries=0).chat(HI)
-
-
 async def test_openai_with_a_client_of_ones_own_inside(loopback):
     async with httpx.AsyncClient(headers={"x-team": "blue"}) as inner:
         client = openai.AsyncOpenAI(api_key="mine", base_url=f"{loopback.url}/v1", http_client=inner)
         request = await ask(loopback, CHAT, "openai", client, headers={"x-more": "green"})
     assert (request.path, request.headers["x-team"]) == ("/v1/chat/completions", "blue")
     assert (request.headers["authorization"], request.headers["x-more"]) == ("Bearer mine", "green")
-
-
-async def test_anthropic(loopback, streaming):
-    async with anthropic.AsyncAnthropic(api_key="mine", base_url=loopback.url) as client:
-        answer = CLAUDE if streaming else CLAUDE_WHOLE
-        request = await ask(loopback, answer, "claude", client, streaming=streaming)
-    assert (request.path, request.headers["authorization"]) == ("/v1/messages", "Bearer mine")
 
 
 async def test_vertex(loopback, streaming):
@@ -91,32 +74,6 @@ async def test_vertex(loopback, streaming):
 # ------------------------------------------------------------------ Bedrock
 
 
-def frame(payload: dict, **headers: str) -> bytes:
-    """One message of AWS's binary event stream.
-
-    Lengths, checksum of the lengths, headers (name, type 7 for a string, value), payload, checksum of everything:
-    https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html
-    """
-    body = json.dumps(payload).encode()
-    names = b"".join(
-        struct.pack("!B", len(name)) + name.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()
-        for name, value in ((f":{key.replace('_', '-')}", value) for key, value in headers.items())
-    )
-    prelude = struct.pack("!II", 16 + len(names) + len(body), len(names))
-    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + names + body
-    return message + struct.pack("!I", zlib.crc32(message))
-
-
-def chunks(stream: bytes) -> bytes:
-    """A Messages stream as Bedrock sends it: each event's JSON in base64, in a frame."""
-    lines = [line.removeprefix(b"data: ") for line in stream.splitlines() if line.startswith(b"data: ")]
-    types = {"message_type": "event", "event_type": "chunk", "content_type": "application/json"}
-    return b"".join(frame({"bytes": base64.b64encode(line).decode()}, **types) for line in lines)
-
-
-EVENTS = {"content-type": "application/vnd.amazon.eventstream"}
-
-
 @pytest.fixture
 async def bedrock(loopback):
     async with anthropic.AsyncAnthropicBedrock(
@@ -125,20 +82,13 @@ async def bedrock(loopback):
         yield client
 
 
-async def test_bedrock(loopback, bedrock, streaming):
-    answer = Answer(chunks(CLAUDE.body), headers=EVENTS) if streaming else CLAUDE_WHOLE
-    request = await ask(loopback, answer, "claude", bedrock, model="eu.claude-v1:0", streaming=streaming)
-    assert request.path == f"/model/eu.claude-v1:0/invoke{'-with-response-stream' if streaming else ''}"
+async def test_bedrock(loopback, bedrock):
+    request = await ask(loopback, CLAUDE_WHOLE, "claude", bedrock, model="eu.claude-v1:0", streaming=False)
+    assert request.path == "/model/eu.claude-v1:0/invoke"
     assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
     assert "/eu-west-1/bedrock/aws4_request" in request.headers["authorization"]
     assert request.json["anthropic_version"]
     assert not {"model", "stream"} & set(request.json)
-
-
-async def test_bedrock_breaks_off(loopback, bedrock):
-    loopback.answers = [Answer(chunks(CLAUDE.body)[:-40], headers=EVENTS)]
-    with pytest.raises(IncompleteStreamError):
-        await create_provider("claude", client=bedrock, model="m1", max_retries=0).chat(HI)
 
 
 # ------------------------------------------------------------------ httpx, and what does not fit

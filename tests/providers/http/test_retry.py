@@ -9,9 +9,18 @@ import pytest
 from support.loopback import Answer, claude_said, said, sse
 from support.requests import streamed
 
+from nbagent import Agent
 from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import ProviderTimeoutError, ServerError
+from nbagent.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ModelNotFoundError,
+    ProviderTimeoutError,
+    QuotaError,
+    RateLimitError,
+    ServerError,
+)
 from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
@@ -35,6 +44,29 @@ def failed(status, **headers) -> Answer:
     body = json.dumps({"error": {"message": "not now", "type": "some_error"}}).encode()
     names = {key.replace("_", "-"): value for key, value in headers.items()}
     return Answer(body, status, {"content-type": "application/json", "x-request-id": "req_7", **names})
+
+
+PASSING = dict.fromkeys((408, 409, 500, 501, 502, 503, 504, 529), ServerError) | {429: RateLimitError}
+LASTING = {
+    **dict.fromkeys((400, 413, 422), BadRequestError),
+    **dict.fromkeys((401, 403), AuthenticationError),
+    402: QuotaError,
+    404: ModelNotFoundError,
+}
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_each_status_is_tried_again_or_raised_at_once(loopback, connect, monkeypatch, vendor):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+    for status, error in (PASSING | LASTING).items():
+        loopback.requests.clear()
+        loopback.answers = [failed(status)]
+        agent = Agent(connect(vendor, max_retries=1))
+        with pytest.raises(error) as caught:
+            await agent.chat("hi")
+        assert type(caught.value) is error, status
+        assert (caught.value.status, caught.value.message) == (status, "not now")
+        assert (caught.value.retryable, len(loopback.requests) == 2) == (status in PASSING, status in PASSING)
 
 
 async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch):

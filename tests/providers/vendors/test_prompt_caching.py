@@ -43,21 +43,6 @@ def conversation(rounds):
     return messages
 
 
-def sent_requests(codec, messages):
-    """The body of each request of the conversation: one before each answer."""
-    ends = [index for index, message in enumerate(messages) if message.role == "assistant"] + [len(messages)]
-    return [codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1") for end in ends]
-
-
-@pytest.mark.parametrize("name", CODECS)
-def test_the_prefix_does_not_depend_on_what_was_encoded_before(name):
-    """A loaded conversation sends the same bytes as one that grew."""
-    grown = sent_requests(CODECS[name], conversation(5))[-1]
-    data = [message.to_dict() for message in conversation(5)]
-    fresh = CODECS[name].encode_request([LLMMessage.from_dict(item) for item in data], ResolvedOptions([ADD]), "m1")
-    assert fresh == grown
-
-
 def marks_of(raw):
     """The breakpoints of a body in the order of the prompt, each with the block it stands on."""
     body = json.loads(raw)

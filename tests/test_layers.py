@@ -8,20 +8,21 @@ import ast
 from support.imports import GROUND, all_imports, cycle_in, room_graph, trees
 
 #: What each layer may import, besides itself. A layer is a folder of `nbagent/`, or a module beside the folders.
-BELOW_AGENT = {"ground", "core", "providers", "functions", "trace", "pricing"}
+BELOW_AGENT = {"ground", "core", "store", "providers", "functions", "trace", "pricing"}
 BELOW = {
     "ground": set(),
     "core": {"ground"},
     "pricing": {"ground", "core", "providers"},
     "providers": {"ground", "core"},
     "functions": {"ground", "core"},
-    "trace": {"ground", "core"},
+    "store": {"ground"},
+    "trace": {"ground", "core", "store"},
     "batch": BELOW_AGENT,
     "agent": {*BELOW_AGENT, "batch"},
     "evaluation": {*BELOW_AGENT, "agent", "batch"},
     "skills": {*BELOW_AGENT, "agent"},
     "teams": {*BELOW_AGENT, "agent"},
-    "memory": {"ground", "core", "providers", "functions", "trace"},
+    "memory": {"ground", "core", "store", "providers", "functions", "trace"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "thread_server": {"ground"},
     "mcp": {*BELOW_AGENT, "agent", "loading", "thread_server"},

@@ -12,7 +12,7 @@ from support.reference import FOLDER
 import nbagent
 from nbagent.core.limits import VARIABLE_PREFIX, Limits
 from nbagent.core.request_options import RequestOptions
-from nbagent.trace.columns import DESCRIBED
+from nbagent.trace.schema import DESCRIBED
 
 PACKAGE = FOLDER.parents[1] / "nbagent"
 

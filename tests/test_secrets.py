@@ -90,7 +90,7 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
     async with Echo() as server, untrusted() as tls:
         server.answers = [Answer(ANSWERS[wire])]
         agent = Agent(None, trace=Trace(record_http=True))
-        agent.trace.stream_to(tmp_path / "stream.jsonl")
+        agent.trace.stream_to(tmp_path / "stream.sqlite")
         with nbagent.record(tmp_path / "recording.jsonl"):
             agent.provider = create_provider(
                 vendor, model="m", base_url=address(vendor, server.url), max_retries=1, **options

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from nbagent.batch.answer import Answer
 from nbagent.checks import checked_path
 from nbagent.core.messages import well_formed
-from nbagent.core.sqlite_file import SQLiteFormat
 from nbagent.errors import ConfigurationError
+from nbagent.store.sqlite_file import SQLiteFormat
 from nbagent.text import shortened
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from nbagent.core.current import set_current
 from nbagent.core.messages import new_id
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.trace.environment import environment
-from nbagent.trace.recorder import TABLES
+from nbagent.trace.schema import TABLES
 from nbagent.trace.trace import Trace
 
 

@@ -28,7 +28,7 @@ from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult, ToolOutcome
 from nbagent.errors import NbagentError
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 
 log = logging.getLogger("nbagent")
 

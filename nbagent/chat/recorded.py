@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from nbagent.core.messages import LLMMessage
 from nbagent.trace.children import rows_of, runs_below
 from nbagent.trace.requests import messages_of
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 from nbagent.trace.trace import Trace
 
 

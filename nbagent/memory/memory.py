@@ -17,7 +17,6 @@ from nbagent.checks import check_choice, check_number, check_type, checked_path
 from nbagent.core.content.marks import without_marks
 from nbagent.core.current import current
 from nbagent.core.history.history import CHARS_PER_TOKEN
-from nbagent.core.sqlite_file import BUSY_S
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
@@ -25,6 +24,7 @@ from nbagent.memory.commands import COMMANDS, TOOL, Commands, run_command
 from nbagent.memory.frame import apply_edits, as_frame
 from nbagent.memory.meaning import Embed, Meaning, fused
 from nbagent.memory.store import ROOT, Note, NoteFile
+from nbagent.store.sqlite_file import BUSY_S
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbagent.core.messages import well_formed
-from nbagent.core.sqlite_file import SQLiteFormat
 from nbagent.errors import ConfigurationError
+from nbagent.store.sqlite_file import SQLiteFormat
 from nbagent.text import without_keys
 
 #: Where all notes are.

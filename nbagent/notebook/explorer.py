@@ -22,8 +22,8 @@ from nbagent.core.render import markdown as render
 from nbagent.errors import missing_extra
 from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.text import shortened
+from nbagent.trace.rows import as_json
 from nbagent.trace.scores import texts_by_target
-from nbagent.trace.table import as_json
 from nbagent.trace.trace import Trace
 from nbagent.trace.views.days import local_days
 from nbagent.trace.views.search import TABLES, Search

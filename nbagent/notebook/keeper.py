@@ -1,8 +1,9 @@
 """Keeps the conversation of the notebook's agent, and its trace, in two files beside the notebook: `%agent keep`.
 
-`analysis.ipynb` has `analysis.agent.json`, as `agent.save` writes it, with all branches; and `analysis.agent.jsonl`, as
-`trace.stream_to` writes it. Both are without secrets. A thread writes them after each turn, so that no answer waits for
-the disk; the end of a cell waits for the thread. A third file is locked as long as this kernel keeps the conversation.
+`analysis.ipynb` has `analysis.agent.json`, as `agent.save` writes it, with all branches; and `analysis.agent.sqlite`,
+as `trace.stream_to` writes it. Both are without secrets. A thread writes them after each turn, so that no answer waits
+for the disk; the end of a cell waits for the thread. A third file is locked as long as this kernel keeps the
+conversation.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +23,6 @@ from typing import Any, BinaryIO
 
 from nbagent.agent.agent import Agent
 from nbagent.core import events
-from nbagent.core.atomic_files import atomic_write
 from nbagent.core.browser import check_possible
 from nbagent.core.events import Event
 from nbagent.core.file_lock import locked
@@ -31,7 +32,7 @@ from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.http.redaction import Redactor
 from nbagent.trace import environment
-from nbagent.trace.storage.journal import Journal
+from nbagent.trace.store import TraceFile
 from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")
@@ -60,7 +61,7 @@ def conversation_path(notebook: Path) -> Path:
 
 def trace_path(conversation: Path) -> Path:
     """Where the trace is kept that belongs to this conversation."""
-    return conversation.with_suffix(".jsonl")
+    return conversation.with_suffix(".sqlite")
 
 
 def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
@@ -113,7 +114,7 @@ class Keeper:
         #: The agent whose conversation the files hold, once they do.
         self._owner: Agent | None = None
         self._trace: Trace | None = None
-        self._journal: Journal | None = None
+        self._file: TraceFile | None = None
         self._secrets: set[str] = set()
         self._redactor = Redactor()
         #: Why the files can't be written; "" if they can.
@@ -134,6 +135,7 @@ class Keeper:
         self._shell.events.unregister("post_run_cell", self._cell_ended)
         self._observe_agent(None)
         self._writer.shutdown()
+        self._close_file()
         self._held.close()
 
     # -- the lock -----------------------------------------------------------------------------------------------------
@@ -207,8 +209,7 @@ class Keeper:
     def _state(self) -> Any:
         if self._agent is None:
             return None
-        tables = self._agent.trace.recorder.tables
-        counts = [len(table) for name, table in tables.items() if name != "environment"]  # `_new_journal` adds that
+        counts = [count for name, count in self._agent.trace.recorder.counts.items() if name != "environment"]
         return self._agent, list(self._agent.conversation_history), counts
 
     def _cell_ended(self, *_: Any) -> None:
@@ -239,18 +240,20 @@ class Keeper:
             self.offer = self.offer if self._owner is None else ""
         except NbagentError as error:
             self._problem = str(error)
-        except OSError as error:
-            self._problem = f"The trace can't be kept in {trace_path(self.path).name}: {error.strerror or error}."
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            self._problem = f"The trace can't be kept in {trace_path(self.path).name}: {reason}."
         if self._problem:
-            self._journal = None  # the trace is written as a whole again
+            self._close_file()
             log.warning("%s", self._problem)
 
     def _write_files(self, agent: Agent, kept: saved.Saved) -> None:
         if agent is not self._owner:
             if not split_turns(all_messages(kept)):
                 return  # it is not to replace an earlier conversation
+            self._close_file()
             self._set_aside(kept)
-            self._owner, self._journal = agent, None
+            self._owner = agent
         provider = agent.provider
         self._secrets.update(getattr(provider, "secrets", ()))
         self._redactor = Redactor(self._secrets)
@@ -259,23 +262,19 @@ class Keeper:
         saved.save(self.path, kept.messages, model, self._redactor.data, branches, here)
         if not agent.trace.is_recording:
             return
-        if self._journal is None or agent.trace is not self._trace:
-            self._journal, self._trace = self._new_journal(agent.trace), agent.trace
-        else:
-            agent.trace.recorder.write_to(self._journal)
+        if self._file is None or agent.trace is not self._trace:
+            agent.trace.recorder.add_environment(environment.environment)
+            self._close_file()
+            self._file, self._trace = TraceFile(trace_path(self.path), self._redact), agent.trace
+        agent.trace.recorder.write_to(self._file)
 
     def _redact(self, row: Any) -> Any:
         return self._redactor.data(row)
 
-    def _new_journal(self, trace: Trace) -> Journal:
-        """Write the whole trace, atomically; what comes later is appended."""
-        path = trace_path(self.path)
-        trace.recorder.add_environment(environment.environment)
-        with atomic_write(path) as temporary:
-            journal = Journal(temporary, self._redact)
-            trace.recorder.write_to(journal)
-        journal.path = path
-        return journal
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file = None
 
     def _set_aside(self, kept: saved.Saved) -> None:
         """Give another name to the files of a conversation that this one does not continue."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
-from nbagent.trace.table import Row, as_json
+from nbagent.trace.rows import Row, as_json
 
 Item = Mapping[str, Any]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Iterable, Mapping
 
 from nbagent.trace.joined import joined
-from nbagent.trace.recorder import TABLES, Recorder
-from nbagent.trace.table import Row, Table
+from nbagent.trace.recorder import Recorder
+from nbagent.trace.rows import Row
+from nbagent.trace.schema import TABLES
 
 #: Tables whose rows serve many runs; each row names the first of them, or none.
 _SERVING_MANY = ("prompts", "environment")
@@ -45,7 +45,7 @@ def runs_below(recorder: Recorder, run_id: str | None) -> dict[str, Recorder]:
     waiting = [] if run_id is None else [run_id]
     for member in reversed(family(recorder)):
         with member.lock:
-            for each, parent in _with_parents(member.tables["runs"]):
+            for each, parent in member.flush().get("SELECT run_id, parent_run_id FROM runs ORDER BY n"):
                 started.setdefault(parent, []).append(each)
                 owners[each] = member
                 if run_id is None and member is recorder:
@@ -63,16 +63,9 @@ def rows_of(runs: Mapping[str, Recorder], names: Iterable[str]) -> dict[str, lis
     """Copies of the rows of these runs, as `runs_below` gives them, by table, in the order of their time."""
     tables: dict[str, list[Row]] = {name: [] for name in names}
     for run_id, recorder in runs.items():
-        with recorder.lock:
-            for name in tables:
-                tables[name] += recorder.tables[name].of(run_id)
+        for name in tables:
+            tables[name] += recorder.rows(name, "run_id = ?", run_id)
     return {name: sorted(rows, key=lambda row: row["ts"]) for name, rows in tables.items()}
-
-
-def _with_parents(runs: Table) -> Iterator[tuple[str, str | None]]:
-    for columns in runs.parts(names=("run_id", "parent_run_id")):
-        yield from zip(columns["run_id"], columns.get("parent_run_id") or repeat(None), strict=False)
-    yield from ((row["run_id"], row.get("parent_run_id")) for row in runs.rows)
 
 
 def _rows(recorder: Recorder, run_ids: set[str] | None) -> dict[str, list[Row]]:

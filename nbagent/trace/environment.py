@@ -12,7 +12,7 @@ import platform
 import subprocess
 import sys
 
-from nbagent.trace.table import Row, as_json
+from nbagent.trace.rows import Row, as_json
 from nbagent.upgrade import DISTRIBUTION, VERSION
 
 #: Seconds that git may take; in a huge or broken clone the columns stay empty.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nbagent.trace.recorder import EVENT_BYTES, PLACES, TABLES, Recorder
-from nbagent.trace.table import Row, by_column
+from nbagent.trace.recorder import EVENT_BYTES, Recorder
+from nbagent.trace.rows import Row
+from nbagent.trace.schema import TABLES
 
 #: Rows that several traces may have in different runs: the trace of a fork has the messages of its origin, too.
 _SHARED_KEYS = {"messages": "message_id", "blocks": "block_id"}
@@ -39,13 +40,13 @@ def _of_table(name: str, tables: Sequence[list[Row]], last: Mapping[str, int]) -
 def add_sessions(recorder: Recorder, other: Recorder) -> None:
     """Append the rows of the sessions that only `other` has. No run may be in progress."""
     with recorder.lock:
-        sessions = {row["session_id"] for row in recorder.tables["runs"].since(0)}
-        for name, table in recorder.tables.items():
-            rows = [row for row in other.tables[name].since(0) if row["session_id"] not in sessions]
+        sessions = {session_id for (session_id,) in recorder.flush().get("SELECT DISTINCT session_id FROM runs")}
+        for name in TABLES:
+            rows = [row for row in other.rows(name) if row["session_id"] not in sessions]
             if key := _SHARED_KEYS.get(name):
-                known = {row[key] for row in table.since(0)}
+                known = {row[key] for row in recorder.rows(name)}
                 rows = [row for row in rows if row[key] not in known]
-            recorder.take(name, by_column(rows))
+            recorder.add_rows(name, rows)
 
 
 def add_runs(recorder: Recorder, tables: Mapping[str, list[Row]]) -> None:
@@ -55,11 +56,7 @@ def add_runs(recorder: Recorder, tables: Mapping[str, list[Row]]) -> None:
     """
     with recorder.lock:
         for name, rows in tables.items():
-            table = recorder.tables[name]
-            new = [dict(row) for row in rows if table.key == "run_id" or not any(table.of(row[table.key]))]
-            if place := PLACES.get(name):
-                for number, row in enumerate(new, len(table)):
-                    row[place] = number
-            table.rows += new
+            key = {"prompts": "hash", "environment": "session_id"}.get(name)
+            recorder.add_rows(name, [row for row in rows if not key or not recorder.rows(name, f"{key} = ?", row[key])])
         recorder.bytes += sum(EVENT_BYTES + len(row["content"]) for row in tables["events"])
         recorder.end_turn()

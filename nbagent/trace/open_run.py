@@ -10,10 +10,9 @@ from typing import Any
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import Timing
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
+from nbagent.trace.schema import USAGE
 
-#: The columns with token counts.
-USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
 #: The columns of `calls` that a run sums up.
 _SUMMED = (*USAGE, "cost_usd", "replayed")
 
@@ -26,7 +25,6 @@ class OpenRun:
     """A run in progress: the rows of its current turn, which may still change, and the totals of the turns before."""
 
     row: Row
-    first_open: dict[str, int]  # for each table, the number of the first row that may still change
     last_message: str | None  # the `message_id` of the newest message in the conversation
     asked: Sequence[LLMMessage] = ()  # the question, until it is sent
     conversation: str | None = None
@@ -90,7 +88,7 @@ class OpenRun:
 
         A count is None if no call reported it; cost is None unless that of every call is known that was not replayed.
 
-        >>> OpenRun({}, {}, None).totals()["n_calls"]
+        >>> OpenRun({}, None).totals()["n_calls"]
         0
         """
         values = dict(zip(_SUMMED, zip(*self._finished, strict=True), strict=False))

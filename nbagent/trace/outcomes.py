@@ -7,7 +7,7 @@ import traceback
 from nbagent.core.content.images import content_as_text
 from nbagent.core.results import ToolOutcome
 from nbagent.errors import ToolError
-from nbagent.trace.table import Row, as_json
+from nbagent.trace.rows import Row, as_json
 
 #: The columns of `tool_calls` that are fields of the outcome.
 _OUTCOME_KEYS = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
@@ -21,26 +23,20 @@ from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import ORIGINS, LLMMessage, Usage, new_id
 from nbagent.errors import ProviderError
 from nbagent.trace.blocks import blocks_of, thinking_of
-from nbagent.trace.open_run import USAGE, OpenRun, Sent
+from nbagent.trace.open_run import OpenRun, Sent
 from nbagent.trace.outcomes import outcome_columns
 from nbagent.trace.requests import digest, message_data, messages_in, shared_start
-from nbagent.trace.storage.journal import Journal
-from nbagent.trace.storage.results import Results, size_of
-from nbagent.trace.summary import Summary
-from nbagent.trace.table import Columns, Row, SpillFile, Table, as_json, count_of
+from nbagent.trace.results import Results, size_of
+from nbagent.trace.rows import Row, as_json
+from nbagent.trace.schema import NUMBERS, TABLES, USAGE
+from nbagent.trace.store import TraceFile, TraceStore, private_store
 
 log = logging.getLogger("nbagent")
 
-#: The tables that are recorded; `usage` is computed from `calls`.
-TABLES = (
-    *str.split("runs calls messages blocks tool_calls cells citations thinking events http prompts scores environment"),
-)
-#: Default limit of the rows kept in memory, and roughly what one event takes besides its text, in bytes.
-MAX_BYTES, EVENT_BYTES = 100_000_000, 700
+#: Default limit of the memory that a trace takes, and roughly what one event takes besides its text, in bytes.
+MAX_BYTES, EVENT_BYTES = 100_000_000, 2_000
 #: The last requests are kept of this many conversations, and the hashes of as many system prompts and sets of tools.
 REMEMBERED = 16
-#: Rows become columns once there are this many new events.
-BATCH = 256
 
 #: Reads the columns with token counts from a `Usage`.
 _usage_counts: Callable[[Usage], tuple[int, ...]] = attrgetter(*USAGE)
@@ -57,18 +53,22 @@ class Recorder:
         self.keep_results = keep_results
         self.max_bytes = max_bytes
         self.session_id = new_id("session")
-        self.tables = {name: Table(_MADE.get(name), _KEYS.get(name, "run_id")) for name in TABLES}
+        #: How many rows each table has.
+        self.counts = dict.fromkeys(TABLES, 0)
         self.results = Results()
-        self.summary = Summary()
         #: The `message_id`s of the messages that later requests leave out.
         self.trimmed: set[str] = set()
         self.lock = threading.RLock()
         #: The runs in progress, by `run_id`.
         self.open_runs: dict[str, OpenRun] = {}
-        #: Roughly how many bytes the rows in memory take.
+        #: The rows that are to be written, and roughly how many bytes they take.
+        self._new: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self._new_trimmed: list[str] = []
         self.bytes = 0
-        self._journal: Journal | None = None
-        self._spill_file: SpillFile | None = None
+        #: The rows that were written before they were complete.
+        self._open: dict[str, list[Row]] = {}
+        self._store: TraceStore | None = None
+        self._file: TraceFile | None = None
         self._message_ids = new_id("msg")
         #: Under these keys a message keeps the `message_id` of its row, and that of the row before it.
         self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
@@ -81,6 +81,13 @@ class Recorder:
         self._offered: deque[tuple[Any, str]] = deque(maxlen=REMEMBERED)
         #: By conversation, the last request.
         self._sent: dict[str | None, Sent] = {}
+
+    @property
+    def store(self) -> TraceStore:
+        """Where the rows are, once they are written: see `flush`."""
+        if self._store is None:
+            self._store = private_store(None if self.max_bytes is None else self.max_bytes // 2)
+        return self._store
 
     def record(self, event: Event) -> None:
         """Take one event of a run."""
@@ -110,56 +117,56 @@ class Recorder:
     def add_score(self, row: Row) -> None:
         """Append a row to `scores`. One of the same thing, name and author counts no more."""
         with self.lock:
-            self.tables["scores"].rows.append({**row, "session_id": self.session_id, "ts": time.time()})
+            self.add_rows("scores", [{**row, "session_id": self.session_id, "ts": time.time()}])
             self.end_turn()
 
     def add_environment(self, collect: Callable[[], Row]) -> None:
         """Append what this session runs on to `environment`, once."""
         with self.lock:
-            table = self.tables["environment"]
-            if not any(row["session_id"] == self.session_id for row in table.since(0)):
-                shared = {"session_id": self.session_id, "run_id": None, "cell_id": None, "ts": time.time()}
-                table.rows.append({**collect(), **shared})
+            if not self.rows("environment", "session_id = ?", self.session_id):
+                self.add_rows("environment", [{**collect(), "session_id": self.session_id, "ts": time.time()}])
 
-    def append_to(self, journal: Journal | None) -> None:
-        """Write the rows so far to a journal, and new ones after each turn; None ends it."""
+    def add_rows(self, table: str, rows: Iterable[Row]) -> None:
+        """Append rows, which get new numbers."""
         with self.lock:
-            if journal is not None:
-                self.write_to(journal)
-            self._journal = journal
+            for row in rows:
+                self._append(table, row)
+                if row.get("trimmed"):
+                    self.trimmed.add(row["message_id"])
 
-    def write_to(self, journal: Journal) -> None:
-        """Write the rows that a journal does not have yet. Raises OSError."""
+    def load(self, path: Path) -> None:
+        """Append the rows of a SQLite file. Raises sqlite3.Error."""
         with self.lock:
-            journal.write(self.tables, self._settled())
+            store = self.flush()
+            store.append_file(path)
+            self.counts = {name: store.count(name) for name in TABLES}
+            self.trimmed.update(message_id for (message_id,) in store.get(_TRIMMED))
 
-    def rows(self, table: str) -> list[Row]:
-        """Copies of a table's rows as dicts, oldest first."""
+    def stream_to(self, file: TraceFile | None) -> None:
+        """Write the rows so far to a file, and new ones after each turn; None ends it. Raises sqlite3.Error."""
         with self.lock:
-            return [dict(row) for row in self.tables[table].since(0)]
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+            if file is not None:
+                self.write_to(file)
+            self._file = file
 
-    def take(self, name: str, columns: Columns) -> None:
-        """Append rows that another trace recorded. No run may be in progress."""
+    def write_to(self, file: TraceFile) -> None:
+        """Write the rows that a file lacks. Raises sqlite3.Error, OSError."""
         with self.lock:
-            table, count = self.tables[name], count_of(columns)
-            if not count:
-                return
-            if place := PLACES.get(name):
-                columns[place] = list(range(len(table), len(table) + count))
-            table.settle(len(table))
-            table.take(columns)
-            if name == "events":
-                for kind, data in zip(columns["type"], columns["data"], strict=True):
-                    if kind == "context":
-                        self.trimmed.update(json.loads(data or "{}").get("trimmed", ()))
-            self.bytes += size_of(columns)
-            if self.max_bytes is not None and self.bytes > self.max_bytes:
-                self._spill()
+            store = self.flush()
+            file.write(store, self.session_id, self.counts, self.open_rows(), self.trimmed)
+
+    def rows(self, table: str, where: str = "TRUE", *values: Any) -> list[Row]:
+        """Copies of a table's rows as dicts, oldest first: all, or those that fit."""
+        with self.lock:
+            return self.flush().rows(table, where, *values)
 
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
         """Note which of these messages, from a file, have a row already: it stands for them when they are sent."""
         with self.lock:
-            known = {row["message_id"]: row["parent_id"] for row in self.tables["messages"].since(0)}
+            known = dict(self.flush().get("SELECT message_id, parent_id FROM messages"))
             for message in messages:
                 if message.message_id in known:
                     message.encoded[self._row_key] = message.message_id
@@ -168,49 +175,45 @@ class Recorder:
     # -- after a turn -------------------------------------------------------------------------------------------------
 
     def end_turn(self) -> None:
-        """Do what takes longer: write to the journal, and with many new rows make columns and spill them."""
-        is_full = self.max_bytes is not None and self.bytes > self.max_bytes
-        is_batch = is_full or len(self.tables["events"].rows) >= BATCH
-        if not is_batch and self._journal is None:
-            return
-        settled = self._settled()
-        if self._journal is not None:
-            self._write_journal(self._journal, settled)
-        if is_batch:
-            for name, table in self.tables.items():
-                table.settle(settled[name])
-        if is_full:
-            self._spill()
+        """Do what takes longer: write to the file, and when there is much in memory, to the store."""
+        if (file := self._file) is not None:
+            try:
+                self.write_to(file)
+            except (sqlite3.Error, OSError) as error:  # a full disk ends the file, not the run
+                self._file = None
+                log.warning("the trace is no longer written to %s: %s", file.path, error)
+        if self.max_bytes is not None and self.bytes + self.results.bytes > self.max_bytes // 2:
+            try:
+                self.results.spill(self.flush())
+            except sqlite3.Error as error:
+                log.warning("the trace stays in memory: its rows can't be written to a temporary file: %s", error)
+            self.bytes = 0
+            self._sent.clear()  # it holds messages; the next requests are told in full
 
-    def _settled(self) -> dict[str, int]:
-        """How many rows of each table no longer change: those before the current turn of every run in progress."""
-        settled = {name: len(table) for name, table in self.tables.items()}
-        for run in self.open_runs.values():
-            for name, number in run.first_open.items():
-                settled[name] = min(settled[name], number)
-        return settled
-
-    def _write_journal(self, journal: Journal, settled: Mapping[str, int]) -> None:
-        """A full disk ends the file, not the run."""
-        try:
-            journal.write(self.tables, settled)
-        except OSError as error:
-            self._journal = None
-            log.warning("the trace is no longer written to %s: %s", journal.path, error)
-
-    def _spill(self) -> None:
-        """Move settled rows and what tools returned to a temporary file. A full disk ends that, not the run."""
-        try:
-            file = self._spill_file = self._spill_file or SpillFile()
-            self.results.spill(file)
-            self.summary.advance(self.tables)
-            for table in self.tables.values():
-                table.spill(file)
-        except OSError as error:
-            self.max_bytes = None
-            log.warning("the trace stays in memory: its rows can't be written to a temporary file: %s", error)
+    def flush(self) -> TraceStore:
+        """Write the rows to the store, those of runs in progress as far as they got. Raises sqlite3.Error."""
+        rows = {name: [*self._open.get(name, ()), *new] for name, new in self._new.items()}
+        for event in self._new["events"]:
+            if isinstance(event["data"], dict):
+                event["data"] = as_json(event["data"])
+        for row in self._new["messages"]:
+            if isinstance(message := row["data"], LLMMessage):
+                row.update(tokens_est=estimate_tokens(message), data=message_data(message))
+        self.store.write(rows, self._new_trimmed)
+        self._new, self._new_trimmed = {name: [] for name in TABLES}, []
         self.bytes = 0
-        self._sent.clear()  # it holds messages; the next requests are told in full
+        self._open = self.open_rows()
+        return self.store
+
+    def open_rows(self) -> dict[str, list[Row]]:
+        """The rows that may still change, by table: those of the current turn of each run in progress."""
+        runs = self.open_runs.values()
+        return {
+            "runs": [run.row for run in runs],
+            "calls": [run.call for run in runs if run.call],
+            "blocks": [block for run in runs for block in run.call_blocks],
+            "tool_calls": [tool for run in runs for tool in run.tools.values()],
+        }
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -220,14 +223,18 @@ class Recorder:
         run = self.open_runs.get(run_id)
         row["run_id"], row["session_id"], row["ts"] = run_id, self.session_id, time.time()
         row["cell_id"] = run.row["cell_id"] if run is not None else None
-        self.tables[table].rows.append(row)
+        self._append(table, row)
         return row
+
+    def _append(self, table: str, row: Row) -> None:
+        row[NUMBERS[table]] = self.counts[table]
+        self.counts[table] += 1
+        self._new[table].append(row)
 
     def _add_event(self, event: Event) -> None:
         meta = event.metadata
         data = {key: value for key, value in meta.items() if key not in _EVENT_IDS}
         row: Row = {
-            "event_id": len(self.tables["events"]),
             "type": event.type,
             "name": event.tool_name,
             "call_id": meta.get("call_id"),
@@ -241,7 +248,7 @@ class Recorder:
         self, event: Event, message: LLMMessage, blocks: list[Row], origin: Mapping[str, Any] = _NOWHERE
     ) -> list[Row]:
         """Add a row for the message, and rows for its blocks, which are returned. `origin`: its call or tool call."""
-        run, number = self.open_runs[event.metadata["run_id"]], len(self.tables["messages"])
+        run, number = self.open_runs[event.metadata["run_id"]], self.counts["messages"]
         own = None if self._row_key in message.encoded else message.message_id
         message_id = message.encoded[self._row_key] = own or f"{self._message_ids}_{number}"
         message.encoded[self._parent_key] = run.last_message
@@ -251,12 +258,10 @@ class Recorder:
             "parent_id": run.last_message,
             "branch": run.row["branch"],
             "turn": origin.get("step"),
-            "index": number,
             "role": message.role,
             "text": text,
             "n_blocks": len(blocks),
             "call_id": origin.get("call_id"),
-            "tokens_est": message,
             "pinned": message.pinned,
             "trimmed": False,
             "data": message,
@@ -271,7 +276,8 @@ class Recorder:
             {**shared, "block_id": f"{message_id}_{index}", "index": index, **block}
             for index, block in enumerate(blocks)
         ]
-        self.tables["blocks"].rows += rows
+        for row in rows:
+            self._append("blocks", row)
         return rows
 
     def _row_of(
@@ -371,7 +377,7 @@ class Recorder:
         row.update(prompt=event.content, status="running", started=time.time())
         before = event.after.encoded.get(self._row_key) if event.after else None
         asked = [message for message in event.messages if message.role != "system"]
-        run = OpenRun(row, {"runs": len(self.tables["runs"])}, before, asked, meta.get("conversation_id"))
+        run = OpenRun(row, before, asked, meta.get("conversation_id"))
         run.request = self._sent.pop(run.conversation, run.request)
         self.open_runs[meta["run_id"]] = run
         _recording[meta["run_id"]] = self
@@ -382,7 +388,6 @@ class Recorder:
     def _on_turn_started(self, run: OpenRun, event: kinds.TurnStarted) -> None:
         request = self._request(run, event)
         run.end_turn()
-        run.first_open.update({name: len(self.tables[name]) for name in ("calls", "blocks", "tool_calls")})
         row = {**event.metadata, **request}
         row.update(
             params=as_json(row.get("params")), ttft_s=None, thinking_s=None, attempt=1, retries=0, retry_wait_s=0.0
@@ -476,7 +481,6 @@ class Recorder:
         args = as_json(event.tool_arguments)
         row.update(name=event.tool_name, args=args, args_sent=args)
         row["parallel_group"] = None if row["source"] else row["call_id"]  # the vendor's own tools run one by one
-        run.first_open.setdefault("tool_calls", len(self.tables["tool_calls"]))  # no model made it: no turn started
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
@@ -490,7 +494,7 @@ class Recorder:
         if outcome.approval == "edited":
             row["args"] = as_json(outcome.call.arguments)
         if self.keep_results and not outcome.is_error:
-            self.bytes += self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
+            self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
         if message is not None:  # of a tool that the vendor ran, the answer itself holds the result
             run.results[row["tool_call_id"]] = message
 
@@ -505,6 +509,7 @@ class Recorder:
         if trimmed := list(filter(None, known)):
             event.metadata = {**event.metadata, "trimmed": trimmed}
             self.trimmed.update(trimmed)
+            self._new_trimmed += trimmed
 
     def _on_done(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """Complete the run's row from its calls, and mark calls and tools that were cut off."""
@@ -577,15 +582,7 @@ def _status(event: Event) -> str:
 
 
 _NOTHING = LLMMessage("assistant")
-#: What is recorded as it came, by table and column, and what makes a text or number of it: see `Table`.
-_MADE: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "events": {"data": as_json},
-    "messages": {"tokens_est": estimate_tokens, "data": message_data},
-}
-#: The columns that count the rows of a table.
-PLACES = {"events": "event_id", "messages": "index"}
-#: The columns by which rows are found that belong to no single run.
-_KEYS = {"prompts": "hash", "environment": "session_id"}
+_TRIMMED = "SELECT message_id FROM messages WHERE trimmed"
 #: What of an event's metadata has a column of its own.
 _EVENT_IDS = frozenset({"run_id", "call_id", "tool_call_id"})
 #: The columns that blocks share with their message.

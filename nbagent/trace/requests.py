@@ -17,7 +17,7 @@ from nbagent.checks import invalid
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
-from nbagent.trace.table import Row, as_json
+from nbagent.trace.rows import Row, as_json
 
 
 def digest(text: str) -> str:

@@ -6,12 +6,13 @@ The recorder appends each as a row. Of those for the same thing, of the same nam
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from nbagent.checks import invalid, is_number
 from nbagent.core.cells import current_cell
-from nbagent.trace.table import Row, Table
+from nbagent.trace.rows import Row
+from nbagent.trace.store import TraceStore
 
 #: Of a thing that was scored: its table, and the columns that a score shares with it, its own id first.
 _TARGETS = {
@@ -26,25 +27,21 @@ _IDS = ("run_id", "call_id", "tool_call_id")
 _KEY = (*_IDS, "name", "by")
 
 
-def new_score(tables: Mapping[str, Table], target: Any, name: str, value: Any, comment: str | None, by: str) -> Row:
+def new_score(store: TraceStore, target: Any, name: str, value: Any, comment: str | None, by: str) -> Row:
     """A row of `scores`. Raises ConfigurationError for an id that the trace does not have, and for wrong values."""
     if not isinstance(value, bool | None) and not (is_number(value) and math.isfinite(value)):
         raise invalid("value", value, "a finite number, True or False", "None takes the score back.")
     number = None if value is None else float(value)
     about = {"name": name, "value": number, "comment": comment, "by": by, "cell_id": current_cell().cell_id}
-    return _ids_of(tables, target) | about
+    return _ids_of(store, target) | about
 
 
-def _ids_of(tables: Mapping[str, Table], target: Any) -> Row:
+def _ids_of(store: TraceStore, target: Any) -> Row:
     """The ids of the thing that was scored, and of the run and the call that it belongs to."""
-    for table, (own, *others) in _TARGETS.items():
-        for row in tables[table].rows:
-            if row[own] == target:
-                return {own: target, **{name: row[name] for name in others}}
-        for columns in tables[table].parts(names=(own, *others)):
-            if target in columns[own]:
-                place = columns[own].index(target)
-                return {own: target, **{name: columns[name][place] for name in others}}
+    for table, names in _TARGETS.items() if isinstance(target, str) else ():
+        query = f"SELECT {', '.join(names)} FROM {table} WHERE {names[0]} = ?"  # noqa: S608  only our own names are joined in, values are bound
+        for values in store.get(query, target):
+            return dict(zip(names, values, strict=True))
     fix = "trace.runs['run_id'], trace.calls['call_id'] and trace.tool_calls['tool_call_id'] list them."
     raise invalid("target", target, "a run, a call or a tool call of this trace", fix)
 

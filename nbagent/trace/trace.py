@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.checks import check_choice, check_number, checked_path, invalid
@@ -11,16 +12,19 @@ from nbagent.core.atomic_files import write_text
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import well_formed
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
 from nbagent.trace.children import family, rows_of, rows_of_family, runs_below
 from nbagent.trace.export import http
 from nbagent.trace.joined import joined
-from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
-from nbagent.trace.scores import new_score
-from nbagent.trace.storage.journal import Journal
-from nbagent.trace.table import Row, by_column
-from nbagent.trace.tables import TraceTables, unknown_run
+from nbagent.trace.recorder import MAX_BYTES, Recorder
+from nbagent.trace.requests import Requests, system_rows
+from nbagent.trace.rows import Row
+from nbagent.trace.schema import FORMAT, TABLES
+from nbagent.trace.scores import new_score, scores_that_count
+from nbagent.trace.store import TraceFile
+from nbagent.trace.summary import summary_lines
 
 if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     import os
@@ -31,12 +35,13 @@ if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from nbagent.trace.columns import TraceFrame
     from nbagent.trace.export.otel import Telemetry
     from nbagent.trace.views.transcript import TraceTranscript
     from nbagent.trace.views.tree import TraceTree
 
 
-class Trace(TraceTables):
+class Trace:
     """What happened in the runs of one or more agents, as tables.
 
     The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `cells`, `citations`, `thinking`, `usage`,
@@ -51,10 +56,9 @@ class Trace(TraceTables):
 
     The trace keeps the values that tools returned for `results()`, unless `keep_results=False`.
 
-    Rows and the values that tools returned take about `max_bytes` of memory. Beyond that, they move to a temporary file
-    at the end of a turn; tables stay complete. Of a value that can't be pickled, the text stays that the model read.
-    The file has no name and disappears with the process; it lies in the folder of `tempfile` (set `TMPDIR` for
-    another). None keeps everything in memory.
+    A trace is a private SQLite database. Rows and the values that tools returned take about `max_bytes` of memory; what
+    is more lies in SQLite's temporary file, which has no name and disappears with the process (set `TMPDIR` for another
+    folder). Of a value that can't be pickled, the text stays that the model read. None keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
@@ -83,7 +87,180 @@ class Trace(TraceTables):
         #: raise.
         self.observers: list[Callable[[Trace, Event], None]] = []
 
-    # -- scores --------------------------------------------------------------------------------------------------------
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        """The id that all rows recorded by this trace share."""
+        return self.recorder.session_id
+
+    @property
+    def runs(self) -> TraceFrame:
+        """One row per question.
+
+        A run continues the `branch` of the run before it. The first run of an agent begins one, and so does the first
+        after `fork`, `undo`, an edit, `clear_history`, or a turn or history that was replaced. `context.switch` goes
+        back to a branch; `parent_id` of its first message says where it left another one.
+        """
+        return self._frame("runs")
+
+    @property
+    def calls(self) -> TraceFrame:
+        """One row per model request; `request` tells what it sent."""
+        return self._frame("calls")
+
+    @property
+    def messages(self) -> TraceFrame:
+        """One row per message that entered the conversation, each after the one of its `parent_id`.
+
+        Messages that were added by hand, edited, loaded or made of a summary, and those of the origin of a fork, enter
+        with the first request that sends them. So do, once more, those that follow an edited message or a turn that was
+        asked again: in the new branch they lead to the new text.
+        """
+        return self._frame("messages")
+
+    @property
+    def blocks(self) -> TraceFrame:
+        """One row per block of a message. The text of a `tool_call` is its arguments."""
+        return self._frame("blocks")
+
+    @property
+    def tool_calls(self) -> TraceFrame:
+        """One row per tool call: arguments, result, validity, duration.
+
+        Arguments are dicts here, and JSON text in files: a column of Polars or Arrow can't hold every dict.
+        """
+        return self._frame("tool_calls")
+
+    @property
+    def cells(self) -> TraceFrame:
+        """One row per change of a notebook's cell by a tool, and per run of one: its source before and after.
+
+        `cell` is the id of the cell that was changed; `cell_id`, as everywhere, that of the cell that asked.
+        """
+        return self._frame("cells")
+
+    @property
+    def citations(self) -> TraceFrame:
+        """One row per source that an answer cites, with the part of its text that cites it.
+
+        Tools that the vendor runs find them, such as `nbagent.web_search`.
+        """
+        return self._frame("citations")
+
+    @property
+    def thinking(self) -> TraceFrame:
+        """One row per stretch of thinking."""
+        return self._frame("thinking")
+
+    @property
+    def usage(self) -> TraceFrame:
+        """Tokens and cost, summed by run, model and day. Replayed answers have rows of their own: they are not paid."""
+        return self._frame("usage")
+
+    @property
+    def events(self) -> TraceFrame:
+        """One row per event, except pieces of text, thinking and arguments."""
+        return self._frame("events")
+
+    @property
+    def http(self) -> TraceFrame:
+        """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
+
+        Names of variables, such as `$OPENAI_API_KEY`, stand for secrets.
+        """
+        return self._frame("http")
+
+    @property
+    def prompts(self) -> TraceFrame:
+        """One row for each text that requests share: system prompts with instructions, sets of tools as JSON."""
+        return self._frame("prompts").once("hash")
+
+    def request(self, call_id: str) -> ModelRequest:
+        """What a call sent, told from the tables: its messages, the tools on offer, and the options in effect.
+
+        >>> trace.request(trace.calls["call_id"].iloc[-1]).messages         # doctest: +SKIP
+        """
+        return Requests(self._rows("calls", "messages", "prompts")).of(call_id)
+
+    @property
+    def scores(self) -> TraceFrame:
+        """One row for each judgement: what `score` was given, and the thumbs below an answer (`name` is `good`).
+
+        A score of a run has its `run_id` only; one of a call or tool call has the ids of that and of its run.
+        """
+        from nbagent.trace.columns import build
+
+        return build("scores", scores_that_count(self.rows("scores")))
+
+    @property
+    def environment(self) -> TraceFrame:
+        """One row for each session: git commit, versions of Python and of imported packages, kernel, host, platform.
+
+        It is collected when you first look at it, save the trace or stream it to a file, so that no run waits for it;
+        it names no folder, machine or person.
+        """
+        from nbagent.trace.columns import named
+
+        self._note_environment()
+        frame = self._frame("environment").drop_duplicates("session_id", keep="last")
+        return named(frame.reset_index(drop=True), "environment")
+
+    def _note_environment(self) -> None:
+        """Note what this session runs on, if it has recorded something."""
+        with self.recorder.lock:
+            newest = self.recorder.flush().get("SELECT session_id FROM runs ORDER BY n DESC LIMIT 1")
+        if newest == [(self.session_id,)]:
+            self.recorder.add_environment(environment.environment)
+
+    def run(self, run_id: str) -> dict[str, TraceFrame]:
+        """All tables of one run, by name, with the system prompt that was in force and the `prompts` that it sent.
+
+        Raises ConfigurationError if the trace has no such run.
+
+        >>> trace.run(result.run_id)["tool_calls"]                          # doctest: +SKIP
+        """
+        from nbagent.trace import columns
+
+        self._note_environment()
+        rows = self._rows_of(run_id)
+        rows["scores"] = scores_that_count(rows["scores"])
+        found = {name: columns.with_objects(columns.build(name, rows[name])) for name in TABLES}
+        return found | {"usage": columns.usage_frame(found["calls"])}
+
+    def rows(self, table: str) -> list[Row]:
+        """Copies of a table's rows as dicts, oldest first. Not for `usage`."""
+        return self.recorder.rows(table)
+
+    def _rows(self, *tables: str) -> dict[str, list[Row]]:
+        """Copies of the rows of some tables, or of all, at one time."""
+        with self.recorder.lock:
+            return {name: self.rows(name) for name in tables or TABLES}
+
+    def _rows_of(self, run_id: str) -> dict[str, list[Row]]:
+        """Copies of the rows of one run, by table: see `run`."""
+        with self.recorder.lock:
+            if not isinstance(run_id, str) or not self.recorder.rows("runs", "run_id = ?", run_id):
+                raise unknown_run(run_id)
+            rows = {name: self.recorder.rows(name, "run_id = ?", run_id) for name in TABLES}
+            hashes = dict.fromkeys(call[name] for name in ("system_hash", "tools_hash") for call in rows["calls"])
+            prompts = [self.recorder.rows("prompts", "hash = ?", each)[:1] for each in hashes if each]
+            sessions = dict.fromkeys(run["session_id"] for run in rows["runs"])
+            known = [self.recorder.rows("environment", "session_id = ?", each)[-1:] for each in sessions]
+            rows |= {"prompts": [*chain(*prompts)], "environment": [*chain(*known)]}
+        return rows | {name: [*system, *rows[name]] for name, system in system_rows(rows).items()}
+
+    def _frame(self, name: str, wanted: Collection[str] | None = None) -> TraceFrame:
+        """A table as users see it, or its `wanted` columns."""
+        from nbagent.trace import columns
+
+        if name == "usage":
+            return columns.usage_frame(self._frame("calls"))
+        with self.recorder.lock:
+            frame = columns.table_frame(name, self.recorder.flush(), wanted)
+        return columns.with_objects(frame)
+
+    # -- scores -------------------------------------------------------------------------------------------------------
 
     def score(
         self, target: str, name: str, value: float | None, comment: str | None = None, *, by: str = "user"
@@ -98,7 +275,7 @@ class Trace(TraceTables):
         >>> agent.trace.runs.merge(agent.trace.scores, on="run_id")         # doctest: +SKIP
         """
         with self.recorder.lock:
-            self.recorder.add_score(new_score(self.recorder.tables, target, name, value, comment, by))
+            self.recorder.add_score(new_score(self.recorder.flush(), target, name, value, comment, by))
 
     # -- views --------------------------------------------------------------------------------------------------------
 
@@ -226,7 +403,7 @@ class Trace(TraceTables):
         """
         from nbagent.trace.views.transcript import TraceTranscript
 
-        return TraceTranscript(self._selected(run_id))
+        return TraceTranscript(self._rows() if run_id is None else self._rows_of(run_id))
 
     def explore(self) -> Any:
         """A widget for notebooks that browses runs, calls, tool calls, messages and blocks, with filters.
@@ -241,7 +418,7 @@ class Trace(TraceTables):
         if not self.is_recording:
             return f"<Trace: {_NOT_RECORDING}>"
         names = ("runs", "calls", "tool_calls", "events")
-        counts = ", ".join(f"{len(self.recorder.tables[name])} {name}" for name in names)
+        counts = ", ".join(f"{self.recorder.counts[name]} {name}" for name in names)
         return f"<Trace: {counts.replace('_', ' ')}>"
 
     def _repr_html_(self) -> str:
@@ -251,28 +428,29 @@ class Trace(TraceTables):
         return key_values_html(self.summary_lines())
 
     def summary_lines(self) -> list[tuple[str, str]]:
-        """What a notebook displays, as pairs of a label and a text. Quick for a large trace too."""
+        """What a notebook displays, as pairs of a label and a text."""
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:
-            return self.recorder.summary.lines(self.recorder.tables)
+            return summary_lines(self.recorder.flush())
 
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tables to a file that `Trace.load`, or any other tool, reads. The suffix names the format:
 
-        - `.sqlite`: one SQLite database
+        - `.sqlite`: a SQLite database; times are Unix seconds
         - `.parquet`: a folder with one Parquet file for each table; needs the extra `parquet`
-        - `.jsonl`: one JSON object a line, `{"table": "runs", "n": 0, "row": {...}}`
+        - `.jsonl`: one JSON object a line, `{"table": "runs", "row": {...}}`
 
         The file is written completely or not at all. It holds neither the values that tools returned nor `usage`, which
         is computed from `calls`. A run in progress is saved as far as it got.
         """
-        from nbagent.trace.storage import files
+        from nbagent.trace import files
 
         self._note_environment()
-        files.save({name: self._stored(name) for name in TABLES}, checked_path(path))
+        with self.recorder.lock:
+            files.save(self.recorder.flush(), checked_path(path))
 
     def export(self, path: str | os.PathLike[str], run_ids: Iterable[str] | None = None) -> int:
         """Write runs as examples for fine-tuning, in OpenAI's format for chat. Returns how many it wrote.
@@ -289,9 +467,8 @@ class Trace(TraceTables):
         """
         from nbagent.trace.export.fine_tuning import examples
 
-        path, wanted = _lines_file(path), None if run_ids is None else frozenset(run_ids)
-        with self.recorder.lock:
-            tables = {name: self.rows(name) for name in ("runs", "calls", "messages", "prompts")}
+        path, wanted = _checked_file(path, ".jsonl"), None if run_ids is None else frozenset(run_ids)
+        tables = self._rows("runs", "calls", "messages", "prompts")
         if unknown := (wanted or frozenset()) - {row["run_id"] for row in tables["runs"]}:
             raise unknown_run(min(unknown, key=str))
         lines = [json_text(example) + "\n" for example in examples(tables, wanted)]
@@ -315,9 +492,7 @@ class Trace(TraceTables):
         """
         from nbagent.trace.export.notebook import notebook_of
 
-        names = ("runs", "messages", "tool_calls", "cells")
-        with self.recorder.lock:
-            tables = {name: self.rows(name) for name in names}
+        tables = self._rows("runs", "messages", "tool_calls", "cells")
         wanted = {run_ids} if isinstance(run_ids, str) else None if run_ids is None else set(run_ids)
         if unknown := (wanted or set()) - {row["run_id"] for row in tables["runs"]}:
             raise unknown_run(min(unknown))
@@ -330,36 +505,31 @@ class Trace(TraceTables):
         return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Append to a `.jsonl` file from now on: first the rows so far, then new ones after each turn.
+        """Write to a `.sqlite` file from now on: first the rows so far, then new ones after each turn.
 
-        The file can be read while it grows; it is an empty trace from the start. After a crash it holds the run up to
-        its last turn. Several processes may write to one file. Raises ConfigurationError for a file with other content,
-        and leaves that alone. None ends it.
+        The file can be read while it grows. After a crash it holds the run up to its last turn. Several processes may
+        write to one file. Raises ConfigurationError for a file with other content, and leaves that alone. None ends it.
 
-        >>> agent.trace.stream_to("monday.jsonl")                           # doctest: +SKIP
+        >>> agent.trace.stream_to("monday.sqlite")                          # doctest: +SKIP
         """
-        self.recorder.append_to(None)
-        if path is not None:
-            path = _lines_file(path)
-            self.recorder.add_environment(environment.environment)
-            try:
-                self.recorder.append_to(Journal(path.absolute()))
-            except OSError as error:
-                raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
+        if path is None:
+            self.recorder.stream_to(None)
+            return
+        path = _checked_file(path, ".sqlite").absolute()
+        self.recorder.add_environment(environment.environment)
+        with FORMAT.clear_errors(path):
+            self.recorder.stream_to(TraceFile(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = MAX_BYTES) -> Trace:
         """The trace in a saved file, equal to what was saved; agents can continue recording into it.
 
-        Beyond `max_bytes`, rows move to a temporary file as they are read.
-
         >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
         """
-        from nbagent.trace.storage import files
+        from nbagent.trace import files
 
         trace = cls(max_bytes=max_bytes)
-        for name, columns in files.load(checked_path(path)):
-            trace.recorder.take(name, columns)
+        files.load(trace.recorder, checked_path(path))
         return trace
 
     @classmethod
@@ -389,7 +559,7 @@ class Trace(TraceTables):
     def _made_of(cls, tables: Mapping[str, list[Row]], recorders: Iterable[Recorder]) -> Trace:
         made = cls()
         for name, rows in tables.items():
-            made.recorder.take(name, by_column(rows))
+            made.recorder.add_rows(name, rows)
         for recorder in recorders:
             made.recorder.results.take(recorder.results)
         return made
@@ -435,11 +605,16 @@ class Trace(TraceTables):
         return http.curl(rows[index])
 
 
-def _lines_file(path: str | os.PathLike[str]) -> Path:
+def _checked_file(path: str | os.PathLike[str], suffix: str) -> Path:
     checked = checked_path(path)
-    if checked.suffix != ".jsonl":
-        raise invalid("path", checked.name, "a name that ends with .jsonl", "trace.save(path) writes other formats.")
+    if checked.suffix != suffix:
+        raise invalid("path", checked.name, f"a name that ends with {suffix}", "trace.save(path) writes other formats.")
     return checked
+
+
+def unknown_run(run_id: object) -> ConfigurationError:
+    """The error for the id of a run that the trace does not have."""
+    return invalid("run_id", run_id, "a run of this trace", "trace.runs['run_id'] lists them.")
 
 
 _NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False"

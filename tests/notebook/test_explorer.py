@@ -105,7 +105,7 @@ def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
 
 def test_long_tables_are_complete_and_escaped_despite_user_defaults(kernel, tmp_path):
     said = [{"run_id": "r", "role": "user", "text": f"<b>{number}</b>" * 50} for number in range(1_200)]
-    lines = [{"format": "nbagent trace", "version": 1}, *({"table": "messages", "row": row} for row in said)]
+    lines = [{"table": "messages", "row": row} for row in said]
     path = tmp_path / "long.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     code = f"""

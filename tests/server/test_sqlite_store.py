@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from support.store_turns import OWNER, add_turn
 
-from nbagent.core import sqlite_file
 from nbagent.errors import StoreError
 from nbagent.server.conversations.sqlite import SQLiteStore
 from nbagent.server.conversations.store import Decision, Spent, WaitingCall
+from nbagent.store import sqlite_file
 
 
 @pytest.fixture

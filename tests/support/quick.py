@@ -18,7 +18,7 @@ VOUCHING = {
         "functions/schema/test_function_schema.py",
     ],
     "providers": ["providers/formats/test_encoding.py", "providers/http/test_retry.py"],
-    "trace": ["trace/test_columns.py", "trace/test_every_column.py", "trace/storage/test_files.py"],
+    "trace": ["trace/test_columns.py", "trace/test_every_column.py", "trace/test_files.py"],
     "agent": ["agent/test_agent.py", "test_public_names.py"],
     "batch": ["batch/test_map_rows.py", "batch/test_checkpoint.py"],
     "skills": ["skills/test_manifest.py", "skills/test_host.py"],

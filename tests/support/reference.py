@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import urlsplit
 
-import pandas as pd
-
 from nbagent import cli, errors
 from nbagent.core.events import AnyEvent, Event
 from nbagent.errors import NbagentError
@@ -26,7 +24,7 @@ from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.pricing import priced_models
 from nbagent.providers.catalog import CATALOG, NAMES
 from nbagent.providers.larger_models import LARGER_MODELS
-from nbagent.trace.columns import COUNT, DESCRIBED, FLAG, JSON, REAL, SHARED, TEXT, TIME, Column
+from nbagent.trace.schema import COUNT, DESCRIBED, FLAG, JSON, REAL, SHARED, TEXT, TIME, Column
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 _PART = re.compile(r"(<!-- made by make reference: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -177,10 +175,10 @@ def vendor_tools_table() -> str:
 def columns_table(columns: Mapping[str, Column]) -> str:
     """Columns of the trace, with their types and what they are. Categories list their values."""
     rows = []
-    for name, (dtype, text) in columns.items():
-        is_category = isinstance(dtype, pd.CategoricalDtype)
-        parts = [_listed(dtype.categories), text] if is_category else [text]
-        rows.append((f"`{name}`", "category" if is_category else _TYPES[dtype], "; ".join(filter(None, parts))))
+    for name, (kind, text) in columns.items():
+        is_category = not isinstance(kind, str)
+        parts = [_listed(kind), text] if is_category else [text]
+        rows.append((f"`{name}`", "category" if is_category else _TYPES[kind], "; ".join(filter(None, parts))))
     return _table("| column | type | what it is |", rows)
 
 

@@ -95,7 +95,7 @@ async def test_trimmed_messages_are_those_that_requests_leave_out(tmp_path):
     context = ContextManager(max_messages=4)
     agent = Agent(ScriptedProvider(answer), system_prompt="Hi.", context=context)
     agent.register_function("ask", "Ask", lambda n: f"result {n}", {"type": "object", "properties": {"n": {}}})
-    agent.trace.stream_to(tmp_path / "streamed.jsonl")
+    agent.trace.stream_to(tmp_path / "streamed.sqlite")
     for question in ("one", "two", "use it", "four"):
         await agent.chat(question)
     messages = agent.trace.messages
@@ -105,4 +105,4 @@ async def test_trimmed_messages_are_those_that_requests_leave_out(tmp_path):
     for name in ("t.sqlite", "t.parquet", "t.jsonl"):
         agent.trace.save(tmp_path / name)
         assert Trace.load(tmp_path / name).messages["trimmed"].equals(messages["trimmed"])
-    assert Trace.load(tmp_path / "streamed.jsonl").messages["trimmed"].equals(messages["trimmed"])
+    assert Trace.load(tmp_path / "streamed.sqlite").messages["trimmed"].equals(messages["trimmed"])

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from nbagent.checks import checked_path
-from nbagent.core.sqlite_file import SQLiteFormat
 from nbagent.errors import StoreError
 from nbagent.server.conversations.store import (
     Change,
@@ -36,6 +35,7 @@ from nbagent.server.conversations.store import (
     page_of,
     with_messages,
 )
+from nbagent.store.sqlite_file import SQLiteFormat
 
 T = TypeVar("T")
 

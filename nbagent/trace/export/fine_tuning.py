@@ -16,7 +16,7 @@ from nbagent.core.history.repair import is_blank
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.model_request import Functions
 from nbagent.trace.requests import Requests, messages_of, telling
-from nbagent.trace.table import Row, as_json
+from nbagent.trace.rows import Row, as_json
 
 #: The names that tools can have.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 
 #: Headers that `curl` sets itself, and those in which an SDK describes itself.
 _LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nbagent.text import shortened
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 
 #: Tools that only look, keep the model's own notes, or work on a cell that an `add_cell` stands for.
 _LEFT_OUT = {

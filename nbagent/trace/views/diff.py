@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from nbagent.trace.open_run import USAGE
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
+from nbagent.trace.schema import USAGE
 
 if TYPE_CHECKING:
     import pandas as pd

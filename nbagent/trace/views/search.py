@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbagent.trace.table import as_json
+from nbagent.trace.rows import as_json
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.markdown import format_call, format_duration
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 from nbagent.trace.views.plots import COLOURS, add_legend, name_rows, show_empty, subplots, tidy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import COUNT, FLAG, REAL, TEXT
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from nbagent.core.messages import origin_note, well_formed
 from nbagent.core.render import markdown as render
+from nbagent.trace.rows import Row
 from nbagent.trace.scores import texts_by_target
-from nbagent.trace.table import Row
 
 #: Characters of a tool's result in the plain text.
 RESULT_CHARS = 200

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render import markdown as render
 from nbagent.text import shortened
-from nbagent.trace.table import Row
+from nbagent.trace.rows import Row
 from nbagent.trace.views.plots import COLOURS, NOTHING, show_empty, subplots
 
 if TYPE_CHECKING:

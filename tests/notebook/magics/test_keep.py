@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import sqlite3
+from contextlib import closing
 
 import pytest
 from support.hostile import PAYLOADS
@@ -59,9 +61,9 @@ def test_a_conversation_comes_back_in_another_kernel(notebook):
         kernel.ok("%%agent\nbye?")
         kernel.ok("agent.trace.score(agent.trace.runs['run_id'].iloc[0], 'good', 1)")
         runs = kernel.value("agent.trace.runs['run_id'].tolist()")
-    assert sorted(os.listdir(notebook.parent)) == [".one", "analysis.agent.json", "analysis.agent.jsonl"]
+    assert sorted(os.listdir(notebook.parent)) == [".one", "analysis.agent.json", "analysis.agent.sqlite"]
     assert json.loads(talk.read_text())["model"] == "scripted:scripted"
-    kept = Trace.load(notebook.with_name("analysis.agent.jsonl"))
+    kept = Trace.load(notebook.with_name("analysis.agent.sqlite"))
     assert kept.runs["run_id"].tolist() == runs
     assert kept.scores["value"].tolist() == [1.0]
     assert len(kept.environment) == 1
@@ -91,7 +93,7 @@ def test_a_conversation_comes_back_in_another_kernel(notebook):
         assert len(texts(kernel)) == 8
         assert kernel.value(tables) == counts
     assert sorted(name for name in os.listdir(notebook.parent) if name[1:4] not in ("one", "two", "thr")) == [
-        "analysis.agent.json", "analysis.agent.jsonl",
+        "analysis.agent.json", "analysis.agent.sqlite",
     ]  # fmt: skip
 
 
@@ -158,14 +160,14 @@ def test_undo_edits_failures_and_another_agent_are_kept_too(notebook):
         kernel.ok("agent.provider = ScriptedProvider([RuntimeError('no network')])")
         assert kernel.run("%%agent\nlost").error == "RuntimeError"
         assert said(talk) == ["first", "ONE", "two", "TWO"]
-        assert Trace.load(talk.with_suffix(".jsonl")).runs["status"].tolist()[-1] == "error"
+        assert Trace.load(talk.with_suffix(".sqlite")).runs["status"].tolist()[-1] == "error"
         kernel.ok("agent = Agent(ScriptedProvider(['Hello.']))")  # what is kept is not lost by that
         assert said(talk) == ["first", "ONE", "two", "TWO"]
         moved = kernel.ok("%%agent\nhello").stdout
         assert "analysis.agent.1.json has 2 questions" in moved
         assert said(talk) == ["hello", "Hello."]
         assert said(notebook.with_name("analysis.agent.1.json")) == ["first", "ONE", "two", "TWO"]
-        assert Trace.load(notebook.with_name("analysis.agent.1.jsonl")).runs["prompt"].tolist()[:2] == ["one", "two"]
+        assert Trace.load(notebook.with_name("analysis.agent.1.sqlite")).runs["prompt"].tolist()[:2] == ["one", "two"]
         assert "1 question of this kernel come" in kernel.ok("%agent restore analysis.agent.1.json").stdout
         assert texts(kernel) == ["first", "ONE", "two", "TWO", "hello", "Hello."]
         assert said(talk) == texts(kernel)
@@ -213,7 +215,10 @@ agent.provider = Slow([FunctionCall("twice", {"n": 2}, "c")])""")
         kernel.ok("%agent restore")
         asks(kernel, "more?")
         assert said(talk)[-2:] == ["more?", "MORE?"]
-    assert sorted(name for name in os.listdir(talk.parent) if "analysis" in name) == [talk.name, talk.name + "l"]
+    assert sorted(name for name in os.listdir(talk.parent) if "analysis" in name) == [
+        talk.name,
+        "analysis.agent.sqlite",
+    ]
 
 
 def test_no_secret_is_in_the_files(notebook):
@@ -223,8 +228,8 @@ def test_no_secret_is_in_the_files(notebook):
         kernel.ok("agent.provider = Keyed(['sk-of-the-provider-42', 'fine'])")
         kernel.ok(f"%%agent\nWhat is {SECRET}?")
         kernel.ok("%%agent\nand now?")
-    for name in ("analysis.agent.json", "analysis.agent.jsonl"):
-        text = notebook.with_name(name).read_text()
+    for name in ("analysis.agent.json", "analysis.agent.sqlite"):
+        text = notebook.with_name(name).read_text(errors="replace")
         assert "What is $OPENAI_API_KEY?" in text
         assert SECRET not in text
         assert "sk-of-the-provider" not in text
@@ -249,7 +254,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(notebook):
         assert said(talk) == ["one", "ONE"]
         kernel.ok("resource.setrlimit(resource.RLIMIT_FSIZE, before)")
         assert said(talk) == ["one", "ONE", "two", "TWO", "three", "THREE"]
-        assert Trace.load(talk.with_suffix(".jsonl")).runs["prompt"].tolist() == ["one", "two", "three"]
+        assert Trace.load(talk.with_suffix(".sqlite")).runs["prompt"].tolist() == ["one", "two", "three"]
 
 
 def test_without_a_name_or_a_file_the_error_says_what_to_write(tmp_path):
@@ -279,12 +284,11 @@ def test_nothing_in_a_hostile_file_becomes_html(notebook):
     agent = Agent(ScriptedProvider([LLMResponse("", calls, "tool_calls", {"thinking": texts[0]}), "\n\n".join(texts)]))
     agent.chat_sync(texts[0])
     agent.save(notebook.with_name("theirs.json"))
-    trace = notebook.with_name("theirs.jsonl")
-    agent.trace.save(trace)
-    lines = [json.loads(line) for line in trace.read_text("utf-8").splitlines()]
-    for row in [line["row"] for line in lines if line.get("table") == "tool_calls"]:
-        row["outputs"] = json.dumps([{"stream": "stdout", "text": row["name"]}, {"text/html": row["name"]}])
-    trace.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    agent.trace.save(notebook.with_name("theirs.sqlite"))
+    with closing(sqlite3.connect(notebook.with_name("theirs.sqlite"))) as database, database:
+        for (name,) in database.execute("SELECT name FROM tool_calls").fetchall():
+            outputs = json.dumps([{"stream": "stdout", "text": name}, {"text/html": name}])
+            database.execute("UPDATE tool_calls SET outputs = ? WHERE name = ?", (outputs, name))
     with kernel_of(notebook) as kernel:
         kernel.ok("%agent restore theirs.json")
         page = kernel.ok("nbagent.ChatPanel(agent)").html

@@ -1,17 +1,18 @@
-"""What tools returned: in memory, then, when there is too much, in the trace's temporary file.
+"""What tools returned: in memory, then, when there is too much, pickled in the trace's temporary database.
 
-A value is pickled there: the file has no name, and nobody else reads or writes it. If that is not possible, the text
-stays that the model read, with a note.
+Nobody else reads or writes that, and `Trace.save` leaves it out. Of a value that can't be pickled, the text stays that
+the model read, with a note.
 """
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from nbagent.trace.table import SpillFile
+from nbagent.trace.store import TraceStore
 
 #: How deep and how wide a nested value is looked at to estimate its size.
 _DEPTH, _SAMPLE = 4, 50
@@ -21,9 +22,7 @@ class Results(Mapping[str, Any]):
     """Values by `tool_call_id`.
 
     >>> results = Results()
-    >>> results.add("tool_1", {"a": 1}, "the text") > 0
-    True
-    >>> results.spill(SpillFile())
+    >>> results.add("tool_1", {"a": 1}, "the text")
     >>> results["tool_1"]
     {'a': 1}
     """
@@ -31,29 +30,37 @@ class Results(Mapping[str, Any]):
     def __init__(self) -> None:
         #: Each value with the text that the model read.
         self._kept: dict[str, tuple[Any, str]] = {}
-        #: The functions that read the others.
-        self._spilled: dict[str, Callable[[], Any]] = {}
+        #: The stores that have the others.
+        self._spilled: dict[str, TraceStore] = {}
+        #: About how many bytes those in memory take.
+        self.bytes = 0
 
-    def add(self, tool_call_id: str, value: Any, text: str) -> int:
-        """Keep a value; returns about how many bytes it takes."""
+    def add(self, tool_call_id: str, value: Any, text: str) -> None:
+        """Keep a value."""
         self._kept[tool_call_id] = value, text
-        return size_of(value)
+        self.bytes += size_of(value)
 
     def take(self, other: Results) -> None:
-        """Keep the values of another trace too; those in its file stay there."""
+        """Keep the values of another trace too; those in its database stay there."""
         self._kept.update(other._kept)
         self._spilled.update(other._spilled)
+        self.bytes += other.bytes
 
-    def spill(self, file: SpillFile) -> None:
-        """Move the values to the file. Raises OSError; the values that are not written yet stay in memory."""
+    def spill(self, store: TraceStore) -> None:
+        """Move the values to the store. Raises sqlite3.Error; the values that are not written yet stay in memory."""
+        store.database.execute("CREATE TEMP TABLE IF NOT EXISTS results (id TEXT PRIMARY KEY, value BLOB)")
         for tool_call_id, (value, text) in list(self._kept.items()):
-            self._spilled[tool_call_id] = _written(file, value, text)
+            store.database.execute("INSERT INTO temp.results VALUES (?, ?)", (tool_call_id, _pickled(value, text)))
+            self._spilled[tool_call_id] = store
             del self._kept[tool_call_id]
+        self.bytes = 0
 
     def __getitem__(self, tool_call_id: str) -> Any:
         if tool_call_id in self._kept:
             return self._kept[tool_call_id][0]
-        return self._spilled[tool_call_id]()
+        query = "SELECT value FROM temp.results WHERE id = ?"
+        ((value,),) = self._spilled[tool_call_id].get(query, tool_call_id)
+        return pickle.loads(value)  # noqa: S301  a database that no other process can open
 
     def __iter__(self) -> Iterator[str]:
         yield from self._spilled
@@ -63,13 +70,12 @@ class Results(Mapping[str, Any]):
         return len(self._spilled) + len(self._kept)
 
 
-def _written(file: SpillFile, value: Any, text: str) -> Callable[[], Any]:
+def _pickled(value: Any, text: str) -> bytes:
     try:
-        return file.append(value)
-    except OSError:
-        raise
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:  # noqa: BLE001  `__reduce__` of a user's class may raise anything
-        return file.append(f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]")
+        note = f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]"
+        return pickle.dumps(note, pickle.HIGHEST_PROTOCOL)
 
 
 def size_of(value: Any, depth: int = _DEPTH) -> int:

@@ -71,5 +71,5 @@ def test_polars_reads_sqlite(trace, tmp_path):
         assert connection.execute(arguments).fetchall() == [(4,)]
     assert runs["status"].to_list() == ["ok", "error"]
     assert runs.schema["cost_usd"] == pl.Float64
-    started = runs["started"].str.to_datetime(time_unit="us", time_zone="UTC")
-    assert started.to_list() == [each.to_pydatetime() for each in trace.runs["started"]]
+    started = pl.from_epoch((runs["started"] * 1e6).round().cast(pl.Int64), "us")
+    assert started.to_list() == [each.to_pydatetime().replace(tzinfo=None) for each in trace.runs["started"]]

@@ -1,4 +1,4 @@
-"""The values that tools returned, in memory and in the file."""
+"""The values that tools returned, in memory and in the database."""
 
 from collections import OrderedDict
 from decimal import Decimal
@@ -6,8 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 
-from nbagent.trace.storage.results import Results
-from nbagent.trace.table import SpillFile
+from nbagent.trace.results import Results
+from nbagent.trace.store import private_store
 
 INDEX = pd.MultiIndex.from_product([["a", "b"], [1, 2]], names=["k", "n"])
 WRITTEN = [
@@ -24,7 +24,7 @@ WRITTEN = [
 def spilled(value):
     results = Results()
     results.add("id", value, "the text")
-    results.spill(SpillFile())
+    results.spill(private_store(0))
     assert not results._kept
     return results["id"]
 

@@ -1,6 +1,9 @@
 """A file that grows with the trace equals it after each run, and can be read before that and after a crash."""
 
-from pathlib import Path
+import os
+import signal
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -26,21 +29,13 @@ def assert_same(one: Trace, other: Trace) -> None:
         pd.testing.assert_frame_equal(pd.DataFrame(getattr(one, table)), pd.DataFrame(getattr(other, table)))
 
 
-def tear(path: Path) -> None:
-    """Leave in a file what a process leaves that was killed as it wrote a line."""
-    path.write_bytes(path.read_bytes() + b'{"table": "ru')
-
-
-async def test_the_file_equals_the_trace_after_each_run_and_only_grows(tmp_path, monkeypatch):
-    path, before = tmp_path / "t.jsonl", b""
+async def test_the_file_equals_the_trace_after_each_run_and_can_be_read_before_that(tmp_path, monkeypatch):
+    path = tmp_path / "t.sqlite"
     asked = agent()
     monkeypatch.chdir(tmp_path)
-    asked.trace.stream_to("t.jsonl")
+    asked.trace.stream_to("t.sqlite")
     monkeypatch.chdir("/")
     async for _ in asked.chat_stream("Twice 4?"):
-        now = path.read_bytes()
-        assert now.startswith(before)
-        before = now
         Trace.load(path)
     assert_same(Trace.load(path), asked.trace)
     await asked.chat("more")
@@ -53,7 +48,7 @@ async def test_the_file_equals_the_trace_after_each_run_and_only_grows(tmp_path,
 
 
 async def test_a_saved_file_can_be_appended_to(tmp_path):
-    path = tmp_path / "t.jsonl"
+    path = tmp_path / "t.sqlite"
     asked = agent()
     await asked.chat("Twice 4?")
     asked.trace.save(path)
@@ -66,36 +61,16 @@ async def test_a_saved_file_can_be_appended_to(tmp_path):
     assert_same(Trace.load(path), loaded)
 
 
-async def test_several_traces_may_append_to_one_file_and_cut_what_a_crash_left_of_a_line(tmp_path):
-    path = tmp_path / "t.jsonl"
-    for number in range(3):
-        trace = Trace()
-        trace.stream_to(path)
-        tear(path)  # while this one has the file open
-        await Agent(ScriptedProvider([f"answer {number}"]), trace=trace).chat("x")
-        tear(path)  # before the next one opens it
-    assert Trace.load(path).runs["output"].tolist() == ["answer 0", "answer 1", "answer 2"]
-
-
 def test_files_that_cannot_be_appended_to_are_errors(tmp_path):
-    (tmp_path / "other.jsonl").write_text("hello\n")
+    (tmp_path / "other.sqlite").write_text("hello\n")
     for name, words in (
-        ("t.sqlite", r"\.jsonl, got .*t\.sqlite"),
-        ("other.jsonl", "not a saved trace"),
-        ("a/b.jsonl", "No such"),
+        ("t.jsonl", r"\.sqlite, got .*t\.jsonl"),
+        ("other.sqlite", "not a file for traces"),
+        ("a/b.sqlite", "No such"),
     ):
         with pytest.raises(ConfigurationError, match=words):
             Trace().stream_to(tmp_path / name)
-    assert (tmp_path / "other.jsonl").read_text() == "hello\n"
-
-
-def test_an_empty_file_becomes_a_trace_and_stays_the_file_that_somebody_follows(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.touch()
-    with path.open("rb") as reader:
-        Trace().stream_to(path)
-        assert b"nbagent trace" in reader.readline()
-    assert Trace.load(path).runs.empty
+    assert (tmp_path / "other.sqlite").read_text() == "hello\n"
 
 
 NEWCOMERS = """
@@ -111,18 +86,49 @@ for number in range(20):
 """
 
 
-def test_newcomers_of_several_processes_lose_no_run(tmp_path):
-    path = tmp_path / "t.jsonl"
-    run_together(NEWCOMERS, *[(path, who) for who in "ab"])
+def test_three_processes_write_one_file_and_lose_no_run(tmp_path):
+    path = tmp_path / "t.sqlite"
+    run_together(NEWCOMERS, *[(path, who) for who in "abc"])
     runs = Trace.load(path).runs
-    assert sorted(runs["prompt"]) == sorted(f"{who} {number}" for who in "ab" for number in range(20))
+    assert sorted(runs["prompt"]) == sorted(f"{who} {number}" for who in "abc" for number in range(20))
     assert set(runs["status"]) == {"ok"}
 
 
-async def test_a_full_disk_ends_the_file_but_not_the_run(tmp_path, caplog):
+async def test_a_file_that_was_deleted_ends_but_not_the_run(tmp_path, caplog):
     asked = agent()
-    asked.trace.stream_to(tmp_path / "t.jsonl")
-    (tmp_path / "t.jsonl").unlink()
-    (tmp_path / "t.jsonl").mkdir()  # can't be opened any more
+    asked.trace.stream_to(tmp_path / "t.sqlite")
+    (tmp_path / "t.sqlite").unlink()
     assert str(await asked.chat("Twice 4?")) == "It is 8."
     assert "no longer written to" in caplog.text
+
+
+KILLED = '''
+import sys, time
+from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
+trace = Trace(max_bytes=20_000)
+turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]
+
+def say(text: str) -> str:
+    """Says it."""
+    if len(trace.tool_calls) == 30:
+        print("running", flush=True)
+        time.sleep(600)
+    return text
+
+trace.stream_to(sys.argv[1])
+Agent(ScriptedProvider(turns), tools=[say], trace=trace).chat_sync("Go on.", max_iterations=40)
+'''
+
+
+def test_a_killed_process_leaves_its_turns_but_no_temporary_file(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "t.sqlite")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **paths}, text=True) as process:
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGKILL)
+    loaded = Trace.load(tmp_path / "t.sqlite")
+    assert loaded.runs["status"].tolist() == ["running"]
+    assert loaded.tool_calls["result_text"].str.len().tolist() == [3_000] * 29  # the 30th was running
+    assert loaded.calls["finish_reason"].tolist()[:29] == ["tool_calls"] * 29
+    assert list((tmp_path / "temporary").iterdir()) == []

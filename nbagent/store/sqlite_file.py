@@ -23,12 +23,16 @@ class SQLiteFormat:
 
     `application` are the four letters in the head of the file:
     https://www.sqlite.org/pragma.html#pragma_application_id
+
+    `journal` is SQLite's journal mode. "WAL" lets others read while one writes; "DELETE" keeps all in the one file, and
+    works on network drives.
     """
 
     holds: str
     application: str
     version: int
     tables: str
+    journal: str = "WAL"
 
     @property
     def application_id(self) -> int:
@@ -36,7 +40,7 @@ class SQLiteFormat:
         return int.from_bytes(self.application.encode())
 
     def open(self, path: Path) -> sqlite3.Connection:
-        """The database, which is made if it is missing, in WAL mode. A file of another program stays as it is.
+        """The database, which is made if it is missing. A file of another program stays as it is.
 
         Raises `ConfigurationError` if the file is another's, or can't be made; `StoreError` if it can't be read.
         """
@@ -48,8 +52,33 @@ class SQLiteFormat:
         except OSError as error:
             reason = error.strerror or error
             raise ConfigurationError(f"{str(path)!r} can't hold {self.holds}: {reason}. Name another file.") from None
+        return self._connect(path)
+
+    def open_readonly(self, path: Path) -> sqlite3.Connection:
+        """The database in a file that is there. Raises like `open`."""
+        if not path.is_file():
+            raise ConfigurationError(f"{str(path)!r} {'is a folder' if path.exists() else 'does not exist'}.")
+        database = self._connect(path)
+        database.execute("PRAGMA query_only = 1")
+        return database
+
+    def private(self, cache_bytes: int | None) -> sqlite3.Connection:
+        """A database of this process. Beyond `cache_bytes`, it moves to a file without a name; None keeps it in memory.
+
+        The file is gone with the process, however that ends. It lies where SQLITE_TMPDIR or TMPDIR say.
+        """
+        database = sqlite3.connect(
+            ":memory:" if cache_bytes is None else "", uri=True, isolation_level=None, check_same_thread=False
+        )
+        database.execute(f"PRAGMA cache_size = -{(cache_bytes or 0) // 1024}")
+        self._write_schema(database, "MEMORY")
+        return database
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        """Whoever uses the connection takes care that only one thread does so at a time."""
+        address = f"{path.resolve().as_uri()}?mode=rw"
         with self.clear_errors(path):
-            database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+            database = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
                 self._check(path, database)
             except BaseException:
@@ -66,12 +95,15 @@ class SQLiteFormat:
             made = Path(folder, path.name)
             made.touch(0o600)
             with closing(sqlite3.connect(made)) as database:
-                database.executescript(
-                    f"{self.tables} PRAGMA application_id = {self.application_id}; "
-                    f"PRAGMA user_version = {self.version}; PRAGMA journal_mode = WAL;"
-                )
+                self._write_schema(database, self.journal)
             with suppress(FileExistsError):
                 os.link(made, path)
+
+    def _write_schema(self, database: sqlite3.Connection, journal: str) -> None:
+        database.executescript(
+            f"PRAGMA journal_mode = {journal}; {self.tables} PRAGMA application_id = {self.application_id}; "
+            f"PRAGMA user_version = {self.version};"
+        )
 
     def _check(self, path: Path, database: sqlite3.Connection) -> None:
         try:

@@ -1,1 +1,0 @@
-"""Saving, loading and streaming traces."""

@@ -1,0 +1,187 @@
+"""The rows of a trace in SQLite: a private database, or a file that lasts. Reading and writing are SQL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from nbagent.core.messages import well_formed
+from nbagent.trace.rows import Row, as_json
+from nbagent.trace.schema import FLAG, FORMAT, KINDS, NUMBERS, TABLES
+
+#: Rows by column: the values of each, oldest first.
+Columns = dict[str, Sequence[Any]]
+#: Bits of a row's number below those that its writer has in a file.
+_BITS = 40
+#: Rows that are read at a time; more take longer for each.
+_PART = 1_000
+_FLAGS = {table: [name for name, kind in KINDS[table].items() if kind == FLAG] for table in TABLES}
+#: The columns of each table, its number first.
+_ALL = {table: tuple(dict.fromkeys((NUMBERS[table], *KINDS[table]))) for table in TABLES}
+
+
+class TraceStore:
+    """The tables of `schema`. It has no lock of its own.
+
+    >>> store = TraceStore(FORMAT.private(None))
+    >>> store.write({"runs": [{"n": 0, "run_id": "a", "prompt": "Why?", "replayed": False}]})
+    >>> [(row["prompt"], row["replayed"]) for row in store.rows("runs", "run_id = ?", "a")]
+    [('Why?', False)]
+    """
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.database = database
+        self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, Callable[[Row], Any]]] = {}
+
+    def write(self, rows: Mapping[str, Sequence[Row]], trimmed: Iterable[str] = ()) -> None:
+        """Write rows, which replace those of their numbers, and mark the trimmed messages: all of it, or nothing.
+
+        Raises sqlite3.Error.
+        """
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            for table, each in rows.items():
+                for keys, group in groupby(each, tuple):
+                    self._insert(table, keys, list(group))
+            self.database.executemany(
+                "UPDATE messages SET trimmed = 1 WHERE message_id = ?", [(message_id,) for message_id in trimmed]
+            )
+        except BaseException:
+            self.database.execute("ROLLBACK")
+            raise
+        self.database.execute("COMMIT")
+
+    def parts(
+        self, table: str, names: Collection[str] | None = None, where: str = "TRUE", *values: Any
+    ) -> Iterator[Columns]:
+        """The rows that fit, by column: those of `names`, or all. In parts, at least one; the last may have no row."""
+        wanted = [name for name in _ALL[table] if names is None or name in names]
+        listed = ", ".join(f'"{name}"' for name in wanted)
+        query = f'SELECT {listed} FROM "{table}" WHERE {where} ORDER BY "{NUMBERS[table]}"'  # noqa: S608  only our own names are joined in, values are bound
+        found = self.database.execute(query, values)
+        while part := found.fetchmany(_PART):
+            yield dict(zip(wanted, zip(*part, strict=True), strict=True))
+        yield dict.fromkeys(wanted, ())
+
+    def rows(self, table: str, where: str = "TRUE", *values: Any) -> list[Row]:
+        """The rows that fit as dicts with all columns, oldest first."""
+        names, flags, rows = _ALL[table], _FLAGS[table], []
+        for columns in self.parts(table, None, where, *values):
+            made: Any = dict(columns)
+            for name in flags:
+                made[name] = [None if value is None else bool(value) for value in columns[name]]
+            rows += [dict(zip(names, row, strict=True)) for row in zip(*made.values(), strict=True)]
+        return rows
+
+    def get(self, query: str, *values: Any) -> list[Any]:
+        """The rows of a query as tuples."""
+        return self.database.execute(query, values).fetchall()
+
+    def count(self, table: str) -> int:
+        """The number that the next row gets."""
+        ((last,),) = self.get(f'SELECT max("{NUMBERS[table]}") FROM "{table}"')  # noqa: S608  only our own names
+        return 0 if last is None else int(last) + 1
+
+    def append_file(self, path: Path) -> None:
+        """Append the rows of a file, which get new numbers. Raises sqlite3.Error."""
+        self.database.execute("ATTACH ? AS other", (f"{path.resolve().as_uri()}?mode=rw",))
+        try:
+            for table, names in _ALL.items():
+                number, *others = (f'"{name}"' for name in names)
+                numbered = f"row_number() OVER (ORDER BY {number}) - 1 + {self.count(table)}"
+                self.database.execute(
+                    f'INSERT INTO main."{table}" ({number}, {", ".join(others)}) '  # noqa: S608  only our own names are joined in
+                    f'SELECT {numbered}, {", ".join(others)} FROM other."{table}" ORDER BY {number}'
+                )
+        finally:
+            self.database.execute("DETACH other")
+
+    def _insert(self, table: str, keys: tuple[str, ...], rows: Sequence[Row]) -> None:
+        """Write rows that have the same keys; those that are no columns are left out."""
+        if (known := self._inserts.get((table, keys))) is None:
+            names = [key for key in keys if key in _ALL[table]]
+            listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+            insert = f'INSERT OR REPLACE INTO "{table}" ({listed}) VALUES ({marks})'  # noqa: S608  only our own names are joined in, values are bound
+            known = self._inserts[table, keys] = insert, itemgetter(*names)
+        insert, values = known
+        try:
+            self.database.executemany(insert, map(values, rows))
+        except (UnicodeEncodeError, OverflowError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
+            self.database.executemany(insert, [tuple(map(_storable, values(row))) for row in rows])
+
+
+def private_store(cache_bytes: int | None) -> TraceStore:
+    """An empty one in memory. Beyond `cache_bytes` it moves to a temporary file; None keeps it in memory."""
+    return TraceStore(FORMAT.private(cache_bytes))
+
+
+class TraceFile:
+    """A SQLite file that a trace is written to as it grows, as others may be by other processes at the same time.
+
+    `redact` takes secrets out of each row. Raises what `FORMAT.open` raises.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[Row], Row] = lambda row: row) -> None:
+        self.path, self._redact = path, redact
+        self._store = TraceStore(FORMAT.open(path))
+        self._store.database.execute("PRAGMA synchronous = OFF")  # what a killed process has written, the system keeps
+        #: Sessions that the file had before.
+        self._known = {session for (session,) in self._store.get("SELECT DISTINCT session_id FROM runs")}
+        #: What is added to the numbers of rows, so that those of several processes differ.
+        self._first = 0
+        self._written = dict.fromkeys(TABLES, 0)
+        self._open: dict[str, list[int]] = {}
+        self._trimmed: set[str] = set()
+
+    def write(
+        self,
+        store: TraceStore,
+        session_id: str,
+        counts: Mapping[str, int],
+        open_rows: Mapping[str, Sequence[Row]],
+        trimmed: Collection[str],
+    ) -> None:
+        """Write the rows that the file lacks, and those that changed since. Raises sqlite3.Error, OSError."""
+        if not self._first:
+            self._begin(session_id)
+        rows = {}
+        for table, number in NUMBERS.items():
+            marks = ", ".join("?" * len(self._open.get(table, ())))
+            where = f'"{number}" >= ? OR "{number}" IN ({marks})'
+            found = store.rows(table, where, self._written[table], *self._open.get(table, ()))
+            rows[table] = [
+                self._redact(row) | {number: row[number] + self._first}
+                for row in found
+                if row["session_id"] not in self._known
+            ]
+        os.stat(self.path)  # else, SQLite would go on in a file that was deleted
+        self._store.write(rows, set(trimmed) - self._trimmed)
+        self._written = dict(counts)
+        self._open = {table: [row[NUMBERS[table]] for row in rows] for table, rows in open_rows.items()}
+        self._trimmed = set(trimmed)
+
+    def close(self) -> None:
+        """Close the file; it stays."""
+        self._store.database.close()
+
+    def _begin(self, session_id: str) -> None:
+        """Take numbers that nobody has. What this trace was saved with is written anew."""
+        database = self._store.database
+        if session_id in self._known:
+            self._known.discard(session_id)
+            for table in TABLES:
+                database.execute(f'DELETE FROM "{table}" WHERE session_id = ?', (session_id,))  # noqa: S608  our own name
+        self._first = (database.execute("INSERT INTO writers DEFAULT VALUES").lastrowid or 0) << _BITS
+
+
+def _storable(value: Any) -> Any:
+    """A value that SQLite takes. Half a surrogate pair, from a file name or a model, is replaced."""
+    if isinstance(value, str):
+        return well_formed(value)
+    is_plain = value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+    return value if is_plain else well_formed(as_json(value))

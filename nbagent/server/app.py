@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from nbagent.agent.agent import Agent
@@ -21,14 +21,13 @@ from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.guards import RATE_HEADERS, Guards
-from nbagent.server.problems import MEDIA_TYPE, Failures, ProblemDetails, problem_of, problem_response
+from nbagent.server.problems import MEDIA_TYPE, ProblemDetails, problem_of, problem_response
 from nbagent.server.requests import Observed
 from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
 from nbagent.server.routes.ag_ui.talk import WaitingTalks
 from nbagent.server.routes.openai import router as openai_router
 from nbagent.server.routes.openai.errors import openai_form
-from nbagent.server.security import Security
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
@@ -79,10 +78,8 @@ def create_app(
         app.include_router(router)
     for kind in (NbagentError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _on_error)
-    app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    app.add_middleware(Failures)
     app.add_middleware(Guards, settings=settings)
-    app.add_middleware(Security, settings=settings)
+    app.add_middleware(Observed, host=host)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -91,7 +88,6 @@ def create_app(
             allow_headers=["*"],  # SDKs send some of their own
             expose_headers=["Retry-After", "X-Request-Id", *RATE_HEADERS],
         )
-    app.add_middleware(Observed, host=host)
     return app
 
 
@@ -108,7 +104,3 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     return problem_response(request.scope, problem_of(error))
-
-
-async def _on_disconnect(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it

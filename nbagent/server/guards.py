@@ -10,9 +10,9 @@ from time import monotonic
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nbagent.server.problems import RefusedError, problem_response, route_path
+from nbagent.server.problems import RefusedError, route_path
+from nbagent.server.security import OPEN_PATHS, Security
 from nbagent.server.settings import ServerSettings
-from nbagent.server.tokens import Holder
 
 #: What OpenAI's clients read.
 RATE_HEADERS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")
@@ -21,41 +21,34 @@ _DECISIONS = ("/agent/approvals/", "/page/stop")
 
 
 class Guards:
-    """ASGI middleware behind `Security`: refuses a request over a limit, and reads a body that is not too large."""
+    """ASGI middleware that lets in who has a token and stays within its limits, and reads a body that is not too large.
+
+    Raises `RefusedError` for other requests.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._settings = settings
+        self._security = Security(settings)
         self._rates: dict[str, Rate] = {}
         #: By token, and apart for requests that start runs: while runs wait for decisions, these must get through.
         self._running: Counter[tuple[str, bool]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or refuse it."""
-        holder: Holder | None = scope.get("nbagent.holder")
-        if scope["type"] != "http" or holder is None:
+        """Answer the request."""
+        if scope["type"] != "http" or route_path(scope) in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        most = self._settings.max_concurrent
+        holder = scope["nbagent.holder"] = self._security.holder(scope)
+        self._check_rate(holder.owner, scope["nbagent.headers"])
         counted = (holder.owner, scope["method"] == "POST" and not route_path(scope).startswith(_DECISIONS))
-        try:
-            self._check_rate(holder.owner, scope["nbagent.headers"])
-            if most is not None and self._running[counted] >= most:
-                detail = (
-                    f"This token may have {most} requests at once. Wait for one of them, or ask the operator for more."
-                )
-                raise RefusedError(429, "too_many_at_once", detail, Retry_After="1")
-        except RefusedError as error:
-            await problem_response(scope, error.problem)(scope, receive, send)
-            return
+        most = self._settings.max_concurrent
+        if most is not None and self._running[counted] >= most:
+            detail = f"This token may have {most} requests at once. Wait for one of them, or ask the operator for more."
+            raise RefusedError(429, "too_many_at_once", detail, Retry_After="1")
         self._running[counted] += 1
         try:
             body = await self._body(receive)
-        except RefusedError as error:
-            await problem_response(scope, error.problem)(scope, receive, send)
-        except ClientDisconnect:
-            pass
-        else:
             await self._app(scope, _again(body, receive), send)
         finally:
             self._running[counted] -= 1

@@ -11,8 +11,8 @@ from typing import Any
 #: The id of the request that this code answers, as its client gets it in `x-request-id`.
 request_id: ContextVar[str] = ContextVar("nbagent_request_id", default="-")
 
-#: What every record has; other attributes are the record's own.
-_COMMON = {*vars(logging.makeLogRecord({})), "request_id", "message"}
+#: What every record has, and what uvicorn adds for terminals; other attributes are the record's own.
+_COMMON = {*vars(logging.makeLogRecord({})), "request_id", "message", "color_message"}
 
 
 class WithRequest(logging.Filter):

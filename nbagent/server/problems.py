@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from nbagent import errors
 from nbagent.server.logs import request_id
@@ -137,29 +137,6 @@ def _of_validation(error: RequestValidationError) -> HTTPProblem:
     fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_TOLD_FIELDS]]
     detail = "; ".join(f"{each['field']}: {each['message']}" for each in fields)
     return HTTPProblem(422, "invalid_request", without_keys(detail), {"errors": fields})
-
-
-class Failures:
-    """ASGI middleware that answers with a problem, and keeps the connection, if a route fails as nobody foresaw."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request."""
-        has_begun = False
-
-        async def send_noting(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_noting)
-        except Exception as error:
-            if has_begun or scope["type"] != "http":
-                raise
-            await problem_response(scope, problem_of(error))(scope, receive, send)
 
 
 def route_path(scope: Scope) -> str:

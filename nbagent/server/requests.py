@@ -10,21 +10,24 @@ from typing import Any
 from uuid import uuid4
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.logs import request_id
-from nbagent.server.problems import route_path
+from nbagent.server.problems import problem_of, problem_response, route_path
 from nbagent.server.security import OPEN_PATHS
 from nbagent.server.tokens import Holder
 
 access_log = logging.getLogger("nbagent.access")
 
+#: The status of a request without an answer, since its client has gone.
+_GONE = 499
 _ID = re.compile(r"[!-~]{1,128}")
 
 
 class Observed:
-    """ASGI middleware around all others."""
+    """ASGI middleware around the guards and the routes. What they raise becomes a problem, and the connection stays."""
 
     def __init__(self, app: ASGIApp, host: AgentHost) -> None:
         self._app = app
@@ -35,7 +38,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers, began, status = Headers(scope=scope), monotonic(), 499
+        headers, began, status = Headers(scope=scope), monotonic(), _GONE
         given = headers.get("x-request-id", "")
         own_id = given if _ID.fullmatch(given) else uuid4().hex
         request_id.set(own_id)
@@ -52,6 +55,12 @@ class Observed:
         with self._span(scope, headers) as span:
             try:
                 await self._app(scope, receive, send_noting)
+            except ClientDisconnect:
+                pass
+            except Exception as error:
+                if status != _GONE:  # the answer has begun
+                    raise
+                await problem_response(scope, problem_of(error))(scope, receive, send_noting)
             finally:
                 seconds = monotonic() - began
                 self._host.metrics.count_request(scope, status, seconds)

@@ -14,9 +14,9 @@ import base64
 import logging
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from nbagent.server.problems import RefusedError, problem_response, route_path
+from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
 from nbagent.server.tokens import Holder, Tokens
 
@@ -26,30 +26,23 @@ OPEN_PATHS = ("/", "/healthz", "/readyz")
 
 
 class Security:
-    """ASGI middleware that lets nobody in without a token, and tells the routes who asks."""
+    """Lets nobody in without a token."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        self._app = app
+    def __init__(self, settings: ServerSettings) -> None:
         self._tokens = Tokens(settings)
         self._hosts = {host.lower() for host in settings.hosts}
         self._origins = set(settings.origins)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or refuse it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    def holder(self, scope: Scope) -> Holder:
+        """Who asks. Raises `RefusedError` for a request that may not come in."""
         headers = Headers(scope=scope)
         try:
-            if route_path(scope) not in OPEN_PATHS:
-                self._check_names(headers)
-                scope["nbagent.holder"] = self._holder(headers)
+            self._check_names(headers)
+            return self._holder(headers)
         except RefusedError as error:
             client = (scope.get("client") or ["?"])[0]
             log.warning("refused a request from %s: %s", client, error.problem.code)
-            await problem_response(scope, error.problem)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+            raise
 
     def _check_names(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()

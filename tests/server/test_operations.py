@@ -96,6 +96,7 @@ def test_a_token_is_rotated_while_the_server_runs(process, tokens):
 
 def test_only_admins_see_what_all_have_spent(process):
     for token, sees in ((ADA, False), (OPS, True)):
+        process.client(token).get("/skills")
         text = process.client(token).get("/metrics").text
         assert "nbagent_http_request_duration_seconds_bucket" in text
         assert ("nbagent_cost_dollars_total" in text, "nbagent_tokens_total" in text) == (sees, sees)

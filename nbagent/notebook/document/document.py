@@ -241,7 +241,9 @@ class NotebookDocument(ABC):
         others = [each.id for each in cells if each.id != change.cell_id]
         stood = others.index(change.below) + 1 if change.below in others else len(others) if change.below else 0
         if change.kind == "delete" and cell is None:
-            await self._insert(stood, NotebookCell.from_nbformat(change.before))
+            deleted = NotebookCell.from_nbformat(change.before)
+            known = {each.run_id for each in await self.changes()}  # another run may have been accepted since
+            await self._insert(stood, deleted if deleted.run_id in known else deleted.marked(None))
             return True
         if cell is None or digest(cell.source) != change.after:
             return False

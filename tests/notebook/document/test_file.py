@@ -7,6 +7,8 @@ import json
 import nbformat
 import pytest
 
+from nbagent.core.current import changed
+from nbagent.core.run_context import RunContext
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.document import own_kernel
 from nbagent.notebook.document.document import CellChangedError
@@ -83,6 +85,17 @@ async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style, line_end
     assert json.dumps(METADATA["widgets"]) in json.dumps(json.loads(path.read_text())["metadata"])
     assert await document.undo() == []
     assert path.read_bytes() == before
+
+
+async def test_a_cell_that_comes_back_has_no_mark_of_an_accepted_run(tmp_path):
+    document = FileNotebook(written(tmp_path / "theirs.ipynb"))
+    with changed(call=RunContext(run_id="run 1")):
+        await document.edit("load", "orders = []")
+    with changed(call=RunContext(run_id="run 2")):
+        await document.delete("load")
+    await document.accept("run 1")
+    assert await document.undo("run 2") == []
+    assert (await document.cell("load")).run_id is None
 
 
 async def test_cells_without_ids_get_them_at_the_first_change(tmp_path):

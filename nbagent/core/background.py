@@ -225,15 +225,8 @@ async def call_on_main(func: Callable[[], T]) -> T:
         if not (current.get().main_waits or _main_loop):
             raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
         answer = asyncio.wrap_future(call.answer)
-        answer.add_done_callback(_retrieve)
         try:
-            await asyncio.wait({answer}, timeout=POLL_S)
-            if not answer.done() and not call.answer.running():
-                current.get().call.report(WAITING_FOR_MAIN)
-                while not answer.done() and not call.answer.running():
-                    await asyncio.wait({answer}, timeout=POLL_S)
-                current.get().call.report("")
-            await asyncio.wait({answer})  # unlike `await answer`, this does not cancel it
+            await _wait_for_main(answer, call.answer.running)
         except asyncio.CancelledError:
             call.interrupt()
             await asyncio.wait({answer}, timeout=GRACE_S)
@@ -265,15 +258,8 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
         return await make()
 
     answer = asyncio.ensure_future(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(begin(), _main_loop[0])))
-    answer.add_done_callback(_retrieve)
     try:
-        await asyncio.wait({answer}, timeout=POLL_S)
-        if not begun.is_set():
-            current.get().call.report(WAITING_FOR_MAIN)
-            while not answer.done() and not begun.is_set():
-                await asyncio.wait({answer}, timeout=POLL_S)
-            current.get().call.report("")
-        await asyncio.wait({answer})  # unlike `await answer`, this does not cancel it
+        await _wait_for_main(answer, begun.is_set)
     except asyncio.CancelledError:
         if begun.is_set():
             stop()
@@ -282,6 +268,18 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
             answer.cancel()
         raise
     return answer.result()
+
+
+async def _wait_for_main(answer: asyncio.Future[Any], has_begun: Callable[[], bool]) -> None:
+    """Wait for an answer of the main thread, and say so while it does not begin. Cancelling this does not cancel it."""
+    answer.add_done_callback(_retrieve)
+    await asyncio.wait({answer}, timeout=POLL_S)
+    if not (answer.done() or has_begun()):
+        current.get().call.report(WAITING_FOR_MAIN)
+        while not (answer.done() or has_begun()):
+            await asyncio.wait({answer}, timeout=POLL_S)
+        current.get().call.report("")
+    await asyncio.wait({answer})
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:

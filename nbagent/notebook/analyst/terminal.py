@@ -82,7 +82,7 @@ def _ended(result: NotebookResult) -> int:
     print(f"{result.path}: {', '.join(told) or 'no cell changed'}{cost}.")
     if result.unfinished:
         print(f"nbagent: {result.unfinished}", file=sys.stderr)
-    return max(_verified(result.path, result.verification), not result.ok) if result.has_cells else 1
+    return max(_verified(result.path, result.verification), not result.ok)
 
 
 def _verified(path: Path, verification: Verification) -> int:

@@ -64,7 +64,6 @@ class NotebookResult:
     - `answer`: the analyst's last words; "" if it was not asked
     - `changes`: of each cell whose source is another one now
     - `verification`: what a fresh kernel says at the end
-    - `has_cells`: whether there are any
     - `runs`: the results of the agent's runs; `cost` is their sum in US dollars, None if a price is not known
     """
 
@@ -72,7 +71,6 @@ class NotebookResult:
     changes: tuple[CellDiff, ...]
     verification: Verification
     runs: tuple[AgentResult, ...] = ()
-    has_cells: bool = True
 
     @property
     def ok(self) -> bool:
@@ -82,7 +80,7 @@ class NotebookResult:
     @property
     def unfinished(self) -> str:
         """Why the analyst did not do its work, in a sentence; "" if it did, or was not asked."""
-        if not self.runs or (self.runs[-1].status == "ok" and self.has_cells):
+        if not self.runs or (self.runs[-1].status == "ok" and (self.changes or self.verification.cells)):
             return ""
         last = self.runs[-1]
         ended = "The analyst wrote no cell." if last.status == "ok" else f"The analyst's work ended as {last.status!r}."
@@ -111,7 +109,6 @@ async def write_notebook(
     agent: Agent | None = None,
     *,
     kernel: str | None = None,
-    tries: int = TRIES,
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
@@ -124,7 +121,6 @@ async def write_notebook(
 
     - `agent`: whose model, tools and limits the analyst has; by default `Agent()`
     - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one
-    - `tries`: how often the analyst is asked to mend what does not run
     - `seconds`: for each cell
     - `tell`: called with the progress
 
@@ -145,7 +141,7 @@ async def write_notebook(
             await work.run_all("running the cells that stand there")
             state = _RESUMED.format(number=len(work.before))
         await work.ask(_WRITE.format(task=task, name=document.path.name, state=state), "writing")
-        return await work.mended(tries)
+        return await work.mended()
 
 
 async def fix_notebook(
@@ -153,7 +149,6 @@ async def fix_notebook(
     agent: Agent | None = None,
     *,
     kernel: str | None = None,
-    tries: int = TRIES,
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
@@ -167,7 +162,7 @@ async def fix_notebook(
     async with FileNotebook(path, kernel) as document:
         if document.is_new:
             raise ConfigurationError(f"there is no notebook {str(document.path)!r}.")
-        return await _Work(document, agent, seconds, tell, await document.cells()).mended(tries)
+        return await _Work(document, agent, seconds, tell, await document.cells()).mended()
 
 
 write_notebook_sync = blocking(write_notebook)
@@ -218,10 +213,9 @@ class _Work:
             self._analyst = self._new_analyst(Agent())
         self.runs.append(await self._analyst.chat(message, max_iterations=_REQUESTS))
 
-    async def mended(self, tries: int) -> NotebookResult:
+    async def mended(self) -> NotebookResult:
         """Run, and ask to mend what fails, until a fresh kernel has nothing to say, or the tries or the budget end."""
-        check_number("tries", tries, whole=True, minimum=0)
-        for left in range(tries, -1, -1):
+        for left in range(TRIES, -1, -1):
             verification = await self.run_all("running all cells")
             if verification.ok:
                 verification = await verify_notebook(
@@ -237,7 +231,7 @@ class _Work:
             await self.ask(self._mend_message(verification), "mending")
         cells = await self.document.cells()
         changes = tuple(_changes(self.before, cells))
-        return NotebookResult(self.document.path, changes, verification, tuple(self.runs), bool(cells))
+        return NotebookResult(self.document.path, changes, verification, tuple(self.runs))
 
     def _mend_message(self, verification: Verification) -> str:
         cells = self.document.seen

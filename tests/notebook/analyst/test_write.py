@@ -14,6 +14,7 @@ from nbagent import Agent, Budget, FunctionCall, ScriptedProvider, fix_notebook,
 from nbagent.cli import main
 from nbagent.errors import ConfigurationError, ServerError
 from nbagent.notebook.analyst import terminal
+from nbagent.notebook.analyst.write import TRIES
 from nbagent.notebook.document.file import FileNotebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("tested_kernel")]
@@ -88,9 +89,9 @@ async def test_what_can_not_be_mended_is_tried_so_often_and_told(tmp_path):
     async with FileNotebook(path, kernel="tested") as document:
         await document.insert("1 / 0")
     provider = ScriptedProvider(lambda messages, tools: "I can't.")
-    result = await fix_notebook(path, Agent(provider), kernel="tested", tries=2)
+    result = await fix_notebook(path, Agent(provider), kernel="tested")
     assert not result.ok
-    assert len(result.runs) == 2
+    assert len(result.runs) == TRIES
     assert "ZeroDivisionError" in str(result.verification)
     assert result.changes == ()
 
@@ -162,9 +163,9 @@ def test_the_commands_print_what_became_of_the_notebook(tmp_path, monkeypatch, c
 
 async def test_a_program_that_nobody_allowed_is_run_by_no_later_step(tmp_path):
     path, made = tmp_path / "report.ipynb", tmp_path / "made"
-    turns = [add(f"!touch {made}"), run, "It may not run.", "I leave it."]
-    result = await write_notebook(path, "Touch it.", Agent(script(*turns)), kernel="tested", tries=1)
-    again = await fix_notebook(path, Agent(ScriptedProvider("I leave it.")), kernel="tested", tries=1)
+    turns = [add(f"!touch {made}"), run, "It may not run."]
+    result = await write_notebook(path, "Touch it.", Agent(script(*turns, *["No."] * TRIES)), kernel="tested")
+    again = await fix_notebook(path, Agent(ScriptedProvider(["No."] * TRIES)), kernel="tested")
     assert (result.ok, again.ok, made.exists()) == (False, False, False)
     assert "starts a program, which nobody allowed: it was not run" in str(again.verification)
 
@@ -188,6 +189,7 @@ from support.kernels import METADATA
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.cli import main
 from nbagent.notebook.analyst import terminal
+from nbagent.notebook.analyst.write import TRIES
 source = "import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
 turns = [FunctionCall("add_cell", {{"source": source}})]
 def turn(messages, tools):

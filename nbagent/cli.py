@@ -100,13 +100,17 @@ def _add_serve(commands: Any) -> None:
     where.add("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
     where.add("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
     where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
-    where.add("--keep-days", type=float, metavar="N", help="delete conversations so long after the last turn")
-    where.add("--grace", type=float, default=10.0, metavar="SECONDS", help="for runs to end when it stops; 10")
+    where.add("--keep-days", type=float, metavar="N", help="days after its last turn that a conversation is deleted")
+    where.add(
+        "--grace", type=float, default=10.0, metavar="SECONDS", help="for runs to end when it stops; 10 by default"
+    )
     who = _Options(serve.add_argument_group("who may ask"))
-    who.add("--token-file", metavar="FILE", help="named tokens, read again when the file changes")
-    who.add("--allow-host", action="append", default=[], metavar="NAME", help="a name of this server")
-    who.add("--origin", action="append", default=[], help="a web page's origin that may ask (CORS)")
-    who.add("--model", action="append", default=[], metavar="VENDOR:MODEL", help="requests may choose it")
+    who.add("--token-file", metavar="FILE", help="a TOML file of named tokens; changes count at once")
+    who.add(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a host name that clients use; repeatable"
+    )
+    who.add("--origin", action="append", default=[], help="a web page that may ask (CORS); repeatable")
+    who.add("--model", action="append", default=[], metavar="VENDOR:MODEL", help="requests may choose it; repeatable")
     most = _Options(serve.add_argument_group("limits"))
     most.add("--max-cost", type=float, metavar="DOLLARS", help="of each request")
     most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="of all its turns")

@@ -1,15 +1,12 @@
 """`nbagent serve --workers 2` with Redis, as `docs/how-to/scaling.md` describes it: two processes are one server."""
 
 import json
-import os
-import re
-import subprocess
-import sys
 from contextlib import ExitStack
 
 import httpx
 import pytest
 from redis import Redis
+from support.serving import serving_process
 
 pytestmark = pytest.mark.full
 
@@ -43,16 +40,11 @@ def url(tmp_path_factory, redis_address):
     """The address of a server of two processes, with an empty Redis."""
     with Redis.from_url(redis_address) as client:
         client.flushall()
-    app = tmp_path_factory.mktemp("served") / "app.py"
-    app.write_text(APP)
-    command = [sys.executable, "-m", "nbagent.cli", "serve", str(app), "--port", "0", "--workers", "2"]
-    command += ["--store", redis_address, "--max-cost-per-token", "0.5", "--requests-per-minute", "100000"]
-    environment = {**os.environ, "NBAGENT_SERVE_TOKEN": ",".join(TOKENS)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            yield re.search(r"http://\S+", process.stdout.readline())[0]
-        finally:
-            process.terminate()
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "app.py").write_text(APP)
+    options = ["--workers", "2", "--store", redis_address, "--max-cost-per-token", "0.5", "--requests-per-minute", "0"]
+    with serving_process(folder, "app.py", *options, NBAGENT_SERVE_TOKEN=",".join(TOKENS)) as running:
+        yield running.url
 
 
 @pytest.fixture

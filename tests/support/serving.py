@@ -104,8 +104,8 @@ class Process:
 @contextmanager
 def serving_process(folder: Path, *arguments: str, **environment: str) -> Iterator[Process]:
     """Serve what the arguments name, with a store in the folder."""
-    command = [sys.executable, "-m", "nbagent.cli", "serve", *arguments, "--port", "0"]
-    command += ["--store", f"sqlite:///{folder / 'kept.sqlite'}"]
+    command = [sys.executable, "-m", "nbagent.cli", "serve", "--port", "0"]
+    command += ["--store", f"sqlite:///{folder / 'kept.sqlite'}", *arguments]
     with (folder / "log").open("w") as log, ExitStack() as clients:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **environment}, cwd=folder
@@ -116,7 +116,7 @@ def serving_process(folder: Path, *arguments: str, **environment: str) -> Iterat
             assert url is not None, (folder / "log").read_text()
             yield Process(url[0], process, folder / "log", clients)
         finally:
-            process.kill()
+            process.terminate()  # workers end with it
             process.communicate()
 
 

@@ -1,6 +1,7 @@
 """`%agent serve` in a real kernel: the notebook's agent over HTTP."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -20,11 +21,14 @@ agent = Agent(ScriptedProvider(answer), tools=nbagent.live)
 """
 
 
+def client_of(cell):
+    url, token = re.search(r"(http://127\.0\.0\.1:\d+)\ntoken: (\S{20,})", cell.text).groups()
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+
 @pytest.mark.kernel
 def test_the_agent_of_the_notebook_over_http(shared):
-    shown = shared.ok("%agent serve").text
-    url, token = re.search(r"(http://127\.0\.0\.1:\d+)\ntoken: (\S{20,})", shown).groups()
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+    with client_of(shared.ok("%agent serve")) as client:
         first = client.post("/agent/chat", json={"message": "Twice 21?"}).json()
         assert first["response"] == "It is 42."
         # a tool that a later cell defines anew, and an agent that it makes
@@ -53,19 +57,35 @@ agent = Agent(ScriptedProvider(answer), tools=nbagent.live)
 
 
 @pytest.mark.kernel
-def test_a_client_does_not_approve_its_own_calls_unless_the_person_says_so(shared):
+def test_the_person_decides_on_the_calls_of_clients(shared):
     shared.ok(WIPE)
-    for option, said in (("", "nobody sees the form"), ("--clients-approve", "wiped")):
-        shown = shared.ok(f"%agent serve {option}", allow_stdin=False).text
-        url, token = re.search(r"(http://127\.0\.0\.1:\d+)\ntoken: (\S{20,})", shown).groups()
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-            headers = {"Accept": "text/event-stream"}
-            asked = {"json": {"message": "Wipe.", "waits_for_approval": True}, "headers": headers}
-            with client.stream("POST", "/agent/chat", **asked) as answer:
-                text = ""
-                for line in answer.iter_lines():
-                    text += line
-                    if found := re.search(r'"approval_id": ?"(approval_[^"]+)"', line):
-                        client.post(f"/agent/approvals/{found[1]}", json={"decision": "approve"}).raise_for_status()
-        assert said in text
-        shared.ok("%agent serve --stop")
+    cell = shared.ok("%agent serve")
+    box = shared.widget(cell, _model_name="VBoxModel")
+    shared.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
+    with client_of(cell) as client, ThreadPoolExecutor() as threads:
+        asking = threads.submit(client.post, "/agent/chat", json={"message": "Wipe."})
+        while not shared.widgets()[box]["children"]:
+            shared.ok("None")
+        shown = shared.widgets()
+        assert any("A client calls a tool" in str(each.get("value")) for each in shown.values())
+        approve = next(comm for comm, each in shown.items() if each.get("description") == "Approve")
+        shared.tell(approve, method="custom", content={"event": "click"})
+        assert asking.result(60).json()["response"] == "wiped"
+    shared.ok("%agent serve --stop")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("option", "said"), [("", "nobody sees the form"), ("--clients-approve", "wiped")])
+def test_clients_approve_their_own_calls_only_if_the_person_says_so(shared, option, said):
+    shared.ok(WIPE)
+    cell = shared.ok(f"%agent serve {option}", allow_stdin=False)
+    with client_of(cell) as client:
+        asked = {"json": {"message": "Wipe.", "waits_for_approval": True}, "headers": {"Accept": "text/event-stream"}}
+        with client.stream("POST", "/agent/chat", **asked) as answer:
+            text = ""
+            for line in answer.iter_lines():
+                text += line
+                if found := re.search(r'"approval_id": ?"(approval_[^"]+)"', line):
+                    client.post(f"/agent/approvals/{found[1]}", json={"decision": "approve"}).raise_for_status()
+    assert said in text
+    shared.ok("%agent serve --stop")

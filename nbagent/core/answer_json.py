@@ -9,7 +9,9 @@ from typing import Any
 
 from nbagent.text import shortened
 
-_CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+#: A bracket with which JSON can begin: what follows it is looked at, since a failed attempt costs the way to it again.
+_OPENING = re.compile(r"""\{(?=\s*["}])|\[(?=\s*[\[\]{"\d\-tfnNI])""")
 _BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
 
 
@@ -37,9 +39,8 @@ def json_in(text: str) -> Any:
     with_objects = [value for value in values if _holds_object(value)]
     if len(with_objects) < 2:
         return with_objects[0] if with_objects else max(values, key=lambda value: len(json.dumps(value)))
-    rest = text
-    for start, end, _ in reversed(found):
-        rest = rest[:start] + rest[end:]
+    ends = [0, *(end for _, end, _ in found)]
+    rest = "".join(text[end:start] for end, start in zip(ends, [*(start for start, _, _ in found), None], strict=True))
     if blocks or not _BETWEEN_LINES.fullmatch(rest):
         raise ValueError(f"expected one JSON value, found {len(with_objects)}")
     return values
@@ -49,7 +50,7 @@ def _scan(text: str) -> list[tuple[int, int, Any]]:
     """`(start, end, value)` of the JSON objects and arrays in a text. Raises ValueError for a broken one."""
     found: list[tuple[int, int, Any]] = []
     longest, position = 0, 0
-    while opening := re.compile(r"[\[{]").search(text, position):
+    while opening := _OPENING.search(text, position):
         start, position = opening.span()
         try:
             value, position = json.JSONDecoder().raw_decode(text, start)

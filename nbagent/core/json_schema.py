@@ -1,5 +1,8 @@
 """Checks values against a JSON Schema, and imports the package `jsonschema` quickly.
 
+Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a pattern of theirs. Patterns are
+matched by pydantic's engine in linear time; a pattern that it can't compile, such as a look-ahead, is not checked.
+
 JupyterLab brings the package rfc3987-syntax. Where it is installed, `import jsonschema` makes parsers for the format
 "iri", which takes seconds. Here they are made when a value of that format is checked.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -61,4 +65,46 @@ def _validator(text: str) -> Any:
     with suppress(TypeError, ValueError, AttributeError):  # a `$schema` that is no address, of which the check tells
         make = jsonschema.validators.validator_for(schema, default=make)
     make.check_schema(schema)
-    return make(schema, registry=Registry())
+    return _linear(make)(schema, registry=Registry())
+
+
+@lru_cache(16)
+def _linear(make: Any) -> Any:
+    """The validator class with our keywords for those of jsonschema that match patterns."""
+    extra = make.VALIDATORS["additionalProperties"]
+
+    def pattern(validator: Any, wanted: str, text: Any, schema: Any) -> Iterator[Any]:
+        if validator.is_type(text, "string") and not _matches(wanted, text):
+            yield jsonschema.ValidationError(f"{text!r} does not match {wanted!r}")
+
+    def pattern_properties(validator: Any, wanted: dict[str, Any], value: Any, schema: Any) -> Iterator[Any]:
+        for each, inner in wanted.items() if validator.is_type(value, "object") else ():
+            for name in value:
+                if _matches(each, name, unknown=False):
+                    yield from validator.descend(value[name], inner, path=name, schema_path=each)
+
+    def additional_properties(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if validator.is_type(value, "object") and (patterns := schema.get("patternProperties")):
+            value = {name: value[name] for name in value if not any(_matches(each, name) for each in patterns)}
+            schema = {key: schema[key] for key in schema if key != "patternProperties"}
+        yield from extra(validator, allowed, value, schema)
+
+    own = {"pattern": pattern, "patternProperties": pattern_properties, "additionalProperties": additional_properties}
+    extend: Any = jsonschema.validators.extend
+    return extend(make, {**own, "unevaluatedProperties": None})
+
+
+def _matches(pattern: str, text: str, *, unknown: bool = True) -> bool:
+    """Whether the pattern occurs in the text; `unknown` if it can't be compiled."""
+    compiled = _compiled(pattern)
+    return unknown if compiled is None else bool(compiled.isinstance_python(text))
+
+
+@lru_cache(256)
+def _compiled(pattern: str) -> Any:
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
+    except SchemaError:
+        return None

@@ -12,6 +12,9 @@ from nbagent.server.tokens import Holder
 #: Ids of conversations and approvals.
 ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
 
+#: Messages of a conversation that a client holds and sends.
+MAX_MESSAGES = 10_000
+
 
 def _host_of(request: Request) -> AgentHost:
     host: AgentHost = request.app.state.host

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from nbagent.server import event_stream
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.routes.ag_ui.exchange import AgUiExchange
-from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
+from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES, Host, Owner
 
 router = APIRouter(tags=["ag-ui"])
 
@@ -21,6 +21,7 @@ class AgUiInput(ag_ui.RunAgentInput):
     """What an AG-UI client sends. `threadId` names the conversation."""
 
     thread_id: str = Field(pattern=ID_PATTERN)
+    messages: list[ag_ui.Message] = Field(max_length=MAX_MESSAGES)
 
 
 @router.post(

@@ -10,6 +10,7 @@ from openai.types.shared_params.reasoning_effort import ReasoningEffort
 from pydantic import Field
 
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
+from nbagent.server.routes.asking import MAX_MESSAGES
 from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import unsupported
@@ -39,7 +40,7 @@ class ChatMessage(BodyPart):
 class ChatCompletionRequest(RequestBody):
     """The body of `POST /v1/chat/completions`."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
     max_completion_tokens: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=1)
     n: int | None = Field(None, ge=1)

@@ -29,5 +29,7 @@ async def create_completion(request: Request, host: Host, owner: Owner, body: Ch
     def answer(run: HostedRun) -> ChatAnswer:
         return ChatAnswer(body.model, reports_usage=reports_usage)
 
-    ask = run_request(host, body, asked, body.response_format, "response_format", history=asked.history, stored=False)
+    ask = await run_request(
+        host, body, asked, body.response_format, "response_format", history=asked.history, stored=False
+    )
     return await reply(request, host, owner, ask, answer, sse if body.stream else None, "data: [DONE]\n\n")

@@ -55,7 +55,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
         history = [*conversation.messages[: turn.stop], *asked.history]
         if is_stored and not asked.history:
             conversation_id, after = conversation.id, conversation.messages[turn.start].message_id
-    return run_request(
+    return await run_request(
         host,
         body,
         asked,

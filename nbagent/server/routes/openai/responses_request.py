@@ -12,7 +12,7 @@ from pydantic import Field
 
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
-from nbagent.server.routes.asking import ID_PATTERN
+from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES
 from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
@@ -80,7 +80,9 @@ class ConversationReference(BodyPart):
 class ResponseRequest(RequestBody):
     """The body of `POST /v1/responses`."""
 
-    input: str | list[InputItem] = Field(examples=["How warm is it in Berlin?"])
+    input: str | Annotated[list[InputItem], Field(max_length=MAX_MESSAGES)] = Field(
+        examples=["How warm is it in Berlin?"]
+    )
     instructions: str | None = None
     previous_response_id: str | None = None
     conversation: ConversationId | ConversationReference | None = Field(
@@ -138,11 +140,15 @@ class ResponseRequest(RequestBody):
 def _merged(items: Iterable[InputItem]) -> list[LLMMessage]:
     """The items as messages. Calls that follow each other, or a text, belong to one message of the assistant."""
     messages: list[LLMMessage] = []
+    calls: list[FunctionCall] | None = None  # of the last message, which is the assistant's
     for index, item in enumerate(items):
         for message in item.to_messages(f"input[{index}]"):
-            last = messages[-1] if messages else None
-            if message.tool_calls and last is not None and last.role == "assistant":
-                messages[-1] = last.replace(tool_calls=[*(last.tool_calls or ()), *message.tool_calls])
+            if message.tool_calls and calls is not None:
+                calls += message.tool_calls
+            elif message.role == "assistant":
+                calls = list(message.tool_calls or ())
+                messages.append(message.replace(tool_calls=calls))
             else:
+                calls = None
                 messages.append(message)
     return messages

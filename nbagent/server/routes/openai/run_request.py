@@ -12,7 +12,7 @@ from nbagent.server.routes.openai.models import model_choice
 from nbagent.server.routes.openai.output_format import output_options
 
 
-def run_request(
+async def run_request(
     host: AgentHost,
     body: RequestBody,
     asked: LastQuestion,
@@ -25,7 +25,7 @@ def run_request(
     Raises `RefusedError` for what the agent can't do, and for a model that is not there.
     """
     model = model_choice(host, body.model)
-    form, told = output_options(wanted, host.provider_for(None, model), param)
+    form, told = await output_options(wanted, host.provider_for(None, model), param)
     options = body.options()
     if form:
         options["extra_body"] = {**options.get("extra_body", {}), **form}

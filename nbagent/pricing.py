@@ -51,8 +51,19 @@ def price(
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
-    if (reported := _reported(raw, vendor)) is not None:
+    if (reported := _counted(_reported(raw, vendor))) is not None:
         return reported
+    return _counted(_computed(usage, model, vendor, raw, is_batched, rates))
+
+
+def _counted(dollars: float | None) -> float | None:
+    """A cost that limits can count; None for what a server's odd numbers may give: NaN, infinity, less than 0."""
+    return dollars if dollars is not None and 0 <= dollars < math.inf else None
+
+
+def _computed(
+    usage: Usage, model: str, vendor: str, raw: Any, is_batched: bool, rates: Mapping[str, float] | None
+) -> float | None:
     fees = _tool_fees(raw, model, vendor)
     if rates is not None:
         return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0) + fees

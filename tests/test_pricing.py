@@ -140,3 +140,11 @@ async def test_scripts_cost_nothing_and_replays_are_not_paid(tmp_path):
     assert (played.status, played.cost) == ("ok", 0)
     played = await Agent(f"replay:{tmp_path / 'run.jsonl'}", limits=Limits(max_cost=0.01)).chat("Hello")
     assert (played.status, played.cost) == ("ok", 0)
+
+
+@pytest.mark.parametrize("said", [math.nan, -1_000, math.inf])
+def test_a_cost_that_no_limit_could_count_is_not_believed(said):
+    usage = Usage(1_000_000, 0)
+    assert price(usage, "openai/gpt-4o-mini", "openrouter", {"cost": said}) == pytest.approx(0.15)
+    assert price(usage, "unlisted", "openrouter", {"cost": said}) is None
+    assert price(usage, "grok-4", "xai", {"cost_in_usd_ticks": said}) == pytest.approx(price(usage, "grok-4", "xai"))

@@ -18,12 +18,14 @@ class Citation(TypedDict):
 
 
 def safe_url(url: Any) -> str | None:
-    """The address if it is one of http or https, without control characters and spaces; else None.
+    r"""The address if it is one of http or https, without control characters, spaces and backslashes; else None.
 
-    >>> safe_url("https://example.org/a"), safe_url("javascript:alert(1)")
-    ('https://example.org/a', None)
+    Browsers read a backslash as a slash, so that `https://one.example\@other.example/` is at `one.example` for them.
+
+    >>> [safe_url(url) for url in ("https://example.org/a", "javascript:alert(1)", r"https://one.example\@other.example/")]
+    ['https://example.org/a', None, None]
     """
-    if not isinstance(url, str) or not url.isprintable() or " " in url:
+    if not isinstance(url, str) or not url.isprintable() or " " in url or "\\" in url:
         return None
     try:
         parts = urlsplit(url)

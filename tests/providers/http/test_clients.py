@@ -1,6 +1,9 @@
 """A user's own client: what exactly arrives at Azure, Bedrock, Vertex and others, and that it stays the user's."""
 
+import base64
 import json
+import struct
+import zlib
 
 import anthropic
 import httpx
@@ -74,6 +77,32 @@ async def test_vertex(loopback, streaming):
 # ------------------------------------------------------------------ Bedrock
 
 
+def frame(payload: dict, **headers: str) -> bytes:
+    """One message of AWS's binary event stream.
+
+    Lengths, checksum of the lengths, headers (name, type 7 for a string, value), payload, checksum of everything:
+    https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html
+    """
+    body = json.dumps(payload).encode()
+    names = b"".join(
+        struct.pack("!B", len(name)) + name.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()
+        for name, value in ((f":{key.replace('_', '-')}", value) for key, value in headers.items())
+    )
+    prelude = struct.pack("!II", 16 + len(names) + len(body), len(names))
+    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + names + body
+    return message + struct.pack("!I", zlib.crc32(message))
+
+
+def chunks(stream: bytes) -> bytes:
+    """A Messages stream as Bedrock sends it: each event's JSON in base64, in a frame."""
+    lines = [line.removeprefix(b"data: ") for line in stream.splitlines() if line.startswith(b"data: ")]
+    types = {"message_type": "event", "event_type": "chunk", "content_type": "application/json"}
+    return b"".join(frame({"bytes": base64.b64encode(line).decode()}, **types) for line in lines)
+
+
+EVENTS = {"content-type": "application/vnd.amazon.eventstream"}
+
+
 @pytest.fixture
 async def bedrock(loopback):
     async with anthropic.AsyncAnthropicBedrock(
@@ -82,9 +111,10 @@ async def bedrock(loopback):
         yield client
 
 
-async def test_bedrock(loopback, bedrock):
-    request = await ask(loopback, CLAUDE_WHOLE, "claude", bedrock, model="eu.claude-v1:0", streaming=False)
-    assert request.path == "/model/eu.claude-v1:0/invoke"
+async def test_bedrock(loopback, bedrock, streaming):
+    answer = Answer(chunks(CLAUDE.body), headers=EVENTS) if streaming else CLAUDE_WHOLE
+    request = await ask(loopback, answer, "claude", bedrock, model="eu.claude-v1:0", streaming=streaming)
+    assert request.path == f"/model/eu.claude-v1:0/invoke{'-with-response-stream' if streaming else ''}"
     assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
     assert "/eu-west-1/bedrock/aws4_request" in request.headers["authorization"]
     assert request.json["anthropic_version"]

@@ -143,14 +143,6 @@ async def test_through_a_proxy_without_tls(vendor, monkeypatch):
     assert proxy.seen[0].startswith(f"POST {at(server)}/v1")
 
 
-@pytest.mark.local_model
-async def test_nor_is_the_embedded_model(embedded, monkeypatch):
-    for variable in VARIABLES[:3]:
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
-    assert (await embedded.complete("One, two,", max_tokens=2)).text
-
-
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_proxy_that_cannot_be_reached(vendor, monkeypatch, scheme):
     monkeypatch.setenv("ALL_PROXY", "http://ada:s3cr%40t@127.0.0.1:9")

@@ -3,9 +3,12 @@
 import random
 
 import pytest
+from support.property_tools import PNG
+from support.property_vendors import RULES
 
 from nbagent import FunctionCall, LLMMessage
 from nbagent.core.history.repair import NO_RESULT, repair
+from nbagent.functions.registry import FunctionRegistry
 
 
 def call(id, name="f"):
@@ -117,3 +120,33 @@ def test_any_history_becomes_valid_and_stays_valid(runs):
         cut = len(once)
         more = random_history(rng)
         assert repair(once + more, valid=cut) == repair(once + more), "the short cut must give the same"
+
+
+TEXTS = ["Well.", "  \n", "", "Ünïcode 東", "\ud83d"]
+CONTENTS = [*TEXTS, [{"type": "text", "text": "Look:"}, PNG]]
+IDS = [None, "call_0", "x.1", "y" * 99]
+
+
+def odd_message(rng):
+    """What users, other tools and careless models leave: any id, name, content and arguments."""
+    kind = rng.choice(["user", "assistant", "system", "calls", "tool"])
+    if kind == "tool":
+        return LLMMessage("tool", rng.choice(CONTENTS), tool_call_id=rng.choice(IDS))
+    if kind != "calls":
+        return LLMMessage(kind, rng.choice(CONTENTS))
+    names, raws = ["add", "no tool", ""], [None, "{cut"]
+    made = [FunctionCall(rng.choice(names), {"a": 1}, rng.choice(IDS), rng.choice(raws)) for _ in range(2)]
+    return LLMMessage("assistant", rng.choice(TEXTS), tool_calls=made)
+
+
+def test_every_vendor_takes_any_history_that_is_repaired(vendors):
+    vendors.start_anew()
+    tools, rng = FunctionRegistry(), random.Random(1)
+    tools.register("add", "", lambda a, b=1: a + b)
+    providers = [(case, vendors.provider(case)) for case in RULES]
+    for _ in range(100):
+        history = repair([odd_message(rng) for _ in range(rng.randint(0, 9))])
+        assert repair(history) == history
+        asked = [*history, USER]
+        refusals = [vendors.refused_by(case, provider, asked, tools.list_functions()) for case, provider in providers]
+        assert not any(refusals), "\n".join(filter(None, refusals))

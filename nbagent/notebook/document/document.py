@@ -165,10 +165,9 @@ class NotebookDocument(ABC):
 
     # -- looking back -------------------------------------------------------------------------------------------------
 
-    async def changes(self, run_id: str | None = None) -> list[Change]:
-        """What a run changed, oldest first; by default all runs that the journal knows."""
-        journal = [Change(**entry) for entry in (await self._note()).get("changes", ())]
-        return [change for change in journal if run_id in (None, change.run_id)]
+    async def changes(self) -> list[Change]:
+        """What the last runs changed, oldest first."""
+        return [Change(**entry) for entry in (await self._note()).get("changes", ())]
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
         """What a run did to each cell in all, in the order of its changes; by default the last run."""

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,20 +37,11 @@ _AGAIN_S = 0.05
 Output = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RanCell:
-    """What a cell did: its outputs as nbformat has them, its number, and what it raised."""
-
-    outputs: list[Output]
-    execution_count: int | None
-    error: BaseException | None
-
-
 class KernelRunner:
     """Runs cells of one shell, one after the other.
 
-    >>> ran = await KernelRunner(get_ipython()).run("1 + 1", "a1", seconds=60)  # doctest: +SKIP
-    >>> ran.outputs[0]["data"]["text/plain"]                                    # doctest: +SKIP
+    >>> outputs, _ = await KernelRunner(get_ipython()).run("1 + 1", "a1", seconds=60)   # doctest: +SKIP
+    >>> outputs[0]["data"]["text/plain"]                                                # doctest: +SKIP
     '2'
     """
 
@@ -63,8 +53,8 @@ class KernelRunner:
 
     async def run(
         self, source: str, cell_id: str, seconds: float, on_outputs: Callable[[list[Output]], None] | None = None
-    ) -> RanCell:
-        """Run code on the main thread as the cell `cell_id`, and wait for its end and for its last output.
+    ) -> tuple[list[Output], int | None]:
+        """Run code on the main thread as the cell `cell_id`, and wait for its end. Returns its outputs and its number.
 
         `on_outputs` gets all outputs so far, at most 15 times a second, and at the end. The code is stopped after
         `seconds`, and if this call is cancelled. Stop in the notebook ends it and cancels the caller. A kernel that is
@@ -98,12 +88,12 @@ class KernelRunner:
             finally:
                 self._listener.end(request)
                 await ended.wait()
-                if isinstance(cell.error, CellTimeoutError):
-                    outputs.end_with(cell.error)
+                if cell.late is not None:
+                    outputs.end_with(cell.late)
                 tell()
         if cell.is_interrupted:
             raise asyncio.CancelledError
-        return RanCell(outputs.copy(), cell.execution_count, cell.error)
+        return outputs.copy(), cell.execution_count
 
 
 class _CellRun:
@@ -112,10 +102,10 @@ class _CellRun:
     def __init__(self, shell: Any, source: str, request: dict[str, Any], seconds: float) -> None:
         self._shell, self._source, self._request, self._seconds = shell, source, request, seconds
         self.execution_count: int | None = None
-        self.error: BaseException | None = None
         #: Whether the person pressed Stop.
         self.is_interrupted = False
-        self._late: CellTimeoutError | None = None
+        #: What stopped it when its time was over.
+        self.late: CellTimeoutError | None = None
 
     async def run(self, turn: asyncio.Lock) -> None:
         """Run the code as a cell of its own: what it does belongs to no run of an agent."""
@@ -150,9 +140,8 @@ class _CellRun:
             shell.events.trigger("post_execute")
             shell.events.trigger("post_run_cell", result)
             self.execution_count = result.execution_count
-            self.error = self._late or result.error_before_exec or result.error_in_exec
-        except (KeyboardInterrupt, CellTimeoutError) as error:  # outside of the code itself
-            self.error = error
+        except (KeyboardInterrupt, CellTimeoutError):  # outside of the code itself
+            pass
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -185,8 +174,8 @@ class _CellRun:
             stop(KeyboardInterrupt())
 
         def on_timeout() -> None:
-            self._late = CellTimeoutError(f"the cell was stopped: it ran longer than {self._seconds:g} s")
-            stop(self._late)
+            self.late = CellTimeoutError(f"the cell was stopped: it ran longer than {self._seconds:g} s")
+            stop(self.late)
 
         before = signal.signal(signal.SIGINT, on_interrupt)
         try:

@@ -94,11 +94,13 @@ class LiveNotebook(NotebookDocument):
         shown = _Shown(lambda start, outputs: self._tell("show", id=cell.id, start=start, outputs=outputs))
         try:
             # there, since it is shown while code that does not await runs on the main thread
-            ran = await _on_background_loop(self._host.runner.run(cell.source, cell.id, seconds, shown.show))
+            outputs, number = await _on_background_loop(
+                self._host.runner.run(cell.source, cell.id, seconds, shown.show)
+            )
         except BaseException:  # what it showed before it was stopped stays
             self._tell("end", id=cell.id, outputs=shown.outputs, count=None)
             raise
-        await self._ask("end", id=cell.id, outputs=ran.outputs, count=ran.execution_count)
+        await self._ask("end", id=cell.id, outputs=outputs, count=number)
 
     async def _note(self) -> dict[str, Any]:
         note: dict[str, Any] = await self._ask("note")

@@ -12,8 +12,9 @@ from nbagent.notebook.document.kernel_run import KernelRunner
 runner = KernelRunner(get_ipython())
 shown = []
 async def run(source, seconds=60):
-    ran = await runner.run(source, "c1", seconds, lambda outputs: shown.append(outputs))
-    return ran.outputs, repr(ran.error), ran.execution_count
+    outputs, number = await runner.run(source, "c1", seconds, lambda outputs: shown.append(outputs))
+    raised = [f"{each['ename']}: {each['evalue']}" for each in outputs if each["output_type"] == "error"]
+    return outputs, "".join(raised) or "None", number
 """
 
 

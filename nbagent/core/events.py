@@ -85,8 +85,9 @@ class RunStarted(Event):
 class TurnStarted(Event):
     """A request goes to the model, with `messages` and the definitions of the `tools` on offer.
 
-    `metadata`: call_id, step, provider, model, n_messages_in, and the options in effect: thinking_level, tool_choice,
-    params, and the reminder, if there is one. The provider completes `timing` while it sends.
+    `metadata`: call_id, step, message_id of the answer, provider, model, n_messages_in, and the options in effect:
+    thinking_level, tool_choice, params, and the reminder, if there is one. The provider completes `timing` while it
+    sends.
     """
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"

@@ -49,6 +49,8 @@ class Turn:
         self.provider = run.provider
         self.step = run.spent.iterations + 1
         self.meta: dict[str, Any] = {"run_id": run.run_id, "call_id": new_id("call")}
+        #: Of the answer, complete or not.
+        self._message_id = new_id("msg")
         self.text: list[str] = []
         self.response: LLMResponse | None = None
         self.calls: list[FunctionCall] = []
@@ -79,7 +81,7 @@ class Turn:
         if self.response is None:
             is_stopped = kind is None or not issubclass(kind, Exception)
             self.run.pending_events += self._count_broken_attempt(is_stopped=is_stopped)
-            text, message_id = "".join(self.text), new_id("msg")
+            text, message_id = "".join(self.text), self._message_id
             partial = LLMMessage("assistant", text, self._speaker, interrupted=True, message_id=message_id)
             self._replace_placeholder(partial if partial.content else None)
             if partial.content:
@@ -303,6 +305,7 @@ class Turn:
         url = urlsplit(getattr(provider, "base_url", ""))
         return {
             "step": self.step,
+            "message_id": self._message_id,
             "provider": provider.vendor,
             "model": provider.model_name,
             "base_url_host": url.hostname,
@@ -336,7 +339,7 @@ class Turn:
             tool_calls=self.calls or None,
             provider_extras=response.raw_response,
             encoded=dict(response.encoded) if self.calls == calls else {},
-            message_id=new_id("msg"),
+            message_id=self._message_id,
         )
         self._answer = message
         self._replace_placeholder(message)

@@ -10,6 +10,7 @@ from functools import partial
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.current import context_with, current
+from nbagent.core.history.preview import Preview
 from nbagent.core.limits import Account
 from nbagent.core.messages import new_id
 from nbagent.pricing import check_priced
@@ -17,7 +18,7 @@ from nbagent.providers import resolve
 from nbagent.providers.base import LLMProvider
 from nbagent.server.approvals import HTTPApprover, deny
 from nbagent.server.budgets import Budgets
-from nbagent.server.conversations.store import ConversationStore, HeldTurn, Spent
+from nbagent.server.conversations.store import Conversation, ConversationStore, HeldTurn, Spent
 from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
 from nbagent.server.metrics import Metrics
 from nbagent.server.problems import RefusedError
@@ -105,7 +106,9 @@ class AgentHost:
             limits = self._budgets.limits(request.limits, original.limits, turn, account)
             if self._is_ending:
                 raise shutting_down()
-            agent = self._fork(original, owner, request, turn, run, provider)
+            agent = _fork(original, request, turn.conversation if turn else None, provider)
+            agent.context.here.conversation_id = run.conversation_id
+            self._let_approve(agent, owner, request, run)
             agent.observers.append(run.put_observed)
             context = context_with(account=account)
             save = partial(self._save, owner, request, turn, agent, run, account)
@@ -120,6 +123,15 @@ class AgentHost:
             if again is None:
                 run.cancel()
             await asyncio.shield(task)
+
+    async def preview(self, owner: str, request: RunRequest) -> Preview:
+        """The first request to the model that a run for this request would send."""
+        provider = self.provider_for(request.provider, request.model)
+        original = self.agents.get(request.model or "", self.agent)
+        await original.toolsets.prepare()
+        stored = None if request.conversation_id is None else await self.store.get(owner, request.conversation_id)
+        agent = _fork(original, request, stored, provider)
+        return request.stream(agent, original.limits).preview()
 
     def _check_priced(self) -> None:
         """Refuse to start where each question would be refused: no price to count a limit of dollars by."""
@@ -170,30 +182,11 @@ class AgentHost:
         async with self.store.turn(owner, run.conversation_id) as turn:
             yield turn
 
-    def _fork(
-        self,
-        original: Agent,
-        owner: str,
-        request: RunRequest,
-        turn: HeldTurn | None,
-        run: HostedRun,
-        provider: LLMProvider,
-    ) -> Agent:
-        """An agent with this conversation. Who may approve calls: the agent's own approver, that of the whole server,
-        or the client's user.
-        """
-        agent = original.fork()
-        if provider is not agent.provider:
-            agent.provider = provider
-        before = turn.conversation.messages if turn is not None and turn.conversation is not None else ()
-        agent.context.messages[:] = [m for m in agent.context.messages if m.role == "system"]
-        agent.context.messages += before if request.history is None else request.history
-        agent.context.here.conversation_id = run.conversation_id
-        agent.tool_executor = agent.tool_executor.with_options()
+    def _let_approve(self, agent: Agent, owner: str, request: RunRequest, run: HostedRun) -> None:
+        """Who may approve calls: the agent's own approver, that of the whole server, or the client's user."""
         if agent.tool_executor.approver is None and current.get().approver is None:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
-        return agent
 
     async def _save(
         self, owner: str, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun, account: Account
@@ -207,3 +200,15 @@ class AgentHost:
         self.metrics.run_ended(run, account)
         await self.store.save(owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
         run.kept_answer = answer.body if answer is not None else None
+
+
+def _fork(original: Agent, request: RunRequest, stored: Conversation | None, provider: LLMProvider) -> Agent:
+    """An agent with the conversation of this request."""
+    agent = original.fork()
+    if provider is not agent.provider:
+        agent.provider = provider
+    agent.context.messages[:] = [m for m in agent.context.messages if m.role == "system"]
+    before = stored.messages if stored is not None else ()
+    agent.context.messages += before if request.history is None else request.history
+    agent.tool_executor = agent.tool_executor.with_options()
+    return agent

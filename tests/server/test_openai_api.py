@@ -15,6 +15,7 @@ from nbagent.server.routes.openai.response_ids import place_of
 from nbagent.server.tokens import owner_of
 
 MODEL = "nbagent"
+PLEASE = {"model": MODEL, "input": "Please add."}
 
 
 def answer(messages, functions):
@@ -126,6 +127,59 @@ def test_a_response_can_be_read_again_and_deleted(client, server):
     client.responses.delete(second.id)
     conversation_id, _ = place_of(first.id)
     assert server.run(server.host.store.get(owner_of(TOKEN), conversation_id)) is None
+
+
+async def test_a_client_refers_to_what_the_server_keeps(server):
+    """As Vercel's AI SDK does it by default: items that a response had come again as references."""
+    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
+        for streamed in (False, True):
+            if streamed:
+                events = [each async for each in await client.responses.create(**PLEASE, stream=True)]
+                first = events[-1].response
+            else:
+                first = await client.responses.create(**PLEASE)
+            assert [item.type for item in first.output] == ["mcp_call", "message"]
+            listed = await client.responses.input_items.list(first.id)
+            assert [(item.role, item.content[0].text) for item in listed.data] == [("user", "Please add.")]
+            assert (await client.responses.retrieve(first.id)).output == first.output
+            references = [{"type": "item_reference", "id": item.id} for item in [*listed.data, *first.output]]
+            asked = [*references, {"type": "item_reference", "id": "rs_1"}, {"role": "user", "content": "Two"}]
+            with pytest.raises(openai.NotFoundError, match="'rs_1'"):
+                await client.responses.create(model=MODEL, input=asked)
+            asked[-2]["id"] = listed.data[0].id.replace("msg_", "rs_", 1)  # thinking, which is not kept
+            second = await client.responses.create(model=MODEL, input=asked)
+            assert second.output_text == "Please add. / Two"
+            with pytest.raises(openai.NotFoundError, match="there is no item"):
+                await client.with_options(api_key=OTHER_TOKEN).responses.create(model=MODEL, input=asked)
+
+
+def test_conversations_are_begun_listed_and_deleted(client):
+    begun = client.conversations.create(
+        items=[{"role": "user", "content": "One"}, {"role": "assistant", "content": "1"}], metadata={"topic": "sums"}
+    )
+    assert begun.metadata == {"topic": "sums"}
+    assert client.responses.create(**PLEASE, conversation=begun.id).output_text == "It is 3."
+    items = client.conversations.items.list(begun.id, order="asc", limit=2)
+    assert [item.type for item in items] == ["message"] * 3 + ["mcp_call", "message"]  # the SDK asks for further pages
+    assert next(iter(client.conversations.items.list(begun.id))).role == "assistant"
+    assert client.conversations.retrieve(begun.id).created_at == begun.created_at
+    assert client.conversations.delete(begun.id).deleted
+    with pytest.raises(openai.NotFoundError):
+        client.conversations.items.list(begun.id)
+    empty = client.conversations.create()
+    assert list(client.conversations.items.list(empty.id)) == []
+    with pytest.raises(openai.BadRequestError, match="instructions"):
+        client.conversations.create(items=[{"role": "system", "content": "Be brief."}])
+
+
+def test_input_tokens_are_counted_before_a_question_is_asked(client):
+    counts = client.responses.input_tokens
+    short = counts.count(input="One").input_tokens
+    conversation = client.conversations.create(items=[{"role": "user", "content": "word " * 1_000}]).id
+    assert 0 < short < 100
+    assert 100 < counts.count(model=MODEL, input="word " * 500, instructions="Be brief.").input_tokens < 500 * 2
+    assert counts.count(input="One", conversation=conversation).input_tokens > short + 200
+    assert client.conversations.items.list(conversation).data[0].content[0].text == "word " * 1_000  # nothing ran
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

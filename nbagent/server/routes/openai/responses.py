@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
+from openai.types.responses import InputTokenCountResponse
 from starlette.responses import Response
 
 from nbagent.core.limits import Limits
@@ -16,11 +17,12 @@ from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import RefusedError
 from nbagent.server.routes.asking import Host, Owner
 from nbagent.server.routes.openai.models import AGENT
-from nbagent.server.routes.openai.response_ids import place_of, turn_of
+from nbagent.server.routes.openai.response_ids import conversation_of, place_of, turn_of
+from nbagent.server.routes.openai.response_objects import response_object
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
-from nbagent.server.routes.openai.responses_request import ResponseRequest
+from nbagent.server.routes.openai.responses_request import InputItem, InputTokensRequest, ResponseRequest
 from nbagent.server.routes.openai.run_request import run_request
-from nbagent.server.routes.openai.stored_response import stored_response
+from nbagent.server.routes.openai.stored_items import ItemsPage, page_of_items, stored_items
 from nbagent.server.routes.openai.writing import reply
 from nbagent.text import shortened
 
@@ -46,7 +48,40 @@ async def create_response(request: Request, host: Host, owner: Owner, body: Resp
     return await reply(request, host, owner, await _run_request(host, body, owner), answer, write)
 
 
+@router.post("/responses/input_tokens")
+async def count_input_tokens(host: Host, owner: Owner, body: InputTokensRequest) -> InputTokenCountResponse:
+    """About how many tokens the agent's first request to its model would have, tools and conversation included."""
+    preview = await host.preview(owner, await _run_request(host, body, owner))
+    return InputTokenCountResponse(input_tokens=preview.tokens, object="response.input_tokens")
+
+
+async def _with_referred(host: AgentHost, owner: str, items: list[InputItem]) -> list[InputItem]:
+    """The items, with those of the server in place of references to them."""
+    known: dict[str, dict[str, dict[str, Any]]] = {}
+    resolved: list[InputItem] = []
+    for index, item in enumerate(items):
+        if item.type != "item_reference":
+            resolved.append(item)
+            continue
+        conversation_id = conversation_of(item.id or "")
+        if conversation_id not in known:
+            found = await host.store.get(owner, conversation_id) if conversation_id else None
+            messages = found.messages if found is not None else ()
+            known[conversation_id] = {each["id"]: each for each in stored_items(conversation_id, messages)}
+        stored = known[conversation_id]
+        if item.id in stored:
+            resolved.append(InputItem.model_validate(stored[item.id]))
+        elif not stored or not (item.id or "").startswith(("rs_", "msg_")):  # thinking, and text that others hold
+            detail = (
+                f"input[{index}]: there is no item {shortened(item.id or '', 100)!r}. It was deleted, or never stored."
+            )
+            raise RefusedError(404, "item_not_found", detail)
+    return resolved
+
+
 async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> RunRequest:
+    if not isinstance(body.input, str):
+        body.input = await _with_referred(host, owner, body.input)
     asked, is_stored = body.asked(), body.store is not False
     conversation_id, after = body.conversation_id(), None
     history: list[LLMMessage] | None = asked.history or None
@@ -74,7 +109,17 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
 async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
     """What was answered. Token counts, thinking and the fields of the request are not kept."""
     conversation, turn = await _found(host, owner, response_id)
-    return stored_response(response_id, AGENT, conversation.updated, conversation.messages[turn])
+    messages = conversation.messages[turn]
+    status = "incomplete" if any(message.interrupted for message in messages) else "completed"
+    stored = response_object(response_id, AGENT, int(conversation.updated))
+    return {**stored, "status": status, "output": list(stored_items(conversation.id, messages))[1:]}
+
+
+@router.get("/responses/{response_id}/input_items")
+async def list_input_items(host: Host, response_id: str, owner: Owner, page: ItemsPage) -> dict[str, Any]:
+    """The question that a response answers."""
+    conversation, turn = await _found(host, owner, response_id)
+    return page_of_items(list(stored_items(conversation.id, conversation.messages[turn][:1])), page)
 
 
 @router.delete("/responses/{response_id}")

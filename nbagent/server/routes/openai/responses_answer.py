@@ -6,6 +6,7 @@ runs the tools itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from time import time
 from typing import Any
@@ -14,12 +15,11 @@ from nbagent.core import events
 from nbagent.core.content.images import images_in
 from nbagent.core.events import AnyEvent, Event
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import new_id
 from nbagent.core.results import AgentResult
 from nbagent.server.problems import HTTPProblem
 from nbagent.server.routes.openai.chat_answer import unsaid
 from nbagent.server.routes.openai.errors import answer_restarted
-from nbagent.server.routes.openai.response_ids import response_id
+from nbagent.server.routes.openai.response_ids import item_id, response_id
 from nbagent.server.routes.openai.response_objects import (
     call_item,
     call_result,
@@ -50,6 +50,8 @@ class ResponseAnswer:
         self._response = {**response_object("", model, int(time())), **echo}
         self._number = -1  # of the last event
         self._said: list[str] = []  # the text of this turn
+        self._message_id: str | None = None  # of its message, and how many items of each kind that has
+        self._counts: Counter[str] = Counter()
         self._open: _Growing | None = None
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
@@ -58,6 +60,8 @@ class ResponseAnswer:
         match event:
             case events.RunStarted():
                 yield from self._start(event)
+            case events.TurnStarted():
+                self._message_id, self._counts = event.metadata.get("message_id"), Counter()
             case events.Thinking():
                 yield from self._grow("reasoning", event.content)
             case events.Text():
@@ -113,7 +117,7 @@ class ResponseAnswer:
             return
         if self._open is None or self._open.item["type"] != kind:
             yield from self._close("completed")
-            item: dict[str, Any] = {"type": kind, "id": new_id(_ID_KINDS[kind]), "status": "in_progress"}
+            item: dict[str, Any] = {"type": kind, "id": self._item_id(_ID_KINDS[kind]), "status": "in_progress"}
             item |= {"summary": []} if kind == "reasoning" else {"role": "assistant", "content": []}
             self._open = growing = _Growing(item, self._add(item))
             yield self._event("response.output_item.added", output_index=growing.index, item=dict(item))
@@ -143,7 +147,7 @@ class ResponseAnswer:
         phase = {"phase": phase_of(bool(calls))} if is_message else {}
         yield from self._close("completed", **phase)
         for image in images_in(event.message.content if event.message else ""):
-            item = image_item(new_id("ig"), image)
+            item = image_item(self._item_id("ig"), image)
             index = self._add(item)
             yield self._event("response.output_item.added", output_index=index, item=item)
             yield self._event("response.output_item.done", output_index=index, item=item)
@@ -151,7 +155,7 @@ class ResponseAnswer:
     # -- tools --------------------------------------------------------------------------------------------------------
 
     def _begin_call(self, event: Event) -> Iterator[StreamEvent]:
-        item = call_item(new_id("mcp"), event.tool_name or "")
+        item = call_item(self._item_id("mcp"), event.tool_name or "")
         index = self._add(item)
         self._calls[event.metadata.get("tool_call_id")] = index, item
         place = {"output_index": index, "item_id": item["id"]}
@@ -169,6 +173,10 @@ class ResponseAnswer:
         yield self._event("response.output_item.done", output_index=index, item=item)
 
     # -- the response -------------------------------------------------------------------------------------------------
+
+    def _item_id(self, kind: str) -> str:
+        self._counts[kind] += 1
+        return item_id(kind, self._conversation_id, self._message_id, self._counts[kind] - 1)
 
     def _add(self, item: dict[str, Any]) -> int:
         self._response["output"].append(item)

@@ -16,6 +16,7 @@ from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES
 from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
 from nbagent.server.routes.openai.content import Part, content_from
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
+from nbagent.server.routes.openai.models import AGENT
 
 #: Items that the model does not read again: thinking, and what servers did by themselves.
 _SILENT = ("reasoning", "mcp_list_tools", "image_generation_call", "web_search_call", "file_search_call")
@@ -110,7 +111,7 @@ class ResponseRequest(RequestBody):
         if isinstance(self.input, str):
             messages, last = [LLMMessage("user", self.input)], "input"
         else:
-            messages, last = _merged(self.input), f"input[{len(self.input) - 1}]"
+            messages, last = merged(self.input), f"input[{len(self.input) - 1}]"
         found = asked(messages, last)
         if self.conversation is not None and found.history:
             raise unsupported("input", "with a conversation, the input is one question: the server has the rest.")
@@ -137,7 +138,13 @@ class ResponseRequest(RequestBody):
         return sent if conversation is None else {**sent, "conversation": {"id": conversation}}
 
 
-def _merged(items: Iterable[InputItem]) -> list[LLMMessage]:
+class InputTokensRequest(ResponseRequest):
+    """The body of `POST /v1/responses/input_tokens`: that of a response, which need not name the model."""
+
+    model: str = AGENT
+
+
+def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
     """The items as messages. Calls that follow each other, or a text, belong to one message of the assistant."""
     messages: list[LLMMessage] = []
     calls: list[FunctionCall] | None = None  # of the last message, which is the assistant's

@@ -1,0 +1,74 @@
+"""`/v1/conversations`: the conversations that responses go on with."""
+
+from __future__ import annotations
+
+from time import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from openai.types.conversations import Conversation, ConversationDeletedResource
+from pydantic import Field
+
+from nbagent.core.messages import new_id
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.conversations.store import Conversation as Stored
+from nbagent.server.conversations.store import Spent
+from nbagent.server.problems import not_found
+from nbagent.server.routes.asking import MAX_MESSAGES, Host, Owner
+from nbagent.server.routes.openai.body import BodyPart
+from nbagent.server.routes.openai.errors import unsupported
+from nbagent.server.routes.openai.responses_request import InputItem, merged
+from nbagent.server.routes.openai.stored_items import ItemsPage, page_of_items, stored_items
+
+router = APIRouter(prefix="/v1/conversations")
+
+
+class NewConversation(BodyPart):
+    """The body of `POST /v1/conversations`."""
+
+    items: Annotated[list[InputItem], Field(max_length=MAX_MESSAGES)] | None = None
+    metadata: dict[str, str] | None = Field(None, description="Is given back, and not kept.")
+
+
+@router.post("")
+async def create_conversation(host: Host, owner: Owner, body: NewConversation) -> Conversation:
+    """Begin a conversation, which may have messages already."""
+    messages = merged(body.items or ())
+    if any(message.role == "system" for message in messages):
+        raise unsupported("items", "a conversation keeps no system text: send it as the instructions of each response.")
+    conversation_id = new_id("conv")
+    async with host.store.turn(owner, conversation_id) as turn:
+        named = [message.replace(message_id=new_id("msg")) for message in messages]
+        await host.store.save(owner, Spent(), turn=turn, messages=named)
+    return _shown(conversation_id, time(), body.metadata)
+
+
+@router.get("/{conversation_id}")
+async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) -> Conversation:
+    """Whether there is such a conversation, and since when."""
+    return _shown(conversation_id, (await _found(host, owner, conversation_id)).created)
+
+
+@router.delete("/{conversation_id}")
+async def delete_conversation(host: Host, owner: Owner, conversation_id: str) -> ConversationDeletedResource:
+    """Delete a conversation with its items. A run of it ends."""
+    if not await host.store.delete(owner, conversation_id):
+        raise not_found("conversation of that id")
+    return ConversationDeletedResource(id=conversation_id, deleted=True, object="conversation.deleted")
+
+
+@router.get("/{conversation_id}/items")
+async def list_items(host: Host, owner: Owner, conversation_id: str, page: ItemsPage) -> dict[str, Any]:
+    """What was asked and answered, the last first."""
+    found = await _found(host, owner, conversation_id)
+    return page_of_items(list(stored_items(conversation_id, found.messages)), page)
+
+
+async def _found(host: AgentHost, owner: str, conversation_id: str) -> Stored:
+    if (found := await host.store.get(owner, conversation_id)) is None:
+        raise not_found("conversation of that id")
+    return found
+
+
+def _shown(conversation_id: str, created: float, metadata: dict[str, str] | None = None) -> Conversation:
+    return Conversation(id=conversation_id, created_at=int(created), metadata=metadata or {}, object="conversation")

@@ -43,7 +43,7 @@ class HTTPNotebookServing:
         settings, told = with_token(ServerSettings(grace_seconds=_GRACE_S))
         self._serving = Serving(create_app(agent, settings), listening(LOOPBACK, port), context).start()
         self.url = self._serving.url
-        self._told = display(_shown(self.url, *told), raw=True, display_id=True)
+        self._told = display(_shown(self.url, told[0], clients_approve), raw=True, display_id=True)
         if not clients_approve:
             self._forms.show()
         shell.events.register("post_run_cell", self._on_cell_end)
@@ -72,11 +72,12 @@ class HTTPNotebookServing:
             self._serving.host.agents = {"": agent}
 
 
-def _shown(url: str, token: str) -> dict[str, str]:
+def _shown(url: str, token: str, clients_approve: bool) -> dict[str, str]:
+    asked = "They decide on" if clients_approve else "You are asked below about"
     lines = (
         "The agent is served to programs on this machine that know the secret token:",
         f"{url}\n{token}",
-        "%agent serve --stop ends it and takes the token out of the notebook.",
+        f"{asked} calls that need approval. %agent serve --stop ends it and takes the token out of the notebook.",
     )
     before, address, after = map(render.escape, lines)
     page = f'{render.note_html(before)}<pre style="white-space: pre-wrap">{address}</pre>{render.note_html(after)}'

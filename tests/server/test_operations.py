@@ -47,6 +47,7 @@ def process(tmp_path_factory, tokens):
 
 def test_failures_and_refused_tokens_are_logged_with_the_id_of_the_request(process):
     ada = process.client(ADA)
+    assert ada.post("/agent/chat", json={"message": "a question about hunter2"}).is_success
     failed = ada.post("/agent/chat", json={"message": "fail"})
     assert failed.status_code == 500
     request_id = failed.headers["x-request-id"]

@@ -12,7 +12,7 @@ from support.serving import events_of, serving_process
 
 from nbagent.cli import main
 from nbagent.errors import ConfigurationError, missing_extra
-from nbagent.loading import load_agent
+from nbagent.loading import load_agent, load_agents
 
 APP = """
 import asyncio
@@ -122,6 +122,10 @@ def test_agents_that_a_command_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for target in ("served_module.py", "served_module.py:make", "served_module:agent", "served_module:make"):
         assert load_agent(target).provider.vendor == "scripted", target
+    both = load_agents(["served_module.py:agent", "served_module.py:make"])
+    assert both["served_module"] is both["make"]  # the file ran once
+    with pytest.raises(ConfigurationError, match="two agents have the name 'served_module'"):
+        load_agents(["served_module.py", "served_module:agent"])
     for target in ("served_module.py:mak", "served_module:asyncio", "served_modul:agent", "nothing.py", "agent.toml"):
         with pytest.raises(ConfigurationError, match="mak|asyncio|served_modul|nothing.py|toml.*app.py:agent"):
             load_agent(target)

@@ -42,8 +42,7 @@ OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarni
 # Notebook tests whose outcome a kernel's version can change: async cells, interrupts, clicks while a cell runs, output.
 OLD_KERNEL := test_kernel.py test_cell_of_runs.py test_agents_that_ask_agents.py test_tool_output.py test_mcp_questions.py \
   magics/test_nesting.py magics/test_commands.py magics/test_running_again.py display/test_approval.py \
-  display/test_answer_buttons.py panel/test_panel.py panel/test_panel_beside_cells.py kernel_tools/test_kernel_tools.py \
-  kernel_tools/test_where_they_run.py
+  display/test_answer_buttons.py panel/test_panel.py panel/test_panel_beside_cells.py kernel_tools/test_kernel_tools.py
 
 # The files with long sizes, kills, and random examples: to import all others would take longer than many of them do.
 LONG = $(shell grep -rlE 'mark\.(full|fuzz|hypothesis)|@given|REDIS' tests benchmarks --include='test_*.py')

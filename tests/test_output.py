@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from nbagent import Agent, Budget, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.errors import ConfigurationError, ExtractionError
 
 
@@ -86,14 +86,6 @@ async def test_an_answer_that_stays_wrong_is_an_error_and_its_question_leaves_th
     assert e.value.partial.data is None
     assert agent.conversation_history == []
     assert agent.trace.runs["status"].tolist() == ["error"]
-
-
-@pytest.mark.parametrize("options", [{"limits": Limits(max_iterations=1)}, {"budget": Budget(1e-6)}])
-async def test_corrections_count_against_the_limits_of_the_run(options):
-    agent = Agent(ScriptedProvider([WRONG, PARIS], price={"input": 1, "output": 1}), **options)
-    result = await agent.chat("Which city?", output=City)
-    assert (result.status, result.data, result.iterations) == ("limit", None, 1)
-    assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize(

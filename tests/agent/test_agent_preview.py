@@ -8,9 +8,7 @@ from nbagent import (
     ContextManager,
     FunctionCall,
     LLMMessage,
-    LLMResponse,
     ScriptedProvider,
-    Usage,
     create_provider,
 )
 from nbagent.errors import ConfigurationError
@@ -55,16 +53,6 @@ async def test_instructions_are_in_the_requests_of_one_run_alone():
     heads = [(messages[0].role, messages[0].text) for messages, _ in agent.provider.requests]
     assert heads == [("system", "In French."), ("system", "In French."), ("system", "Add.")]
     assert "In French." not in str(agent.conversation_history)
-
-
-async def test_tokens_are_estimated_until_the_vendor_has_counted():
-    counted = LLMResponse("five", None, "stop", {"usage": Usage(900, 100)})
-    agent = Agent(ScriptedProvider([counted]), tools=[add])
-    bare = agent.chat_stream("x" * 400, use_tools=False).preview().tokens
-    with_tools = agent.chat_stream("x" * 400).preview().tokens
-    assert 100 <= bare < with_tools
-    await agent.chat("2 + 3")
-    assert 1_000 < agent.chat_stream("more").preview().tokens < 1_020
 
 
 def test_a_summary_is_announced():

@@ -6,7 +6,7 @@ import time
 import pytest
 from support.small_agent import call
 
-from nbagent import Agent, ScriptedProvider, StreamingHandler
+from nbagent import Agent, ScriptedProvider
 from nbagent.errors import AgentBusyError
 
 
@@ -57,15 +57,3 @@ async def test_questions_at_once_to_a_new_agent_keep_their_order_and_get_one_pro
     await asyncio.gather(*map(agent.chat, questions))
     assert [message.text for message in agent.conversation_history[::2]] == questions
     assert len(made) == 1
-
-
-async def test_asking_from_a_callback_is_an_error():
-    agent = Agent(ScriptedProvider(["a", "b"]))
-
-    class Handler(StreamingHandler):
-        async def on_token(self, token):
-            await agent.chat("inner")
-
-    with pytest.raises(AgentBusyError):
-        await agent.chat("x", handler=Handler())
-    assert (await agent.chat("y")).content == "b"

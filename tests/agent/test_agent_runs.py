@@ -52,15 +52,6 @@ async def test_cancelling_during_a_tool_leaves_one_result_per_call():
     assert (await agent.chat("and?")).content == "fine"
 
 
-def test_break_out_of_a_plain_for_stops_the_run():
-    agent = Agent(ScriptedProvider(["a b c d", "fine"]))
-    for event in agent.chat_stream("x"):
-        if event.type == "text":
-            break
-    assert agent.conversation_history[-1].interrupted
-    assert agent.chat_sync("and?").content == "fine"
-
-
 def test_main_thread_tools_run_on_the_main_thread_however_the_agent_is_asked():
     registry = FunctionRegistry()
     registry.register("where", "Where am I?", lambda: threading.current_thread().name, main_thread=True)

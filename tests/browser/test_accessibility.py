@@ -163,36 +163,3 @@ def test_the_greeting_the_row_below_an_answer_and_a_bar_of_any_width(lab):
     page.keyboard.press("Escape")
     expect(opens).to_be_focused()
     expect(panel.get_by_label("Conversations")).to_be_hidden()
-
-
-#: The name of what has the focus, as a screen reader says it, more or less.
-FOCUSED = r"""() => {
-    const each = document.activeElement;
-    const name = each.ariaLabel || each.labels?.[0]?.textContent || each.innerText;
-    return [each.role ?? each.tagName.toLowerCase(), name.split("\n")[0]].join(" ");
-}"""
-
-CALLS = "summary 2 tool calls"
-
-
-def test_all_of_the_panel_is_reached_by_keyboard_alone(lab):
-    page = lab.run("axe-keys.ipynb", [SETUP, "ChatPanel(agent)"])
-    panel = page.get_by_role("region", name="Chat with an agent")
-    ask(panel, "Which species is heaviest?")
-    panel.get_by_role("button", name="Good answer").wait_for()
-    reached = []
-    while not reached or reached[-1] != "tab Chat":
-        page.keyboard.press("Shift+Tab")
-        reached.append(page.evaluate(FOCUSED))
-        if reached[-1] == CALLS and reached.count(CALLS) == 1:
-            for key in ("Enter", "Tab", "Enter"):  # unfolds the calls, goes to the first of them, and unfolds it
-                page.keyboard.press(key)
-    assert [name for name in reached if not name.startswith("img Context: about")] == [
-        *("button Attach files", "button Branch", "button Edit", "button Retry"),
-        *("button Bad answer", "button Good answer", "button Copy"),
-        *("pre heaviest = masses.idxmax()  # of all", "button Insert below", "button Copy", "a https://example.org/a"),
-        *(CALLS, CALLS, "summary Thought"),
-        *("tabpanel Chat", "button 2 tools", "button New chat", "button Model: claude-sonnet-5", "tab Chat"),
-    ]
-    assert len(reached) == 20, "and the meter"
-    expect(panel.locator("details[open] details[open]")).to_contain_text('"Gentoo": 5076.0')

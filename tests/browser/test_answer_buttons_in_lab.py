@@ -49,17 +49,3 @@ def test_the_state_survives_a_reload_and_the_thumbs_leave_with_the_kernel(lab):
     page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     expect(page.locator(".nbagent-thumbs")).to_have_count(0)
     expect(cell.locator(".nbagent-foot")).to_be_visible()
-
-
-def test_a_notebook_that_was_closed_minds_no_answers(lab):
-    lab.run("closed.ipynb", CELLS).get_by_role("button", name="Good answer").first.wait_for()
-    errors = []
-
-    def note(error):
-        errors.append(str(error))
-
-    page = lab.run("open.ipynb", CELLS)
-    page.on("pageerror", note)
-    lab.run_new_cell(page, "%%agent\nAnd the lightest?").get_by_role("button", name="Good answer").wait_for()
-    page.remove_listener("pageerror", note)
-    assert errors == []

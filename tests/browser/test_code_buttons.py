@@ -4,7 +4,6 @@ Below a failed cell *Explain and fix*, and on its correction *Accept* and *Rejec
 """
 
 import re
-import shutil
 
 import pytest
 from playwright.sync_api import expect
@@ -87,9 +86,6 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     lab.close_others()
 
 
-#: Opens a notebook beside the one that is shown.
-BESIDE = """path => window.jupyterapp.commands.execute('docmanager:open', {path, options: {mode: 'split-right'}})"""
-
 SETUP_DIAGRAM = """%load_ext nbagent
 from nbagent import Agent, ChatPanel, ScriptedProvider
 fence = "```mermaid\\nflowchart LR\\n{}\\n```\\n\\n".format
@@ -155,51 +151,3 @@ def test_a_click_explains_a_failed_cell_and_another_corrects_it(lab, host):
     page.keyboard.press("Shift+Enter")  # the cell is selected
     expect(failed.locator(".jp-OutputArea-output")).to_have_text("1")
     lab.close_others()
-
-
-def test_where_the_failed_cell_is_gone_its_correction_goes_below(lab):
-    page = lab.run("gone.ipynb", [SETUP_FIX, FAILED])
-    page.locator(".jp-Cell").nth(1).get_by_role("button", name="Explain and fix").wait_for()
-    fixed = lab.run_new_cell(page, "%agent fix")
-    fixed.get_by_role("button", name="Accept").wait_for()
-    page.evaluate("window.jupyterapp.shell.currentWidget.context.model.sharedModel.deleteCell(1)")
-    lab.run_cell(page, 1).get_by_role("button", name="Insert below").click()
-    page.wait_for_function(f"({SOURCES})().at(-1)[0].includes('numbers[0]')")
-    assert [source for source, _ in page.evaluate(SOURCES)] == [SETUP_FIX, "%agent fix", FIXED]
-
-
-def test_two_copies_of_a_notebook_on_one_page_have_a_button_each(lab):
-    """The cells of a copy have the ids of the original's."""
-    page = lab.run("original.ipynb", FIX)
-    button = page.get_by_role("button", name="Explain and fix")
-    button.wait_for()
-    shutil.copy(lab.folder / "original.ipynb", lab.folder / "copy.ipynb")
-    page.evaluate(BESIDE, "copy.ipynb")
-    page.wait_for_function("window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'")
-    lab.command(page, "notebook:run-all-cells")
-    expect(button).to_have_count(2)
-    button.last.click()
-    explained = page.locator(".nbagent", has_text="That is all.")
-    expect(explained).to_have_count(1)
-    assert explained.evaluate("at => at.closest('.jp-NotebookPanel').matches(':last-of-type')")
-
-
-SETUP_TYPED = """%load_ext nbagent
-import sys
-from nbagent import Agent, FunctionCall, ScriptedProvider, tool
-sys.modules["ipykernel"].version_info = (6,)  # which takes no clicks while a cell runs
-@tool(approve=True)
-def look(name: str) -> str:
-    return f"{name} is a list"
-agent = Agent(ScriptedProvider([FunctionCall("look", {"name": "numbers"}, "a"), "Done."], model='m'), tools=[look])"""
-
-
-def test_a_click_explains_also_where_approval_is_typed(lab):
-    page = lab.run("typed.ipynb", [SETUP_TYPED, FAILED], fresh=True)
-    failed = page.locator(".jp-Cell").nth(1)
-    failed.get_by_role("button", name="Explain and fix").click()
-    box = failed.get_by_label("Run look(name='numbers')?")
-    box.press_sequentially("y")
-    box.press("Enter")
-    expect(failed.get_by_text("Done.")).to_be_visible()
-    expect(box).to_have_count(0)

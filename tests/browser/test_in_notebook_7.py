@@ -72,22 +72,3 @@ def test_approval_model_picker_and_branches(lab):
     page.keyboard.press("Enter")
     expect(panel.get_by_role("button", name="Model: SmolLM2")).to_be_visible()
     lab.close_others()
-
-
-def test_a_page_that_loads_its_widgets_slowly_shows_the_buttons(lab):
-    """As on Binder: the scripts of the widgets come seconds after the question, and then run slowly."""
-    late = []
-
-    def load(route):
-        late.append(route)
-        page.wait_for_timeout(4_000)
-        route.continue_()
-
-    page = lab.open("slow.ipynb", CELLS, prepare=lambda page: None)
-    lab.run_cell(page, 0)
-    page.route("**/@jupyter-widgets/**", load)
-    throttle(page)
-    cell = lab.run_cell(page, 1)
-    cell.get_by_role("button", name="Approve", exact=True).click()
-    assert late
-    expect(cell).to_contain_text("3 rows of cities are gone.")

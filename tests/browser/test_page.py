@@ -198,20 +198,6 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         page.unroute_all()
 
 
-def test_a_person_approves_or_denies(visit):
-    with served(penguin_agent()) as server:
-        page = visit(server, color_scheme="dark")
-        asks = page.get_by_role("group", name="A tool asks for your approval")
-        for number, button, said in ((1, "Approve", "Dropped 11 of 344"), (2, "Deny", "as they are")):
-            ask(page, DROP)
-            expect(asks.get_by_role("alert")).to_have_text(re.compile(r"^run_code asks to run on the server"))
-            expect(asks.locator("pre")).to_have_text(CODE)
-            asks.get_by_role("button", name=button).click()
-            finished(page, number)
-            expect(asks).to_have_count(0)
-            expect(page.locator(".nbagent-entry").last).to_contain_text(said)
-
-
 def test_a_decision_that_fails_can_be_made_again_and_a_broken_connection_is_told(visit):
     with served(penguin_agent()) as server:
         page = visit(server)

@@ -9,11 +9,6 @@ pytestmark = pytest.mark.browser
 SETUP = """%load_ext nbagent
 from nbagent import Agent, ChatPanel, ScriptedProvider
 """
-#: Whether the notebook would be saved with this text in the panel's output.
-SAVED = """text => {
-    const cells = window.jupyterapp.shell.currentWidget.context.model.toJSON().cells;
-    return JSON.stringify(cells.at(-1).outputs).includes(text);
-}"""
 
 
 def opened(lab, name, code, theme="JupyterLab Light"):
@@ -153,38 +148,3 @@ def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
     panel.get_by_role("button", name="Jump to latest").click()
     assert page.evaluate(PLACE) < 300
     lab.close_others()
-
-
-#: A tool that goes on when a file is there.
-PARALLEL = """import asyncio, pathlib
-from nbagent import FunctionCall, tool
-async def until(name):
-    while not pathlib.Path("FOLDER", name).exists():
-        await asyncio.sleep(0.02)
-@tool
-async def fit() -> str:
-    \"\"\"Says nothing for a while.\"\"\"
-    await until("unfolded")
-    print("epoch 1")
-    await until("seen")
-    return "fitted"
-@tool
-def look() -> str:
-    \"\"\"Looks.\"\"\"
-    return "seen"
-calls = [FunctionCall("fit", {}, "a"), FunctionCall("look", {}, "b")]
-ChatPanel(Agent(ScriptedProvider([calls, "done"]), tools=[fit, look]))"""
-
-
-def test_a_call_that_was_unfolded_stays_so_while_others_of_its_answer_run(lab, tmp_path):
-    _, panel = opened(lab, "unfolded.ipynb", PARALLEL.replace("FOLDER", str(tmp_path)))
-    ask(panel, "go")
-    call = panel.locator("details details", has_text="look()")
-    call.locator("summary").click()
-    expect(call.get_by_text("seen")).to_be_visible()
-    (tmp_path / "unfolded").touch()
-    expect(panel.locator(".nbagent-tail")).to_contain_text("epoch 1")
-    expect(call).to_have_attribute("open", "")
-    (tmp_path / "seen").touch()
-    panel.locator(".nbagent-foot").wait_for()
-    expect(call).to_have_attribute("open", "")

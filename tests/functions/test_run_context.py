@@ -1,11 +1,8 @@
 """What a tool may know of its run, and what it may tell: `RunContext`."""
 
-import asyncio
-
 from support.tool_runs import executor_of, run
 
 from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider
-from nbagent.chat.transcript import Transcript
 
 
 def note(text: str, context: RunContext | None = None) -> str:
@@ -81,28 +78,3 @@ async def test_questions_without_their_own_get_those_of_the_agent_and_tools_pass
     await agent.chat("Ada?")
     await agent.fork().chat("Bo?", deps=other)
     assert [context.deps for context in seen] == [agent.deps, other]
-
-
-async def test_a_tool_reports_how_far_it_is_while_it_runs():
-    told = asyncio.Event()
-
-    async def read_pages(context: RunContext) -> str:
-        """Read all pages."""
-        for progress in (0.25, "page 3\nof 4", 1):
-            context.report(progress)
-            await told.wait()
-            told.clear()
-        return "read"
-
-    agent = Agent(ScriptedProvider([FunctionCall("read_pages"), "done"]), tools=[read_pages])
-    shown, states = Transcript(timings=False), []
-    async for event in agent.chat_stream("Read."):
-        shown.feed(event)
-        if event.type == "tool_progress":
-            states.append(shown.plain().splitlines()[0])
-            told.set()
-    assert states == [f"▸ read_pages() {state}…" for state in ("25 %", "page 3 of 4", "100 %")]
-    assert shown.plain().splitlines()[:2] == ["▸ read_pages()", "  read"]
-    rows = agent.trace.events.query("type == 'tool_progress'")
-    assert list(rows["content"]) == ["25 %", "page 3 of 4", "100 %"]
-    assert set(rows["tool_call_id"]) == set(agent.trace.tool_calls["tool_call_id"])

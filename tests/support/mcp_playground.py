@@ -1,6 +1,6 @@
-"""An MCP server of our own, by the official package: on stdio as a program, which may be `legacy`; `app()` on HTTP.
+"""An MCP server of our own, by the official package: on stdio as a program; `legacy_app()` on HTTP.
 
-It speaks both revisions; a legacy one speaks only those with a handshake. Its tools do what clients must cope with.
+Its tools do what clients must cope with.
 """
 
 import asyncio
@@ -11,14 +11,11 @@ import os
 import sys
 from typing import Annotated
 
-import anyio
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, Resolve
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
-from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, ToolAnnotations
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 from starlette.responses import PlainTextResponse
 
@@ -112,8 +109,8 @@ def playground() -> MCPServer:
     return server
 
 
-def app(legacy: bool):
-    """The server as an ASGI application at /mcp."""
+def legacy_app():
+    """The server as an ASGI application at /mcp, which speaks only the revisions with a handshake."""
     inner = playground().streamable_http_app()
 
     async def without_discovery(scope, receive, send):
@@ -127,30 +124,9 @@ def app(legacy: bool):
         is_modern = b"server/discover" in waiting[0].get("body", b"")
         return await (PlainTextResponse("", 404) if is_modern else inner)(scope, again, send)
 
-    return without_discovery if legacy else inner
-
-
-async def speak_on_stdio(legacy: bool) -> None:
-    server = playground()._lowlevel_server
-    async with stdio_server() as (arriving, write), anyio.create_task_group() as group:
-        kept = arriving
-        if legacy:
-            send, kept = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-
-            async def without_discovery() -> None:
-                async with send:
-                    async for message in arriving:
-                        request = getattr(message, "message", None)
-                        if isinstance(request, JSONRPCRequest) and request.method == "server/discover":
-                            error = ErrorData(code=METHOD_NOT_FOUND, message="Method not found")
-                            await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
-                        else:
-                            await send.send(message)
-
-            group.start_soon(without_discovery)
-        await server.run(kept, write, server.create_initialization_options())
+    return without_discovery
 
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    anyio.run(speak_on_stdio, "legacy" in sys.argv)
+    playground().run("stdio")

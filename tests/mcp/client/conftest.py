@@ -1,24 +1,17 @@
-"""The server that each test of the client tries, in four ways."""
+"""The server that each test of the client tries: over stdio without a handshake, over HTTP with one."""
 
 import pytest
-from support.mcp_playground import app
+from support.mcp_playground import legacy_app
 from support.mcp_servers import on_stdio, serving
 
 from nbagent import MCPServer
 from nbagent.core.background import run_sync
 
 
-@pytest.fixture(scope="module", params=["stdio-modern", "stdio-legacy", "http-modern", "http-legacy"])
+@pytest.fixture(scope="module", params=["modern", "legacy"])
 def server(request):
     """The server, and whether it is a legacy one."""
-    way, _, era = request.param.partition("-")
-    if way == "stdio":
-        found = on_stdio(*(["legacy"] * (era == "legacy")))
-        yield found, era
-    else:
-        with serving(app(era == "legacy")) as url:
-            found = MCPServer(f"{url}/mcp", name="play")
-            yield found, era
-            run_sync(found.aclose())
-            return
-    run_sync(found.aclose())
+    with serving(legacy_app()) as url:
+        found = on_stdio() if request.param == "modern" else MCPServer(f"{url}/mcp", name="play")
+        yield found, request.param
+        run_sync(found.aclose())

@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -65,14 +65,6 @@ def atomic_write_folder(target: Path) -> Iterator[Path]:
         except BaseException:
             old.rename(target)
             raise
-
-
-def atomic_create(target: Path, content: bytes) -> None:
-    """Write a new file, completely; one that is there, perhaps since a moment ago, stays as it is. Raises OSError."""
-    target = Path(os.path.realpath(target))
-    with _beside(target) as temporary, suppress(FileExistsError):
-        temporary.write_bytes(content)
-        os.link(temporary, target)
 
 
 def _finish(temporary: Path, target: Path) -> None:

@@ -265,15 +265,17 @@ class Keeper:
         if self._file is None or agent.trace is not self._trace:
             agent.trace.recorder.add_environment(environment.environment)
             self._close_file()
-            self._file, self._trace = TraceFile(trace_path(self.path), self._redact), agent.trace
+            trace = self._trace = agent.trace
+            self._file = TraceFile(trace_path(self.path), trace.session_id, self._redact)
+            trace.recorder.attach(self._file, each_turn=False)
         agent.trace.recorder.write_to(self._file)
 
     def _redact(self, row: Any) -> Any:
         return self._redactor.data(row)
 
     def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._file is not None and self._trace is not None:
+            self._trace.recorder.detach(self._file)
         self._file = None
 
     def _set_aside(self, kept: saved.Saved) -> None:

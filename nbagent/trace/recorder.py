@@ -29,7 +29,7 @@ from nbagent.trace.requests import digest, message_data, messages_in, shared_sta
 from nbagent.trace.results import Results, size_of
 from nbagent.trace.rows import Row, as_json
 from nbagent.trace.schema import NUMBERS, TABLES, USAGE
-from nbagent.trace.store import TraceFile, TraceStore, private_store
+from nbagent.trace.store import COPIED, TraceFile, TraceStore, private_store
 
 log = logging.getLogger("nbagent")
 
@@ -68,7 +68,8 @@ class Recorder:
         #: The rows that were written before they were complete.
         self._open: dict[str, list[Row]] = {}
         self._store: TraceStore | None = None
-        self._file: TraceFile | None = None
+        #: The files that the rows are written to, too, and whether after each turn.
+        self._files: dict[TraceFile, bool] = {}
         self._message_ids = new_id("msg")
         #: Under these keys a message keeps the `message_id` of its row, and that of the row before it.
         self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
@@ -106,7 +107,8 @@ class Recorder:
                 if kind != "turn_started":
                     self.open_runs.pop(meta["run_id"], None)
                     _recording.pop(meta["run_id"], None)
-                self.end_turn()
+                if kind != "turn_started" or meta["step"] > 1:
+                    self.end_turn()
 
     def set_span_ids(self, run_id: str, span_id: str, parent_span_id: str) -> None:
         """Note the OpenTelemetry spans of the current call of a run."""
@@ -142,21 +144,30 @@ class Recorder:
             self.counts = {name: store.count(name) for name in TABLES}
             self.trimmed.update(message_id for (message_id,) in store.get(_TRIMMED))
 
-    def stream_to(self, file: TraceFile | None) -> None:
-        """Write the rows so far to a file, and new ones after each turn; None ends it. Raises sqlite3.Error."""
-        with self.lock:
-            if self._file is not None:
-                self._file.close()
-            self._file = None
-            if file is not None:
-                self.write_to(file)
-            self._file = file
+    def attach(self, file: TraceFile, *, each_turn: bool) -> None:
+        """Write the rows so far to a file, and new ones after each turn, or when `write_to` is called.
 
-    def write_to(self, file: TraceFile) -> None:
-        """Write the rows that a file lacks. Raises sqlite3.Error, OSError."""
+        Raises sqlite3.Error, OSError.
+        """
         with self.lock:
             store = self.flush()
-            file.write(store, self.session_id, self.counts, self.open_rows(), self.trimmed)
+            for table, number in NUMBERS.items():
+                for start in range(0, self.counts[table], COPIED):
+                    file.take({table: store.rows(table, f'"{number}" BETWEEN ? AND ?', start, start + COPIED - 1)})
+                    file.write()
+            self._files[file] = each_turn
+
+    def detach(self, file: TraceFile) -> None:
+        """End it, and close the file."""
+        with self.lock:
+            self._files.pop(file, None)
+            file.close()
+
+    def write_to(self, file: TraceFile) -> None:
+        """Write the rows that the file lacks. Raises sqlite3.Error, OSError."""
+        with self.lock:
+            self.flush()
+            file.write()
 
     def rows(self, table: str, where: str = "TRUE", *values: Any) -> list[Row]:
         """Copies of a table's rows as dicts, oldest first: all, or those that fit."""
@@ -176,11 +187,11 @@ class Recorder:
 
     def end_turn(self) -> None:
         """Do what takes longer: write to the file, and when there is much in memory, to the store."""
-        if (file := self._file) is not None:
+        for file in [file for file, each_turn in self._files.items() if each_turn]:
             try:
                 self.write_to(file)
             except (sqlite3.Error, OSError) as error:  # a full disk ends the file, not the run
-                self._file = None
+                self.detach(file)
                 log.warning("the trace is no longer written to %s: %s", file.path, error)
         if self.max_bytes is not None and self.bytes + self.results.bytes > self.max_bytes // 2:
             try:
@@ -200,6 +211,8 @@ class Recorder:
             if isinstance(message := row["data"], LLMMessage):
                 row.update(tokens_est=estimate_tokens(message), data=message_data(message))
         self.store.write(rows, self._new_trimmed)
+        for file in self._files:
+            file.take(rows, self._new_trimmed)
         self._new, self._new_trimmed = {name: [] for name in TABLES}, []
         self.bytes = 0
         self._open = self.open_rows()

@@ -316,16 +316,23 @@ KINDS: dict[str, dict[str, Kind]] = {
 TABLES = tuple(name for name in DESCRIBED if name != "usage")
 #: The column with the number of a row, from 0 on. Frames have those that `KINDS` names.
 NUMBERS = {table: {"events": "event_id", "messages": "index"}.get(table, "n") for table in TABLES}
-#: The columns by which rows are found, besides `run_id`.
+#: The columns by which a trace finds rows. Files have no indexes: each turn would take twice as long to write.
 _FOUND_BY = {"calls": "call_id", "tool_calls": "tool_call_id", "messages": "message_id"}
+INDEXES = "".join(
+    f'CREATE INDEX "{table}_{name}" ON "{table}" ("{name}");'
+    for table, name in [*((table, "run_id") for table in TABLES), *_FOUND_BY.items()]
+)
 _SQL = {COUNT: "INTEGER", FLAG: "INTEGER", REAL: "REAL", TIME: "REAL"}
 
 
+def column_sql(table: str, name: str) -> str:
+    """The declaration of a column."""
+    return f'"{name}" {_SQL.get(str(KINDS[table][name]), "TEXT")}'
+
+
 def _table_sql(table: str) -> str:
-    number, indexed = NUMBERS[table], ("run_id", *([_FOUND_BY[table]] if table in _FOUND_BY else ()))
-    columns = [f'"{name}" {_SQL.get(str(kind), "TEXT")}' for name, kind in KINDS[table].items() if name != number]
-    lines = [f'CREATE TABLE "{table}" ("{number}" INTEGER PRIMARY KEY, {", ".join(columns)});']
-    return "".join([*lines, *(f'CREATE INDEX "{table}_{name}" ON "{table}" ("{name}");' for name in indexed)])
+    columns = ", ".join(column_sql(table, name) for name in KINDS[table] if name != NUMBERS[table])
+    return f'CREATE TABLE "{table}" ("{NUMBERS[table]}" INTEGER PRIMARY KEY, {columns});'
 
 
 #: `writers` counts the traces that were streamed to a file.

@@ -12,12 +12,12 @@ from typing import Any
 
 from nbagent.core.messages import well_formed
 from nbagent.trace.rows import Row, as_json
-from nbagent.trace.schema import FLAG, FORMAT, KINDS, NUMBERS, TABLES
+from nbagent.trace.schema import FLAG, FORMAT, INDEXES, KINDS, NUMBERS, TABLES, column_sql
 
 #: Rows by column: the values of each, oldest first.
 Columns = dict[str, Sequence[Any]]
-#: Bits of a row's number below those that its writer has in a file.
-_BITS = 40
+#: Rows that are copied at a time, and the bits of a row's number below those that its writer has in a file.
+COPIED, _BITS = 5_000, 40
 #: Rows that are read at a time; more take longer for each.
 _PART = 1_000
 _FLAGS = {table: [name for name, kind in KINDS[table].items() if kind == FLAG] for table in TABLES}
@@ -92,7 +92,8 @@ class TraceStore:
         self.database.execute("ATTACH ? AS other", (f"{path.resolve().as_uri()}?mode=rw",))
         try:
             for table, names in _ALL.items():
-                number, *others = (f'"{name}"' for name in names)
+                there = {row[1] for row in self.get(f'PRAGMA other.table_info("{table}")')}
+                number, *others = (f'"{name}"' for name in names if name in there)
                 numbered = f"row_number() OVER (ORDER BY {number}) - 1 + {self.count(table)}"
                 self.database.execute(
                     f'INSERT INTO main."{table}" ({number}, {", ".join(others)}) '  # noqa: S608  only our own names are joined in
@@ -100,6 +101,13 @@ class TraceStore:
                 )
         finally:
             self.database.execute("DETACH other")
+
+    def add_columns(self) -> None:
+        """Add the columns that an older version did not know. Raises sqlite3.Error."""
+        for table, names in _ALL.items():
+            there = {row[1] for row in self.get(f'PRAGMA table_info("{table}")')}
+            for name in [name for name in names if name not in there]:
+                self.database.execute(f'ALTER TABLE "{table}" ADD COLUMN {column_sql(table, name)}')
 
     def _insert(self, table: str, keys: tuple[str, ...], rows: Sequence[Row]) -> None:
         """Write rows that have the same keys; those that are no columns are left out."""
@@ -117,7 +125,9 @@ class TraceStore:
 
 def private_store(cache_bytes: int | None) -> TraceStore:
     """An empty one in memory. Beyond `cache_bytes` it moves to a temporary file; None keeps it in memory."""
-    return TraceStore(FORMAT.private(cache_bytes))
+    store = TraceStore(FORMAT.private(cache_bytes))
+    store.database.executescript(INDEXES)
+    return store
 
 
 class TraceFile:
@@ -126,57 +136,40 @@ class TraceFile:
     `redact` takes secrets out of each row. Raises what `FORMAT.open` raises.
     """
 
-    def __init__(self, path: Path, redact: Callable[[Row], Row] = lambda row: row) -> None:
+    def __init__(self, path: Path, session_id: str, redact: Callable[[Row], Row] = lambda row: row) -> None:
         self.path, self._redact = path, redact
         self._store = TraceStore(FORMAT.open(path))
-        self._store.database.execute("PRAGMA synchronous = OFF")  # what a killed process has written, the system keeps
-        #: Sessions that the file had before.
+        database = self._store.database
+        database.execute("PRAGMA synchronous = OFF")  # what a killed process has written, the system keeps
+        self._store.add_columns()
+        for table in TABLES:  # what this trace was saved with is written anew
+            database.execute(f'DELETE FROM "{table}" WHERE session_id = ?', (session_id,))  # noqa: S608  our own name
+        #: Sessions that the file has.
         self._known = {session for (session,) in self._store.get("SELECT DISTINCT session_id FROM runs")}
         #: What is added to the numbers of rows, so that those of several processes differ.
-        self._first = 0
-        self._written = dict.fromkeys(TABLES, 0)
-        self._open: dict[str, list[int]] = {}
-        self._trimmed: set[str] = set()
+        self._first = (database.execute("INSERT INTO writers DEFAULT VALUES").lastrowid or 0) << _BITS
+        self._waiting: dict[str, list[Row]] = {table: [] for table in TABLES}
+        self._trimmed: list[str] = []
 
-    def write(
-        self,
-        store: TraceStore,
-        session_id: str,
-        counts: Mapping[str, int],
-        open_rows: Mapping[str, Sequence[Row]],
-        trimmed: Collection[str],
-    ) -> None:
-        """Write the rows that the file lacks, and those that changed since. Raises sqlite3.Error, OSError."""
-        if not self._first:
-            self._begin(session_id)
-        rows = {}
-        for table, number in NUMBERS.items():
-            marks = ", ".join("?" * len(self._open.get(table, ())))
-            where = f'"{number}" >= ? OR "{number}" IN ({marks})'
-            found = store.rows(table, where, self._written[table], *self._open.get(table, ()))
-            rows[table] = [
-                self._redact(row) | {number: row[number] + self._first}
-                for row in found
-                if row["session_id"] not in self._known
+    def take(self, rows: Mapping[str, Iterable[Row]], trimmed: Iterable[str] = ()) -> None:
+        """Take copies of rows that are new or have changed, to be written."""
+        for table, each in rows.items():
+            number = NUMBERS[table]
+            self._waiting[table] += [
+                {**row, number: row[number] + self._first} for row in each if row["session_id"] not in self._known
             ]
+        self._trimmed += trimmed
+
+    def write(self) -> None:
+        """Write what was taken. Raises sqlite3.Error, OSError."""
         os.stat(self.path)  # else, SQLite would go on in a file that was deleted
-        self._store.write(rows, set(trimmed) - self._trimmed)
-        self._written = dict(counts)
-        self._open = {table: [row[NUMBERS[table]] for row in rows] for table, rows in open_rows.items()}
-        self._trimmed = set(trimmed)
+        rows = {table: list(map(self._redact, rows)) for table, rows in self._waiting.items()}
+        self._store.write(rows, self._trimmed)
+        self._waiting, self._trimmed = {table: [] for table in TABLES}, []
 
     def close(self) -> None:
         """Close the file; it stays."""
         self._store.database.close()
-
-    def _begin(self, session_id: str) -> None:
-        """Take numbers that nobody has. What this trace was saved with is written anew."""
-        database = self._store.database
-        if session_id in self._known:
-            self._known.discard(session_id)
-            for table in TABLES:
-                database.execute(f'DELETE FROM "{table}" WHERE session_id = ?', (session_id,))  # noqa: S608  our own name
-        self._first = (database.execute("INSERT INTO writers DEFAULT VALUES").lastrowid or 0) << _BITS
 
 
 def _storable(value: Any) -> Any:

@@ -81,6 +81,7 @@ class Trace:
         self.record_http = record_http
         check_number("max_bytes", max_bytes, whole=True, minimum=0, optional=True, fix="None keeps all rows in memory.")
         self.recorder = Recorder(keep_results, max_bytes)
+        self._file: TraceFile | None = None
         #: Takes one event of a run; agents call it for every event.
         self.record: Callable[[Event], None] = self.recorder.record if is_recording else _ignore
         #: Called with this trace and each event, once it is recorded, of runs that begin from now on. They must not
@@ -512,13 +513,15 @@ class Trace:
 
         >>> agent.trace.stream_to("monday.sqlite")                          # doctest: +SKIP
         """
-        if path is None:
-            self.recorder.stream_to(None)
-            return
-        path = _checked_file(path, ".sqlite").absolute()
-        self.recorder.add_environment(environment.environment)
-        with FORMAT.clear_errors(path):
-            self.recorder.stream_to(TraceFile(path))
+        if self._file is not None:
+            self.recorder.detach(self._file)
+            self._file = None
+        if path is not None:
+            path = _checked_file(path, ".sqlite").absolute()
+            self.recorder.add_environment(environment.environment)
+            with FORMAT.clear_errors(path):
+                self._file = TraceFile(path, self.session_id)
+                self.recorder.attach(self._file, each_turn=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = MAX_BYTES) -> Trace:

@@ -84,6 +84,18 @@ async def test_several_traces_become_one(trace):
     assert Trace.concat([]).runs.empty
 
 
+def test_columns_that_an_older_version_lacks_are_na_and_are_added_when_a_trace_goes_on_in_its_file(trace, tmp_path):
+    trace.save(tmp_path / "t.sqlite")
+    with sqlite3.connect(tmp_path / "t.sqlite") as database:
+        database.execute("ALTER TABLE runs DROP COLUMN status")
+    database.close()
+    loaded = Trace.load(tmp_path / "t.sqlite")
+    assert loaded.runs["status"].isna().all()
+    assert loaded.runs["prompt"].tolist() == trace.runs["prompt"].tolist()
+    trace.stream_to(tmp_path / "t.sqlite")
+    assert_same(Trace.load(tmp_path / "t.sqlite"), trace)
+
+
 @pytest.mark.parametrize("version", [1, FORMAT.version + 1])
 def test_a_file_of_another_version_is_an_error(tmp_path, version):
     Trace().save(tmp_path / "t.sqlite")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from math import isfinite
 from typing import Any
+
+from nbagent.core.json_text import json_text
 
 Row = dict[str, Any]
 
@@ -22,12 +21,4 @@ def as_json(value: Any) -> str:
     try:
         return pydantic_core.to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
     except ValueError:  # a lone surrogate
-        return json.dumps(_finite(value), ensure_ascii=False, default=str)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not isfinite(value):
-        return json.dumps(float(value))
-    if isinstance(value, Mapping):
-        return {_finite(key): _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+        return json_text(value)

@@ -106,10 +106,6 @@ class ContextManager:
             self.drop(oldest)
             self._dropped_by_hand += oldest
 
-    def get_messages(self) -> list[LLMMessage]:
-        """A copy of the list of messages, system message first. `messages` is the live list."""
-        return list(self.messages)
-
     @contextmanager
     def asking(
         self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None

@@ -42,7 +42,7 @@ def test_by_hand_the_history_is_trimmed_with_each_message_unless_it_is_summarise
         for number in range(10):
             for message in turn(number):
                 context.add_message(message)
-        assert (len(context.get_messages()) <= 13) == (strategy == "trim")
+        assert (len(context.messages) <= 13) == (strategy == "trim")
 
 
 def test_trimming_the_last_turn_keeps_its_question_and_last_round():

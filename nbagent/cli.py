@@ -80,7 +80,14 @@ def _add_notebooks(commands: Any) -> None:
 
 def _add_acp(commands: Any) -> None:
     acp = commands.add_parser("acp", help="serve an agent to an editor or Jupyter AI", description=_acp.__doc__)
-    acp.add_argument("agent", nargs="?", help="app.py:agent or module:function; by default Agent()")
+    acp.add_argument(
+        "agent",
+        nargs="?",
+        default=os.environ.get("NBAGENT_AGENT"),
+        help="app.py:agent or module:function; by default $NBAGENT_AGENT, else Agent()",
+    )
+    acp.add_argument("--store", metavar="ADDRESS", help="keeps the sessions, as for serve; a file by default")
+    acp.add_argument("--model", action="append", default=[], metavar="VENDOR:MODEL", help="a session may choose it")
     acp.set_defaults(run=_acp)
 
 
@@ -223,7 +230,7 @@ def _acp(arguments: argparse.Namespace) -> None:
         raise missing_extra("The Agent Client Protocol", "acp") from error
     from nbagent.loading import load_agent
 
-    stdio.serve_stdio(partial(load_agent, arguments.agent))
+    stdio.serve_stdio(partial(load_agent, arguments.agent), arguments.store, arguments.model)
 
 
 def _serve(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from acp import schema
 from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.core import events
 from nbagent.core.content.images import images_in
-from nbagent.core.messages import Content
+from nbagent.core.messages import Content, LLMMessage, Usage
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
 from nbagent.text import shortened
@@ -66,6 +66,8 @@ def updates_of(event: events.AnyEvent) -> Iterator[Any]:
             yield acp.update_agent_thought_text(event.content)
         case events.Retry() | events.Http() if event.content:
             yield acp.update_agent_thought_text(f"\n{event.content}\n")
+        case events.Limit():
+            yield acp.update_agent_message_text(f"\n{event.content}")
         case events.TurnDone() if event.message is not None:
             for image in images_in(event.message.content):
                 yield acp.update_agent_message(acp.image_block(image.to_base64(), image.media_type))
@@ -108,12 +110,52 @@ def title_of(tool: str, arguments: dict[str, Any]) -> str:
     return f"{tool} {shortened(json.dumps(arguments, ensure_ascii=False), TITLE_CHARS)}" if arguments else tool
 
 
+def replayed(messages: Iterable[LLMMessage]) -> Iterator[Any]:
+    """What a client is told of a conversation that it opens again."""
+    for message in messages:
+        if message.role == "tool":
+            status: Any = "failed" if message.is_error else "completed"
+            blocks = list(_blocks(message.content))
+            yield acp.update_tool_call(message.tool_call_id or "", status=status, content=blocks)
+        elif message.opens_turn:
+            yield from map(acp.update_user_message, _content_blocks(message.content))
+        elif message.role == "assistant":
+            yield from map(acp.update_agent_message, _content_blocks(message.content))
+            for call in message.tool_calls or ():
+                title = title_of(call.name, call.arguments)
+                yield acp.start_tool_call(
+                    call.id or "", title, kind="other", status="pending", raw_input=call.arguments
+                )
+
+
 def _blocks(content: Content) -> Iterator[schema.ContentToolCallContent]:
+    return map(acp.tool_content, _content_blocks(content))
+
+
+def _content_blocks(content: Content) -> Iterator[Any]:
     for part in [_text(content)] if isinstance(content, str) else content:
-        if part.get("type") == "text":
-            yield acp.tool_content(acp.text_block(part["text"]))
+        if part.get("type") == "text" and part["text"]:
+            yield acp.text_block(part["text"])
         for image in images_in([part]):
-            yield acp.tool_content(acp.image_block(image.to_base64(), image.media_type))
+            yield acp.image_block(image.to_base64(), image.media_type)
+
+
+def context_update(usage: Usage, size: int, dollars: float) -> schema.UsageUpdate:
+    """How much of the model's context window an answer took, and what the session cost so far."""
+    cost = schema.Cost(amount=dollars, currency="USD")
+    return schema.UsageUpdate(session_update="usage_update", used=usage.total_tokens, size=size, cost=cost)
+
+
+def usage_of(usage: Usage) -> schema.Usage:
+    """Token counts in the protocol's words."""
+    return schema.Usage(
+        total_tokens=usage.total_tokens,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        thought_tokens=usage.reasoning_tokens,
+        cached_read_tokens=usage.cache_read_tokens,
+        cached_write_tokens=usage.cache_write_tokens,
+    )
 
 
 def stop_reason(result: AgentResult) -> schema.StopReason:

@@ -1,19 +1,15 @@
 """Serves an agent over stdin and stdout, for `nbagent acp`. Both belong to the protocol: what else is printed goes to
-stderr, also by libraries and by processes that tools start.
+stderr, including what libraries print and processes that tools start.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import os
 import sys
-import threading
-from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
-from itertools import chain
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from typing import cast
 
 import acp
 
@@ -21,25 +17,30 @@ from nbagent.acp.agent import ACPAgent
 from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.errors import ConfigurationError
+from nbagent.server.conversations.opening import default_store, open_store
 
-log = logging.getLogger("nbagent")
 
+def serve_stdio(make: Callable[[], Agent], store: str | None = None, models: Sequence[str] = ()) -> None:
+    """Serve the agent that `make` returns until the client closes stdin.
 
-def serve_stdio(make: Callable[[], Agent]) -> None:
-    """Serve the agent that `make` returns until the client closes stdin."""
+    `store` is an address as `open_store` takes it, by default the user's own file; clients may choose one of `models`.
+    """
     sys.stdout.flush()
     incoming, outgoing = _taken(0), _taken(1)
+
+    async def serve(agent: Agent) -> None:
+        kept = open_store(store or default_store())
+        await kept.open()
+        served = ACPAgent(agent, kept, models)
+        try:
+            # the type has all methods of the protocol; the SDK refuses calls of those that ours leaves out
+            await acp.run_agent(cast("acp.Agent", served), *await _streams(incoming, outgoing))
+        finally:
+            await served.aclose()
+            await kept.aclose()
+
     with redirect_stdout(sys.stderr):
-        served = ACPAgent(make())
-
-        async def serve() -> None:
-            try:
-                # the type has all methods of the protocol; the SDK refuses calls of those that ours leaves out
-                await acp.run_agent(cast("acp.Agent", served), Lines(incoming, outgoing))
-            finally:
-                await served.aclose()
-
-        run_sync(serve())
+        run_sync(serve(make()))
 
 
 def _taken(number: int) -> int:
@@ -54,43 +55,12 @@ def _taken(number: int) -> int:
     return taken
 
 
-class Lines:
-    """A transport of the SDK: one JSON object on each line. The SDK's own needs `sys.stdin` and `sys.stdout`."""
-
-    def __init__(self, incoming: int, outgoing: int) -> None:
-        self._outgoing = os.fdopen(outgoing, "wb")
-        self._sending = asyncio.Lock()
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
-        reading = (incoming, asyncio.get_running_loop())
-        threading.Thread(target=self._read, args=reading, name="acp stdin", daemon=True).start()
-
-    async def receive(self) -> dict[str, Any] | None:
-        """The next message; None at the end."""
-        while line := await self._lines.get():
-            try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
-                message = None
-            if isinstance(message, dict):
-                return message
-            log.warning("the client sent a line that is no JSON object")
-        return None
-
-    async def send(self, message: dict[str, Any]) -> None:
-        """Write a message. Raises ConnectionError if the client has gone."""
-        line = json.dumps(message, ensure_ascii=True).encode() + b"\n"
-        async with self._sending:
-            await asyncio.to_thread(self._write, line)
-
-    async def close(self) -> None:
-        """Nothing is sent any more."""
-
-    def _write(self, line: bytes) -> None:
-        self._outgoing.write(line)
-        self._outgoing.flush()
-
-    def _read(self, incoming: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand over the lines, and b"" at the end. A thread of its own: waiting for input can't be interrupted."""
-        with suppress(RuntimeError), os.fdopen(incoming, "rb") as lines:  # RuntimeError: the loop has ended
-            for line in chain(lines, [b""]):
-                loop.call_soon_threadsafe(self._lines.put_nowait, line)
+async def _streams(incoming: int, outgoing: int) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
+    """The two as the SDK takes them; its own function takes `sys.stdin` and `sys.stdout`, which are the tools' now."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb"))
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(outgoing, "wb")
+    )
+    return asyncio.StreamWriter(transport, protocol, None, loop), reader

@@ -19,7 +19,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import platformdirs
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
@@ -31,7 +30,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.loading import load_agents
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.app import create_app
-from nbagent.server.conversations.opening import open_store
+from nbagent.server.conversations.opening import default_store, open_store
 from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.logs import log_config
 from nbagent.server.metrics import PROCESSES_VARIABLE
@@ -105,18 +104,6 @@ async def _check(store: ConversationStore) -> None:
     """Raise the error of a store that can't be opened."""
     await store.open()
     await store.aclose()
-
-
-def default_store() -> str:
-    """The address of the user's own file of conversations, in the folder for data of applications."""
-    folder = platformdirs.user_data_path("nbagent")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(
-            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or memory: for none."
-        ) from error
-    return f"sqlite:///{folder / 'conversations.sqlite'}"
 
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:

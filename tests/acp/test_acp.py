@@ -154,15 +154,92 @@ async def test_failures_are_told_and_end_nothing(process):
         with pytest.raises(acp.RequestError) as failure:
             await client.prompt(session_id=session_id, prompt=[block])
         assert (failure.value.code, said in str(failure.value)) == (code, True)
-    server = schema.SseMcpServer(type="sse", name="s", url="http://127.0.0.1:1", headers=[])
-    with pytest.raises(acp.RequestError, match="can't be used"):
-        await client.new_session(cwd="/", mcp_servers=[server])
     assert (await client.prompt(session_id=session, prompt=[acp.text_block("on")])).stop_reason == "end_turn"
+
+
+@module_loop
+async def test_a_session_goes_on_without_a_server_that_cannot_be_used(process):
+    editor, client = process.editor, process.client
+    server = schema.SseMcpServer(type="sse", name="far", url="http://127.0.0.1:1", headers=[])
+    session = (await client.new_session(cwd="/", mcp_servers=[server])).session_id
+    for said in ("*The MCP server 'far' can't be used: Only stdio and http are supported.*\n\n1: a", "2: b"):
+        editor.forget()
+        await client.prompt(session_id=session, prompt=[acp.text_block(said[-1])])
+        assert editor.text() == said
+
+
+async def test_another_process_opens_a_session_again(tmp_path):
+    async with edited(tmp_path, APP) as (editor, client, _):
+        ready = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        assert ready.agent_capabilities.load_session
+        session = (await client.new_session(cwd="/data")).session_id
+        await client.new_session(cwd="/data")  # nothing was said in it
+        other = (await client.new_session(cwd="/other place")).session_id
+        editor.answers = ["allow"]
+        await client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")])
+        await client.prompt(session_id=other, prompt=[acp.text_block("elsewhere")])
+        asking = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("wait")]))
+        while "waiting" not in (tmp_path / "stderr").read_text():
+            await asyncio.sleep(0.01)
+        await client.cancel(session_id=session)
+        await asking
+    async with edited(tmp_path, APP) as (editor, client, _):
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        listed = (await client.list_sessions()).sessions
+        assert [(each.cwd, each.title) for each in listed] == [
+            ("/data", "call remove a.txt"),
+            ("/other place", "elsewhere"),
+        ]
+        assert [each.session_id for each in (await client.list_sessions(cwd="/other place")).sessions] == [other]
+        with pytest.raises(acp.RequestError, match="no session 'x'"):
+            await client.load_session(cwd="/", session_id="x", mcp_servers=[])
+        await client.load_session(cwd="/data", session_id=session, mcp_servers=[])
+        asked = [update.content.text for update in editor.of(schema.UserMessageChunk)]
+        assert asked == ["call remove a.txt", "wait"]
+        (call,), (result,) = editor.of(schema.ToolCallStart), editor.of(schema.ToolCallProgress)
+        assert (call.tool_call_id, call.raw_input) == (result.tool_call_id, {"path": "a.txt"})
+        assert result.content[0].content.text == "removed a.txt"
+        assert editor.text() == "The tool said: removed a.txt"
+        editor.forget()
+        await client.prompt(session_id=session, prompt=[acp.text_block("and now?")])
+        assert editor.text() == "3: and now?"
+
+
+MODELS = """
+from nbagent import Agent, LLMResponse, ScriptedProvider, Usage, register_provider
+
+class Priced(ScriptedProvider):
+    vendor = "openai"
+
+answer = LLMResponse("Yes.", metadata={"usage": Usage(900, 100)})
+price = {"input": 1000, "output": 1000}
+register_provider("other", lambda model, **_: Priced([answer, answer], model="gpt-5.6-luna", price=price))
+agent = Agent(ScriptedProvider(["Hello."]))
+"""
+
+
+async def test_a_session_has_the_model_that_its_user_chooses_and_says_what_it_took(tmp_path):
+    async with edited(tmp_path, MODELS, "--model", "other:one") as (editor, client, _):
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        session = await client.new_session(cwd="/")
+        (model,) = session.config_options
+        assert (model.category, model.current_value) == ("model", "scripted:scripted")
+        assert [each.value for each in model.options] == ["scripted:scripted", "other:one"]
+        for wrong in ("other:two", ""):
+            with pytest.raises(acp.RequestError, match="Choose a model of: scripted:scripted, other:one"):
+                await client.set_config_option(session_id=session.session_id, config_id="model", value=wrong)
+        chosen = await client.set_config_option(session_id=session.session_id, config_id="model", value="other:one")
+        assert chosen.config_options[0].current_value == "other:one"
+        for question in ("one", "two"):
+            answer = await client.prompt(session_id=session.session_id, prompt=[acp.text_block(question)])
+    assert (editor.text(), answer.usage.total_tokens) == ("Yes.Yes.", 2000)
+    told = [(update.used, update.cost.amount) for update in editor.of(schema.UsageUpdate)]
+    assert told == [(1000, 1.0), (1000, 2.0)]
 
 
 async def test_garbage_ends_nothing_and_the_end_of_input_ends_the_process(tmp_path):
     (tmp_path / "app.py").write_text(APP)
-    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py")]
+    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py"), "--store", "memory:"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     process = await asyncio.create_subprocess_exec(*command, **pipes)
 
@@ -170,7 +247,7 @@ async def test_garbage_ends_nothing_and_the_end_of_input_ends_the_process(tmp_pa
         request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
         process.stdin.write(json.dumps(request).encode() + b"\n")
 
-    process.stdin.write(b"garbage\n\n\xff\xfe\n[1]\n")
+    process.stdin.write(b"garbage\n\n\xff\xfe\n")
     send("session/prompt", {"sessionId": 5})
     send("no/such", {})
     send("session/new", {"cwd": "/", "mcpServers": []})

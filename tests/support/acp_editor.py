@@ -42,12 +42,13 @@ class Editor(acp.Client):
 
 
 @asynccontextmanager
-async def edited(tmp_path, app):
+async def edited(tmp_path, app, *options):
     """`(editor, connection, process)` for this text of a program."""
     (tmp_path / "app.py").write_text(app)
     editor = Editor()
-    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py:agent")]
+    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py:agent"), *options]
+    command += ["--store", str(tmp_path / "sessions.sqlite")]
     with (tmp_path / "stderr").open("wb") as errors:
-        options = {"stderr": errors, "limit": 2**24}
-        async with acp.spawn_agent_process(editor, *command, transport_kwargs=options) as (client, process):
+        pipes = {"stderr": errors, "limit": 2**24}
+        async with acp.spawn_agent_process(editor, *command, transport_kwargs=pipes) as (client, process):
             yield editor, client, process

@@ -110,15 +110,17 @@ class Lab:
     `fresh=True`: they end it, change its environment, or keep their conversation in a file of their name.
     """
 
-    def __init__(self, folder: Path, collaborates: bool = False) -> None:
+    def __init__(self, folder: Path, collaborates: bool = False, python: str = sys.executable, **env: str) -> None:
         self.folder = folder
+        self._python = python
         self._runtime = folder / ".runtime"
-        self._runtime.mkdir()
+        self._runtime.mkdir(exist_ok=True)
         self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
         self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
+        self._env |= env
         if not collaborates:
             config = folder / ".config" / "labconfig" / "page_config.json"
-            config.parent.mkdir(parents=True)
+            config.parent.mkdir(parents=True, exist_ok=True)
             config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(COLLABORATION, True)}))
         self._options = [f"--SQLiteYStore.db_path={folder}/.ystore.db"]  # else where the tests run
         self._options += [] if collaborates else ["--YDocExtension.disable_rtc=True"]
@@ -129,7 +131,7 @@ class Lab:
 
     def __enter__(self) -> Lab:
         command = [
-            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
+            self._python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
             "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
             "--LanguageServerManager.autodetect=False",  # one that is on the PATH opens dialogs over the page

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import platformdirs
+
 from nbagent.checks import check_type, invalid
+from nbagent.errors import ConfigurationError
 from nbagent.server.conversations.redis import RedisStore
 from nbagent.server.conversations.sqlite import MEMORY, SQLiteStore
 from nbagent.server.conversations.store import ConversationStore
@@ -36,3 +39,15 @@ def open_store(place: str, **options: Any) -> ConversationStore:
     shown = place.rpartition("@")[2]  # without a password
     expected = "'memory:', a file such as 'conversations.sqlite', 'sqlite:///path' or 'redis://host:6379/0'"
     raise invalid("store", shown, expected)
+
+
+def default_store() -> str:
+    """The address of the user's own file of conversations, in the folder for data of applications."""
+    folder = platformdirs.user_data_path("nbagent")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or memory: for none."
+        ) from error
+    return f"sqlite:///{folder / 'conversations.sqlite'}"

@@ -1,0 +1,28 @@
+"""The persona of nbagent in Jupyter AI 3, which finds it by the entry point `jupyter_ai.personas`.
+
+It starts `nbagent acp`, whose agent is the one that `NBAGENT_AGENT` names.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyter_ai_acp_client.base_acp_persona import BaseAcpPersona
+from jupyter_ai_persona_manager import PersonaDefaults
+
+
+class NbagentPersona(BaseAcpPersona):  # type: ignore[misc]  # Jupyter AI is not installed where types are checked
+    """nbagent in Jupyter AI's chats."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, executable=[sys.executable, "-m", "nbagent.cli", "acp"], **options)
+
+    @property
+    def defaults(self) -> PersonaDefaults:
+        """What the list of personas shows."""
+        return PersonaDefaults(
+            name="nbagent",
+            description="Your own agent, with its tools. NBAGENT_AGENT=app.py:agent names it.",
+            avatar_path=str(Path(__file__).with_name("nbagent.svg")),
+            system_prompt="that of the agent",
+        )

@@ -80,9 +80,9 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     ttl_s = None if arguments.keep_days is None else arguments.keep_days * 86_400
     make = partial(_make_app, arguments.agent, settings, store, ttl_s)
     app = make()  # what is wrong is told here, also if other processes will serve
-    for agent in app.state.host.agents.values():
+    for agent in app.host.agents.values():
         agent.provider.check()
-    asyncio.run(_check(app.state.host.store))
+    asyncio.run(_check(app.host.store))
     sock = listening(host, arguments.port)
     told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
     options: dict[str, Any] = {
@@ -91,13 +91,13 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     }
     if workers == 1:
         announce("\n".join(told))
-        uvicorn.Server(_config(lambda: _Ending(app), settings, **options)).run([sock])
+        uvicorn.Server(_config(lambda: app, settings, **options)).run([sock])
         return
     with tempfile.TemporaryDirectory(prefix="nbagent-metrics-") as folder:
         os.environ.setdefault(PROCESSES_VARIABLE, folder)
         announce("\n".join(told))
         options |= {"workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
-        Multiprocess(_config(partial(_make_ending, make), settings, **options), [sock]).run()
+        Multiprocess(_config(make, settings, **options), [sock]).run()
 
 
 async def _check(store: ConversationStore) -> None:
@@ -119,18 +119,14 @@ def hosts_for(host: str) -> tuple[str, ...]:
     return LOOPBACK_HOSTS if host in _LOOPBACK else ("*",)
 
 
-def _make_app(targets: list[str], settings: ServerSettings, store: str, ttl_s: float | None) -> FastAPI:
+def _make_app(targets: list[str], settings: ServerSettings, store: str, ttl_s: float | None) -> Ending:
     app = create_app(load_agents(targets), settings, open_store(store, ttl_s=ttl_s))
     app.state.host.owns_agent = True
-    return app
+    return Ending(app)
 
 
-def _config(make: Callable[[], _Ending], settings: ServerSettings, **options: Any) -> uvicorn.Config:
+def _config(make: Callable[[], Ending], settings: ServerSettings, **options: Any) -> uvicorn.Config:
     return config(make, settings.grace_seconds, factory=True, **options)
-
-
-def _make_ending(make: Callable[[], FastAPI]) -> _Ending:
-    return _Ending(make())
 
 
 class Serving(ThreadServer):
@@ -143,7 +139,7 @@ class Serving(ThreadServer):
 
     def __init__(self, app: FastAPI, sock: socket.socket | None = None, context: Context | None = None) -> None:
         self.host: AgentHost = app.state.host
-        super().__init__(_config(lambda: _Ending(app), self.host.settings), sock or listening(), context)
+        super().__init__(_config(lambda: Ending(app), self.host.settings), sock or listening(), context)
 
     def cancel_runs(self) -> int:
         """Stop the runs that go on. Returns their number."""
@@ -152,12 +148,12 @@ class Serving(ThreadServer):
         return stopped.result()
 
 
-class _Ending:
+class Ending:
     """ASGI: when the grace is over, uvicorn cancels requests; their runs then end validly, and clients are told."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
-        self._host: AgentHost = app.state.host
+        self.host: AgentHost = app.state.host
         self._answering: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -171,7 +167,7 @@ class _Ending:
         try:
             await asyncio.shield(answering)
         except asyncio.CancelledError:
-            self._host.end_runs()
+            self.host.end_runs()
             await answering
 
     async def _receive_lifespan(self, receive: Receive) -> Message:

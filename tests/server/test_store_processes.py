@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+import sys
 
 import pytest
 from support.store_turns import OWNER, add_turn, turn_taker
 
 from nbagent.core.history.repair import repair
 from nbagent.server.conversations.opening import open_store
+from nbagent.server.conversations.store import Lease
 
 #: How often a process is killed while it writes.
 KILLS = int(os.environ.get("NBAGENT_KILLS", "10"))
@@ -53,6 +55,29 @@ async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(place, st
         process.stdin.flush()
         assert process.stdout.readline() == "lost\n"
     assert await questions(store, "c1") == ["meanwhile"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks that several processes share")
+async def test_the_only_process_on_a_file_takes_the_turns_of_one_that_was_killed_at_once(tmp_path):
+    place = str(tmp_path / "conversations.sqlite")
+    with turn_taker("hold", place, "c1", lease_s=600) as other:
+        assert other.stdout.readline() == "holding\n"
+        with turn_taker("hold", place, "c2", lease_s=600) as process:
+            assert process.stdout.readline() == "holding\n"
+            process.kill()
+            process.wait()
+        store = open_store(place, lease_s=600)
+        await store.open()  # beside another process, which may hold anything
+        assert not await store._take(Lease(OWNER, "conversation:c1", "new"))
+        assert not await store._take(Lease(OWNER, "conversation:c2", "new"))
+        await store.aclose()
+        other.kill()
+        other.wait()
+    await store.open()
+    for name in ("c1", "c2"):
+        await add_turn(store, name, f"next in {name}")
+        assert await questions(store, name) == [f"next in {name}"]
+    await store.aclose()
 
 
 @pytest.mark.full

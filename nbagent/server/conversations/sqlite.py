@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -96,6 +98,7 @@ class SQLiteStore(ConversationStore):
         super().__init__(**options)
         self.path = checked_path(path)
         self._thread: ThreadPoolExecutor | None = None
+        self._shared = ExitStack()
 
     def __repr__(self) -> str:
         return f"SQLiteStore({str(self.path)!r})"
@@ -116,6 +119,7 @@ class SQLiteStore(ConversationStore):
             thread, self._thread = self._thread, None
             await asyncio.get_running_loop().run_in_executor(thread, self._database.close)
             thread.shutdown(wait=False)
+            self._shared.close()
 
     # -- conversations ------------------------------------------------------------------------------------------------
 
@@ -279,13 +283,34 @@ class SQLiteStore(ConversationStore):
             database = FORMAT.open(self.path)
         with FORMAT.clear_errors(self.path):
             try:
+                is_alone = str(self.path) != MEMORY and self._is_alone()
                 database.execute("PRAGMA foreign_keys = ON")
                 database.execute(_LEASES)
-                database.execute("DELETE FROM leases WHERE until <= ?", (time.time(),))
+                database.execute("DELETE FROM leases WHERE until <= ? OR ?", (time.time(), is_alone))
             except BaseException:
                 database.close()
+                self._shared.close()
                 raise
         return database
+
+    def _is_alone(self) -> bool:
+        """Whether no other process has the file open: then all leases are those of processes that died.
+
+        Each process shares a lock of a file beside it until it ends. Where there are none, dead leases run out.
+        """
+        if sys.platform == "win32":
+            return False
+        import fcntl
+
+        beside = os.open(f"{self.path}-open", os.O_CREAT | os.O_RDWR, 0o600)
+        self._shared.callback(os.close, beside)
+        try:
+            fcntl.flock(beside, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_alone = True
+        except OSError:
+            is_alone = False
+        fcntl.flock(beside, fcntl.LOCK_SH)
+        return is_alone
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 

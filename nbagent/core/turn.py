@@ -211,6 +211,9 @@ class Turn:
                 async for item in answer:
                     if isinstance(item, LLMResponse):
                         response = item
+                        said = "".join(self.text)
+                        if said != item.content and item.content.startswith(said):  # the rest did not come as pieces
+                            yield run.emit(events.Text(item.content.removeprefix(said)), self.meta)
                         break
                     self._take_piece(item, vendor_calls)
                     if isinstance(item, events.Retry):

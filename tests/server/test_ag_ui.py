@@ -74,6 +74,17 @@ def test_thinking_tools_and_text_are_a_run_of_the_client():
     assert [function["name"] for function in provider.requests[0][1]] == ["mean"]
 
 
+def test_an_answer_that_was_not_streamed_is_text_too():
+    class Whole(ScriptedProvider):
+        async def stream(self, request):
+            yield LLMResponse("It is 2.")
+
+    with served(Agent(Whole([]))) as server:
+        events = run(server.client())
+        assert [each["delta"] for each in of(events, "TEXT_MESSAGE_CONTENT")] == ["It is 2."]
+        assert last_messages(events)[-1]["content"] == "It is 2."
+
+
 def test_the_client_holds_the_conversation():
     provider = ScriptedProvider(lambda messages, functions: " / ".join(m.text for m in messages))
     with served(Agent(provider)) as server:

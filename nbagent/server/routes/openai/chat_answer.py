@@ -46,10 +46,9 @@ class ChatAnswer:
                 yield from self._delta("reasoning_content", self._thinking.add(event.content))
             case Text():
                 yield from self._delta("content", self._texts.add(event.content))
-            case Retry() if self._texts.last:
+            case Retry() if self._texts.start < len(self._texts.pieces):
                 raise answer_restarted()
             case TurnDone():
-                yield from self._delta("content", self._texts.add(unsaid(event.content, self._texts.last)))
                 for each in (self._texts, self._thinking):
                     each.start = len(each.pieces)
             case Done():
@@ -105,16 +104,6 @@ class _Texts:
         if piece:
             self.pieces.append(_PARAGRAPH + piece if 0 < self.start == len(self.pieces) else piece)
         return self.pieces[-1] if piece else ""
-
-    @property
-    def last(self) -> str:
-        """The text of this turn."""
-        return "".join(self.pieces[self.start :]).removeprefix(_PARAGRAPH if self.start else "")
-
-
-def unsaid(text: str, said: str) -> str:
-    """What of a turn's whole text was not streamed: all of it for an answer in one piece."""
-    return text[len(said) :] if text.startswith(said) else ""
 
 
 def usage(counts: Usage) -> dict[str, Any]:

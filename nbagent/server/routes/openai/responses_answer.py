@@ -17,7 +17,6 @@ from nbagent.core.events import AnyEvent, Event
 from nbagent.core.json_text import json_text
 from nbagent.core.results import AgentResult
 from nbagent.server.problems import HTTPProblem
-from nbagent.server.routes.openai.chat_answer import unsaid
 from nbagent.server.routes.openai.errors import answer_restarted
 from nbagent.server.routes.openai.response_ids import item_id, response_id
 from nbagent.server.routes.openai.response_objects import (
@@ -49,7 +48,7 @@ class ResponseAnswer:
         self._conversation_id = conversation_id
         self._response = {**response_object("", model, int(time())), **echo}
         self._number = -1  # of the last event
-        self._said: list[str] = []  # the text of this turn
+        self._has_said = False  # whether this turn has text
         self._message_id: str | None = None  # of its message, and how many items of each kind that has
         self._counts: Counter[str] = Counter()
         self._open: _Growing | None = None
@@ -65,9 +64,9 @@ class ResponseAnswer:
             case events.Thinking():
                 yield from self._grow("reasoning", event.content)
             case events.Text():
-                self._said.append(event.content)
+                self._has_said = True
                 yield from self._grow("message", event.content)
-            case events.Retry() if any(self._said):
+            case events.Retry() if self._has_said:
                 raise answer_restarted()
             case events.Retry():  # thinking that was sent can't be taken back
                 yield from self._close("incomplete")
@@ -140,8 +139,7 @@ class ResponseAnswer:
 
     def _end_turn(self, event: events.TurnDone) -> Iterator[StreamEvent]:
         """A turn's text is commentary if tool calls follow it, and else the answer."""
-        yield from self._grow("message", unsaid(event.content, "".join(self._said)))
-        self._said = []
+        self._has_said = False
         calls = event.message.tool_calls if event.message else None
         is_message = self._open is not None and self._open.item["type"] == "message"
         phase = {"phase": phase_of(bool(calls))} if is_message else {}

@@ -84,17 +84,20 @@ class NotebookDocument(ABC):
 
     async def cell(self, cell_id: str) -> NotebookCell:
         """The cell with this id. Raises `CellChangedError` if there is none."""
-        return (await self._placed(cell_id))[1]
+        cells, place = await self._placed(cell_id)
+        return cells[place]
 
     async def read(self, cell_id: str, outputs: bool = True) -> Content:
         """A cell as a model reads it: its source, and its outputs as text, tables and images, without secrets."""
-        place, cell = await self._placed(cell_id)
-        return read_cell(cell, place + 1, outputs=outputs)
+        cells, place = await self._placed(cell_id)
+        return read_cell(cells[place], place + 1, outputs=outputs)
 
-    async def _placed(self, cell_id: str) -> tuple[int, NotebookCell]:
-        for place, cell in enumerate(await self.cells()):
+    async def _placed(self, cell_id: str) -> tuple[list[NotebookCell], int]:
+        """All cells, and the place of the one with this id."""
+        cells = await self.cells()
+        for place, cell in enumerate(cells):
             if cell.id == cell_id:
-                return place, cell
+                return cells, place
         raise _no_cell(cell_id)
 
     # -- changing -----------------------------------------------------------------------------------------------------
@@ -132,20 +135,20 @@ class NotebookDocument(ABC):
     async def move(self, cell_id: str, below: str | None = None) -> None:
         """Move a cell below the one with the id `below`, by default to the end, with "" to the first place."""
         async with self._changing():
-            cells = await self.cells()
-            place, cell = await self._placed(cell_id)
-            others = [each.id for each in cells if each.id != cell_id]
-            await self._move(cell_id, _place_below(others, below))
-            stood_below = cells[place - 1].id if place else ""
-            await self._keep(Change(_run_id(), cell_id, "move", after=digest(cell.source), below=stood_below), cell)
+            cells, place = await self._placed(cell_id)
+            if below == cell_id:
+                return
+            cell, above = cells[place], _id_above(cells, place)
+            await self._move(cell_id, _place_below([each.id for each in cells if each is not cell], below))
+            await self._keep(Change(_run_id(), cell_id, "move", after=digest(cell.source), below=above), cell)
 
     async def delete(self, cell_id: str, expected: str | None = None) -> None:
         """Remove a cell. The journal keeps it, so that `undo` brings it back with its outputs."""
         async with self._changing():
-            place, cell = await self._placed(cell_id)
-            below = (await self.cells())[place - 1].id if place else ""
+            cells, place = await self._placed(cell_id)
+            cell, above = cells[place], _id_above(cells, place)
             await self._delete(cell_id, cell.source if expected is None else expected)
-            await self._keep(Change(_run_id(), cell_id, "delete", cell.to_nbformat(), below=below), None)
+            await self._keep(Change(_run_id(), cell_id, "delete", cell.to_nbformat(), below=above), None)
 
     async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
         """Run a code cell and wait for its end. Returns it with its outputs; code that raises has its error there.
@@ -263,6 +266,11 @@ class NotebookDocument(ABC):
 def _run_id() -> str:
     """The agent's run that this code belongs to; "" for a program."""
     return current.get().call.run_id or ""
+
+
+def _id_above(cells: list[NotebookCell], place: int) -> str:
+    """The id of the cell above a place; "" for the first one."""
+    return cells[place - 1].id if place else ""
 
 
 def _place_below(ids: list[str], below: str | None) -> int:

@@ -182,9 +182,11 @@ class FileNotebook(NotebookDocument):
         self._seen = about.st_mtime_ns, about.st_size
 
     def _save(self) -> None:
+        # what `_float` kept is a text between marks that no other text has, and then loses these and its quotes
         text = json.dumps(self._data, default=lambda number: f"\0{number.decode()}\0", **self._style)
-        text = re.sub(r'"\\u0000([^"]+)\\u0000"', r"\1", text) + self._end
-        write_text(self.path, text.replace("\n", self._newline))
+        if "\\u0000" in text:
+            text = re.sub(r'"\\u0000([^"]+)\\u0000"', r"\1", text)
+        write_text(self.path, (text + self._end).replace("\n", self._newline))
         about = os.stat(self.path)
         self._seen = about.st_mtime_ns, about.st_size
 
@@ -206,7 +208,7 @@ def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
                 data["cells"][place] = dict(sorted({**cell, "id": cell_id}.items()))
             known.add(cell_id)
         data["nbformat_minor"] = max(5, data["nbformat_minor"])
-        plain = json.loads(json.dumps(data, default=float))
+        plain = _plain(data)
         nbformat.validate(plain)
     except (ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
         what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
@@ -229,6 +231,15 @@ def _float(text: str) -> float | bytes:
     """A number; one that Python would write in another way, such as 1e5, as the bytes that it is in the file."""
     number = float(text)
     return number if repr(number) == text else text.encode()
+
+
+def _plain(value: Any) -> Any:
+    """A copy of JSON data with numbers for what `_float` kept."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value) if isinstance(value, bytes) else value
 
 
 def _written(cell: NotebookCell) -> dict[str, Any]:

@@ -61,6 +61,7 @@ async def test_a_cell_is_added_run_moved_and_deleted(notebook):
     added = notebook.list[1].id
     assert await call("run_cells", cells=[added]) == f"Cell 2, id {added}, code, ran as In [1]:\nPrinted:\n4"
     assert await call("move_cell", cell=added, below="") == f"Moved: it is cell 1 now, id {added}."
+    assert await call("move_cell", cell=added, below=added) == f"Moved: it is cell 1 now, id {added}."
     assert await call("delete_cell", cell=added) == f"Deleted cell 1, id {added}. The cells below it have new numbers."
     assert [cell.id for cell in notebook.list] == ["top", "sum", "empty"]
     await notebook.undo()

@@ -44,21 +44,6 @@ async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(made, optio
     assert set(agent.last_map["status"]) == {"left"}
 
 
-async def test_who_approves_calls_is_asked_before_it_begins():
-    asked = []
-
-    def deny(question, definition):
-        asked.append(question.text)
-        return False
-
-    agent = agent_with(approve=deny)
-    with pytest.raises(ConfigurationError, match="Nothing was sent"):
-        await agent.map(questions(), budget=0.5)
-    (text,) = asked
-    assert "400 rows may cost about $8.00" in text
-    assert agent.provider.requests == []
-
-
 async def test_a_spent_budget_stops_within_one_wave_and_goes_on_with_more():
     agent, budget = agent_with(), Budget(max_cost=0.50)
     with pytest.warns(UserWarning, match="the budget is spent") as told:

@@ -156,34 +156,6 @@ def test_questions_are_answered_while_a_cell_awaits_and_after_one_that_does_not(
     assert said == ["and meanwhile", "asked while busy", "sent while busy"]
 
 
-def test_stop_retry_and_the_scroll_position(lab):
-    code = "agent = script('intro line\\n\\n' * 40, 'word ' * 5000, 'short')\nChatPanel(agent, height='300px')"
-    page = opened(lab, "stop.ipynb", code)
-    asks(page, "one")
-    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1")
-    # just after a question the chat stays at its end whatever is scrolled
-    at_end = "() => !document.querySelector('.nbagent-jump') && -2 < document.querySelector('.nbagent-chat').scrollTop"
-    until(page, at_end)
-    asks(page, "two")
-    until_text(page, "word word")
-    until(page, at_end)
-    page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")
-    place = "document.querySelectorAll('.nbagent-panel .nbagent-you')[1].getBoundingClientRect().y"
-    before, height = page.evaluate(f"[{place}, document.querySelector('.nbagent-chat').scrollHeight]")
-    until(page, "([h]) => document.querySelector('.nbagent-chat').scrollHeight > h + 40", height)
-    page.get_by_role("button", name="Stop", exact=True).click()
-    until_text(page, "Interrupted.")
-    assert abs(page.evaluate(place) - before) < 2  # what is read does not move when the answer grows
-    expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
-    page.get_by_role("button", name="Retry", exact=True).last.click()
-    until_text(page, "short")
-    assert "word word" not in page.locator(".nbagent-panel").inner_text()
-    page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")
-    asks(page, "three")  # the script is at its end
-    until_text(page, "ConfigurationError")
-    until(page, at_end)  # who asks wants to see the answer
-
-
 def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer', delay=0.03)\nChatPanel(agent)"
     page = opened(lab, "reload.ipynb", code, fresh=True)

@@ -241,16 +241,3 @@ def test_a_frame_that_is_old_changes_nothing(memory, file):
     with pytest.raises(KeyError, match="path"):
         memory.frame = memory.frame[["text"]]
     assert memory.frame["text"].tolist() == ["a", "theirs"]
-
-
-def test_a_frame_that_was_read_earlier_overwrites_nothing_that_came_since(tmp_path):
-    mine, other = (Memory(tmp_path / "m.sqlite", write=True) for _ in range(2))
-    for name in ("a", "b"):
-        mine.run("create", path=f"/memories/{name}.md", file_text=f"old {name}")
-    edited = mine.frame
-    other.run("create", path="/memories/c.md", file_text="new")
-    other.run("str_replace", path="/memories/a.md", old_str="old", new_str="changed")
-    assert len(mine.frame) == 3  # a look meanwhile
-    edited.loc[1, "text"] = "my b"
-    mine.frame = edited
-    assert mine.frame["text"].tolist() == ["changed a", "my b", "new"]

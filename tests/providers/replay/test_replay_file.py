@@ -1,7 +1,6 @@
 """The file of a recording: it holds no secrets, and every line but the last is complete whatever happens."""
 
 import pytest
-from support.killed import killed
 from support.loopback import Answer, said, sse
 
 import nbagent
@@ -79,27 +78,6 @@ async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
         assert str(await Agent(ScriptedProvider(["two"])).chat("2")) == "two"
     with nbagent.replay(path):
         assert str(await Agent(ScriptedProvider([])).chat("2")) == "two"
-
-
-KILLED = """
-import sys, nbagent
-from nbagent import Agent, ScriptedProvider
-agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000))
-with nbagent.record(sys.argv[1]):
-    for number in range(10**6):
-        agent.clear_history()
-        agent.chat_sync(str(number))
-        print(number + 1, flush=True)
-"""
-
-
-@pytest.mark.parametrize("kills", [3, pytest.param(6, marks=pytest.mark.full)])
-def test_a_killed_recording_has_every_complete_exchange(path, kills):
-    for done in killed(KILLED, path, kills):
-        found = exchanges_in(path)
-        assert len(found) >= done
-        assert [each.request.messages[0]["content"] for each in found] == [str(n) for n in range(len(found))]
-        assert all(each.response["content"] == "x" * 20_000 for each in found)
 
 
 async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import nbagent
 from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.providers.replay.file import RecordingFile
 
 
 def price(item: str) -> str:
@@ -42,21 +41,3 @@ def test_a_recording_grows_with_what_is_said(path):
     assert path.stat().st_size / turns < 6_000
     with nbagent.replay(path, "none"):
         assert talk(shopping(0), turns) == recorded
-
-
-def test_recordings_can_be_joined_edited_and_continued(path, tmp_path):
-    for name in ("one", "two"):
-        with nbagent.record(tmp_path / name):
-            talk(Agent(ScriptedProvider(script(2)), tools=[price], system_prompt=name), 2)
-    path.write_bytes((tmp_path / "one").read_bytes() + (tmp_path / "two").read_bytes())
-    path.write_bytes(path.read_bytes().replace(b"What does item 1", b"And what does item 1"))
-    with nbagent.replay(path, "new"):
-        for name in ("one", "two"):
-            agent = Agent(ScriptedProvider(["new"]), tools=[price], system_prompt=name)
-            agent.chat_sync("What does item 0 cost?")
-            assert "Number 1" in str(agent.chat_sync("And what does item 1 cost?"))
-            assert str(agent.chat_sync("Thanks")) == "new"
-    assert [len(line["request"]["messages"]) for line in lines(path)[-2:]] == [2, 2]
-    recorded = RecordingFile(path)
-    recorded.read()
-    assert len(recorded.exchanges) == 10

@@ -1,9 +1,6 @@
-"""Hosts without a user: nbclient, papermill, nbconvert. Each answer is saved once, and calls are not approved."""
-
-import json
+"""Hosts without a user: nbclient, nbconvert. Each answer is saved once, and calls are not approved."""
 
 import nbformat
-import papermill
 import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
@@ -58,24 +55,3 @@ def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_networ
     page, _ = HTMLExporter().from_notebook_node(executed)
     assert page.count("<strong>Gentoo</strong> are heaviest.") == 2 * 50, "in the cell, and in the panel's output"
     assert "It was denied." in page
-
-
-def test_papermill_puts_parameters_into_the_question_and_stops_at_a_failure(folder):
-    parameters = nbformat.v4.new_code_cell("species = 'none'", metadata={"tags": ["parameters"]})
-    asked = notebook(
-        "%load_ext nbagent\nfrom nbagent import Agent, ScriptedProvider\n"
-        "def answer(messages, functions):\n    if len(messages) > 2: raise RuntimeError('down')\n"
-        "    return messages[-1].text.upper()\nagent = Agent(ScriptedProvider(answer))",
-        "%%agent\nHow heavy is {species}?",
-        "%%agent\nagain",
-        "print('not reached')",
-    )
-    asked.cells.insert(0, parameters)
-    nbformat.write(asked, "in.ipynb")
-    options = {"parameters": {"species": "Gentoo"}, "kernel_name": "tested", "progress_bar": False}
-    with pytest.raises(papermill.PapermillExecutionError, match="RuntimeError"):
-        papermill.execute_notebook("in.ipynb", "out.ipynb", **options)
-    saved = json.loads((folder / "out.ipynb").read_text())
-    texts = ["".join(str(cell["outputs"])) for cell in saved["cells"] if cell["cell_type"] == "code"]
-    assert any("HOW HEAVY IS GENTOO?" in text for text in texts)
-    assert "not reached" not in str(texts)

@@ -1,4 +1,4 @@
-"""Processes of Python, which are killed at the end of a block, or in the middle of their work."""
+"""Processes of Python, which are killed at the end of a block."""
 
 import os
 import subprocess
@@ -17,15 +17,3 @@ def process_of(*words: object) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def killed(code: str, path: object, times: int) -> Iterator[int]:
-    """Run `code` on a path so many times, each time until it is killed; each time the last number that it printed.
-
-    It prints 1, 2, 3 … as it gets on, and is killed in what comes after one of the first seven.
-    """
-    for number in range(times):
-        with process_of("-c", code, path) as process:
-            for _ in range(1 + number % 7):
-                done = int(process.stdout.readline())
-        yield done

@@ -6,7 +6,7 @@ import json
 import pytest
 from support.loopback import Answer, said, sse
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
+from nbagent import Agent, ScriptedProvider
 from nbagent.core.events import Retry
 from nbagent.errors import BadRequestError, ImageInputError, ServerError
 from nbagent.providers.formats.errors import error_class
@@ -93,23 +93,3 @@ async def test_the_image_of_a_tool_does_not_stop_a_model_that_refuses_it(loopbac
     note = "[image: 3x2 gif, not shown: this model takes no images]\ntaken"
     assert tool == {"role": "tool", "tool_call_id": "c1", "content": note}
     assert agent.trace.tool_calls["result_text"].tolist() == ["[image: 3x2 gif]\ntaken"]
-
-
-async def test_images_of_answers_reach_the_user(tmp_path):
-    image = {"type": "image", "media_type": "image/gif", "data": ENCODED}
-    parts = [{"type": "text", "text": "Look: "}, image, {"type": "text", "text": "nice?"}]
-    provider = ScriptedProvider([
-        LLMResponse("Look: nice?", [FunctionCall("snapshot", {}, "c1")], "tool_calls", {"parts": parts}),
-        LLMResponse("", None, "stop", {"parts": [image, {"type": "image", "url": "https://example.org/x.png"}]}),
-        "Bluer now.",
-    ])  # fmt: skip
-    agent = Agent(provider, tools=[snapshot])
-    result = await agent.chat("Draw a dot.")
-    assert result.content == ""
-    assert [made.data for made in result.images] == [GIF, GIF], "those that are only addresses are not fetched"
-    assert result["images"] is result.images
-    assert result.images[0].save(tmp_path / "dot.gif").read_bytes() == GIF
-    assert agent.conversation_history[1].content == parts
-    assert agent.trace.messages["n_blocks"].tolist() == [1, 4, 2, 2]
-    assert (await agent.chat(["Bluer, please.", result.images[0]])).content == "Bluer now."
-    assert agent.conversation_history[-2].content[1] == image

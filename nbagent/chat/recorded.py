@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from nbagent.core.messages import LLMMessage
-from nbagent.trace.children import rows_of, runs_below
 from nbagent.trace.requests import messages_of
 from nbagent.trace.rows import Row
+from nbagent.trace.together import rows_of, runs_below
 from nbagent.trace.trace import Trace
 
 

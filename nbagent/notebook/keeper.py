@@ -265,9 +265,8 @@ class Keeper:
         if self._file is None or agent.trace is not self._trace:
             agent.trace.recorder.add_environment(environment.environment)
             self._close_file()
-            trace = self._trace = agent.trace
-            self._file = TraceFile(trace_path(self.path), trace.session_id, self._redact)
-            trace.recorder.attach(self._file, each_turn=False)
+            self._file, self._trace = TraceFile(trace_path(self.path), self._redact), agent.trace
+            agent.trace.recorder.attach(self._file, each_turn=False)
         agent.trace.recorder.write_to(self._file)
 
     def _redact(self, row: Any) -> Any:

@@ -149,7 +149,7 @@ class Recorder:
 
         Raises sqlite3.Error, OSError.
         """
-        with self.lock:
+        with self.lock, file.begin(self.session_id):
             store = self.flush()
             for table, number in NUMBERS.items():
                 for start in range(0, self.counts[table], COPIED):

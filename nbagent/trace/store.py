@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -43,14 +44,23 @@ class TraceStore:
 
         Raises sqlite3.Error.
         """
-        self.database.execute("BEGIN IMMEDIATE")
-        try:
+        with self.transaction():
             for table, each in rows.items():
                 for keys, group in groupby(each, tuple):
                     self._insert(table, keys, list(group))
             self.database.executemany(
                 "UPDATE messages SET trimmed = 1 WHERE message_id = ?", [(message_id,) for message_id in trimmed]
             )
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the block writes, or nothing; inside of another one, it is a part of that."""
+        if self.database.in_transaction:
+            yield
+            return
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
         except BaseException:
             self.database.execute("ROLLBACK")
             raise
@@ -136,20 +146,28 @@ class TraceFile:
     `redact` takes secrets out of each row. Raises what `FORMAT.open` raises.
     """
 
-    def __init__(self, path: Path, session_id: str, redact: Callable[[Row], Row] = lambda row: row) -> None:
+    def __init__(self, path: Path, redact: Callable[[Row], Row] = lambda row: row) -> None:
         self.path, self._redact = path, redact
         self._store = TraceStore(FORMAT.open(path))
-        database = self._store.database
-        database.execute("PRAGMA synchronous = OFF")  # what a killed process has written, the system keeps
+        self._store.database.execute("PRAGMA synchronous = OFF")  # the system keeps what a killed process has written
         self._store.add_columns()
-        for table in TABLES:  # what this trace was saved with is written anew
-            database.execute(f'DELETE FROM "{table}" WHERE session_id = ?', (session_id,))  # noqa: S608  our own name
         #: Sessions that the file has.
-        self._known = {session for (session,) in self._store.get("SELECT DISTINCT session_id FROM runs")}
+        self._known: set[str] = set()
         #: What is added to the numbers of rows, so that those of several processes differ.
-        self._first = (database.execute("INSERT INTO writers DEFAULT VALUES").lastrowid or 0) << _BITS
+        self._first = 0
         self._waiting: dict[str, list[Row]] = {table: [] for table in TABLES}
         self._trimmed: list[str] = []
+
+    @contextmanager
+    def begin(self, session_id: str) -> Iterator[None]:
+        """In the block, the whole trace is written anew: all of it, or nothing."""
+        database = self._store.database
+        with self._store.transaction():
+            for table in TABLES:
+                database.execute(f'DELETE FROM "{table}" WHERE session_id = ?', (session_id,))  # noqa: S608  our own name
+            self._known = {session for (session,) in self._store.get("SELECT DISTINCT session_id FROM runs")}
+            self._first = (database.execute("INSERT INTO writers DEFAULT VALUES").lastrowid or 0) << _BITS
+            yield
 
     def take(self, rows: Mapping[str, Iterable[Row]], trimmed: Iterable[str] = ()) -> None:
         """Take copies of rows that are new or have changed, to be written."""

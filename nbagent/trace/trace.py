@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,9 +15,7 @@ from nbagent.core.messages import well_formed
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
-from nbagent.trace.children import family, rows_of, rows_of_family, runs_below
 from nbagent.trace.export import http
-from nbagent.trace.joined import joined
 from nbagent.trace.recorder import MAX_BYTES, Recorder
 from nbagent.trace.requests import Requests, system_rows
 from nbagent.trace.rows import Row
@@ -25,6 +23,7 @@ from nbagent.trace.schema import FORMAT, TABLES
 from nbagent.trace.scores import new_score, scores_that_count
 from nbagent.trace.store import TraceFile
 from nbagent.trace.summary import summary_lines
+from nbagent.trace.together import family, joined, rows_of, runs_below
 
 if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     import os
@@ -520,7 +519,7 @@ class Trace:
             path = _checked_file(path, ".sqlite").absolute()
             self.recorder.add_environment(environment.environment)
             with FORMAT.clear_errors(path):
-                self._file = TraceFile(path, self.session_id)
+                self._file = TraceFile(path)
                 self.recorder.attach(self._file, each_turn=True)
 
     @classmethod
@@ -544,8 +543,7 @@ class Trace:
         every = list(traces)
         for trace in every:
             trace._note_environment()
-        tables = joined([{name: trace.rows(name) for name in TABLES} for trace in every])
-        return cls._made_of(tables, [trace.recorder for trace in every])
+        return cls._made_of([(trace.recorder, None) for trace in every])
 
     def with_children(self) -> Trace:
         """This trace together with the runs of forks that still exist, and those that tools started in other agents.
@@ -556,14 +554,14 @@ class Trace:
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
         """
         members = family(self.recorder)
-        return self if len(members) == 1 else self._made_of(rows_of_family(members), members)
+        return self if len(members) == 1 else self._made_of([*members.items()], by_time=True)
 
     @classmethod
-    def _made_of(cls, tables: Mapping[str, list[Row]], recorders: Iterable[Recorder]) -> Trace:
+    def _made_of(cls, members: Sequence[tuple[Recorder, set[str] | None]], *, by_time: bool = False) -> Trace:
         made = cls()
-        for name, rows in tables.items():
-            made.recorder.add_rows(name, rows)
-        for recorder in recorders:
+        for name, rows in joined(members).items():
+            made.recorder.add_rows(name, sorted(rows, key=lambda row: row["ts"]) if by_time else rows)
+        for recorder, _ in members:
             made.recorder.results.take(recorder.results)
         return made
 

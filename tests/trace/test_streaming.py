@@ -12,6 +12,7 @@ from support.together import run_together
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import COLUMNS
+from nbagent.trace.store import TraceFile
 
 
 def double(x: int) -> int:
@@ -71,6 +72,18 @@ def test_files_that_cannot_be_appended_to_are_errors(tmp_path):
         with pytest.raises(ConfigurationError, match=words):
             Trace().stream_to(tmp_path / name)
     assert (tmp_path / "other.sqlite").read_text() == "hello\n"
+
+
+async def test_a_file_keeps_what_it_has_if_the_trace_cannot_be_written_to_it_anew(tmp_path):
+    def fail(row):
+        raise OSError("disk full")
+
+    asked, path = agent(), tmp_path / "t.sqlite"
+    asked.trace.stream_to(path)
+    await asked.chat("Twice 4?")
+    with pytest.raises(OSError, match="disk full"):
+        asked.trace.recorder.attach(TraceFile(path, fail), each_turn=False)
+    assert_same(Trace.load(path), asked.trace)
 
 
 NEWCOMERS = """

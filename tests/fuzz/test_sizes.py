@@ -15,6 +15,7 @@ from nbagent.core.answer_json import json_in
 from nbagent.core.json_schema import validator_of
 from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
+from nbagent.server.conversations.opening import open_store
 from nbagent.server.routes.asking import MAX_MESSAGES
 
 pytestmark = pytest.mark.fuzz
@@ -104,7 +105,9 @@ async def test_the_work_of_an_mcp_client_and_an_editor_grows_with_their_parts():
     agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."))
     agent.register_function("count", "Count.", lambda items: len(items), {"type": "object"})
     serving = HTTPServing(ToolServer(agent, only=["count"])).start()
-    editor = ACPAgent(agent)
+    store = open_store("memory:")
+    await store.open()
+    editor = ACPAgent(agent, store)
     editor.on_connect(Editor())
     try:
         async with session(configured(serving.client_configuration())) as client:
@@ -117,6 +120,7 @@ async def test_the_work_of_an_mcp_client_and_an_editor_grows_with_their_parts():
                 spent.append(time.process_time() - began)
     finally:
         serving.stop()
+        await store.aclose()
     assert spent[2] < 3 * TIMES * spent[1] + 0.05
 
 

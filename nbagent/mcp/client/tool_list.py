@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import CallElsewhere
@@ -52,7 +53,10 @@ class ToolList:
                 if (cursor := page.next_cursor) is None:
                     break
         names = offered_names(self._server, listed)
-        found = (self._definition(name, listed[tool], call) for name, tool in names.items())
+        # to check a schema takes milliseconds, and a server may list hundreds
+        found = await run_in_thread(
+            lambda: [self._definition(name, listed[tool], call) for name, tool in names.items()]
+        )
         self.registry.set_tools([each for each in found if each is not None])
 
     def _definition(self, name: str, tool: Tool, call: Call) -> FunctionDefinition | None:

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
 from nbagent.server.routes.asking import MAX_MESSAGES
-from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
-from nbagent.server.routes.openai.content import Part, content_from
+from nbagent.server.routes.openai.body import BodyPart, LastQuestion, Part, RequestBody, asked, content_from
 from nbagent.server.routes.openai.errors import unsupported
 
 

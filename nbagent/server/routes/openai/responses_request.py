@@ -13,8 +13,7 @@ from pydantic import Field
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
 from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES
-from nbagent.server.routes.openai.body import BodyPart, LastQuestion, RequestBody, asked
-from nbagent.server.routes.openai.content import Part, content_from
+from nbagent.server.routes.openai.body import BodyPart, LastQuestion, Part, RequestBody, asked, content_from
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
 from nbagent.server.routes.openai.models import AGENT
 

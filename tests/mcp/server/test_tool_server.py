@@ -8,17 +8,11 @@ import polars as pl
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    Implementation,
-    InputRequiredResult,
-)
+from mcp_types import Implementation
 from support.mcp_sessions import MODES, text_of
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
-from nbagent.core.current import changed, current
+from nbagent.core.current import changed
 from nbagent.functions.live import LiveRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.mcp.server import tool_server
@@ -52,9 +46,10 @@ def returning(*values):
     return agent
 
 
-def connected(agent, mode="auto", answers=None, **options):
-    server, about = ToolServer(agent, **options).server, Implementation(name="editor", version="1")
-    return Client(server, mode=mode, client_info=about, elicitation_callback=answers)
+def connected(agent, mode="auto", **options):
+    return Client(
+        ToolServer(agent, **options).server, mode=mode, client_info=Implementation(name="editor", version="1")
+    )
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -138,35 +133,6 @@ async def test_the_client_is_told_what_a_call_waits_for_and_how_far_it_is():
     async with connected(agent) as client:
         assert text_of(await client.call_tool("read", {}, progress_callback=on_progress)) == "read"
     assert said == [(1, "waiting for a person to approve this call"), (2, "40 %")]
-
-
-FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-
-
-async def greet() -> str:
-    """Ask while it runs."""
-    request = current.get().client_request.context
-    answer = await request.session.elicit_form("Your name?", FORM, request.request_id)
-    return f"Hello, {answer.content['name']}!"
-
-
-def greet_later() -> object:
-    """Ask between two calls."""
-    params = current.get().client_request.params
-    if params.request_state is None:
-        asks = ElicitRequest(params=ElicitRequestFormParams(message="Your name?", requested_schema=FORM))
-        return InputRequiredResult(input_requests={"name": asks}, request_state="asked")
-    return f"Hello, {params.input_responses['name'].content['name']}!"
-
-
-@pytest.mark.parametrize(("mode", "tool"), [("legacy", greet), ("auto", greet_later)])
-async def test_a_tool_asks_the_user_of_the_client(mode, tool):
-    async def answer(context, params):
-        return ElicitResult(action="accept", content={"name": f"Ada ({params.message})"})
-
-    agent = Agent(ScriptedProvider([]), tools=[tool])
-    async with connected(agent, mode, answers=answer) as client:
-        assert text_of(await client.call_tool(tool.__name__, {})) == "Hello, Ada (Your name?)!"
 
 
 async def test_whoever_serves_is_asked_about_the_calls_of_an_agent_that_a_tool_asks():

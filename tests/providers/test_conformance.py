@@ -47,7 +47,6 @@ OF_THE_FORMAT = {
 WHOLE = {"check_thinking_goes_back", "check_parallel_tool_calls", "check_usage"}
 _NO_WIRE = "sends no requests"
 _SCRIPTED = {
-    "check_text",
     "check_text_in_pieces",
     "check_empty_answer",
     "check_thinking_is_shown",

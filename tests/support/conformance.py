@@ -29,13 +29,6 @@ WHOLE = "".join(PIECES)
 PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
 
 
-async def check_text(case: Case) -> None:
-    """The text of an answer is its content, and was shown before."""
-    async with case.talk(reply("Hello **you**.")) as talk:
-        answer = await talk.ask()
-    assert (answer.content, answer.function_calls or [], talk.text) == ("Hello **you**.", [], "Hello **you**.")
-
-
 async def check_text_in_pieces(case: Case) -> None:
     """Pieces of text are joined as they came, spaces, line ends and all scripts kept, and shown one by one."""
     async with case.talk(reply(said(*PIECES))) as talk:

@@ -6,7 +6,7 @@ import time
 from email.utils import formatdate
 
 import pytest
-from support.loopback import Answer, claude_said, said, sse
+from support.loopback import Answer, claude_said, read_request, said, served_by, sse
 from support.requests import streamed
 
 from nbagent import Agent
@@ -16,6 +16,7 @@ from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
     ModelNotFoundError,
+    ProviderError,
     ProviderTimeoutError,
     QuotaError,
     RateLimitError,
@@ -115,3 +116,23 @@ async def test_silence_is_a_timeout(loopback, connect, vendor):
         await connect(vendor, timeout=0.2, max_retries=1).chat(HI)
     assert len(loopback.requests) == 2
     assert caught.value.retryable
+
+
+async def test_texts_that_come_at_once_are_one_event_and_are_kept_if_the_next_one_is_an_error(loopback, connect):
+    loopback.answers = [Answer(sse(said("One ", None), said("two.", None), {"error": {"message": "Out of memory."}}))]
+    events = [event async for event in Agent(connect(max_retries=0)).chat_stream("Count.", raise_errors=False)]
+    assert [event.content for event in events if event.type == "text"] == ["One two."]
+    assert "Out of memory" in events[-1].content
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_what_is_not_http_is_an_error_of_our_own(connect, vendor):
+    async def serve(reader, writer):
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\ndata: {")
+        await writer.drain()
+
+    async with served_by(serve) as address:
+        with pytest.raises(ProviderError) as caught:
+            await connect(vendor, base_url=f"http://{address}", max_retries=0).chat(HI)
+    assert caught.value.__cause__ is None

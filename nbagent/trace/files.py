@@ -74,8 +74,10 @@ def _check_suffix(path: Path) -> None:
 
 def _json_rows(path: Path) -> Iterator[tuple[str, list[Row]]]:
     with path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             data = json.loads(line)
+            if not isinstance(data, dict) or not isinstance(data.get("row"), dict):
+                raise ValueError(f'line {number} is no row: {{"table": "runs", "row": {{...}}}}')
             if data["table"] in TABLES:
                 yield data["table"], [_declared(data["table"], data["row"])]
 

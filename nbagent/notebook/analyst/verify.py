@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from symtable import symtable
 from typing import Any, Literal
@@ -112,18 +112,19 @@ async def verify_notebook(
                 break
     finally:
         await fresh.stop()
-    problems = {problem.cell_id: problem for problem in [*_differences(cells, shown), *failures(cells, shown)]}
+    ran = [replace(cell, outputs=shown.get(cell.id, [])) for cell in cells]
+    problems = {problem.cell_id: problem for problem in [*_differences(cells, shown), *failures(ran)]}
     return Verification(len(shown), tuple(sorted(problems.values(), key=lambda problem: problem.number)))
 
 
 verify_notebook_sync = blocking(verify_notebook)
 
 
-def failures(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, Any]]]) -> list[Problem]:
-    """The cells that raised, by what each showed. A missing name is traced to the cell that defines it."""
+def failures(cells: Sequence[NotebookCell]) -> list[Problem]:
+    """The cells that raised. A missing name is traced to the cell that defines it."""
     found: list[Problem] = []
     for number, cell in enumerate(cells, 1):
-        error = next((each for each in shown.get(cell.id, ()) if each["output_type"] == "error"), None)
+        error = cell.error
         if error is None or RAISES in cell.metadata.get("tags", ()):
             continue
         raised = f"{error['ename']}: {error['evalue']}" if error["evalue"] else error["ename"]

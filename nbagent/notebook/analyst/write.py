@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.plan import plan_in
@@ -202,8 +202,7 @@ class _Work:
         if unasked:
             return Verification(len(unasked), tuple(unasked))
         cells = await self.document.run_all(self.seconds, lambda *at: self._tell(Progress(doing, "", *at)))
-        problems = failures(cells, {cell.id: cell.outputs for cell in cells})
-        return Verification(sum(cell.kind == "code" for cell in cells), tuple(problems))
+        return Verification(sum(cell.kind == "code" for cell in cells), tuple(failures(cells)))
 
     async def ask(self, message: str, doing: str) -> None:
         """Let the analyst work."""
@@ -260,9 +259,7 @@ class _Work:
         first = next((line for line in source.splitlines() if line.strip()), "")
         verb = {"add": "added", "edit": "edited", "move": "moved", "delete": "deleted", "run": "ran"}[event.kind]
         cell = next((cell for cell in self.document.seen if cell.id == event.cell), None)
-        error: dict[str, Any] | None = None
-        if event.kind == "run" and cell is not None:
-            error = next((each for each in cell.outputs if each["output_type"] == "error"), None)
+        error = cell.error if event.kind == "run" and cell is not None else None
         line = f"{'failed' if error else verb:<8} {shortened(first, _LINE_CHARS)}"
         return f"{line}\n         {shortened(error['ename'] + ': ' + error['evalue'], _LINE_CHARS)}" if error else line
 

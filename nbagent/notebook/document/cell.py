@@ -40,6 +40,11 @@ class NotebookCell:
         return run_id
 
     @property
+    def error(self) -> dict[str, Any] | None:
+        """The output of what it raised, if it did."""
+        return next((output for output in self.outputs if output["output_type"] == "error"), None)
+
+    @property
     def outputs_hash(self) -> str:
         """By which its outputs are recognised."""
         return digest(json.dumps(self.outputs, sort_keys=True))

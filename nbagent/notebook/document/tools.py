@@ -166,7 +166,7 @@ class NotebookTools:
             report.append(_ran(number, ran))
             if self._known.get(cell, ran.source) != ran.source:
                 report.append("Its source has changed since you read it.")
-            if any(output["output_type"] == "error" for output in ran.outputs):
+            if ran.error:
                 return _joined([*report, _not_run(cells[place + 1 :])])
         return _joined(report)
 
@@ -325,8 +325,7 @@ def _state(cell: NotebookCell) -> list[str]:
         return []
     if cell.execution_count is None:
         return ["not run"]
-    failed = any(output["output_type"] == "error" for output in cell.outputs)
-    return [f"{'failed' if failed else 'ran'} as In [{cell.execution_count}]"]
+    return [f"{'failed' if cell.error else 'ran'} as In [{cell.execution_count}]"]
 
 
 def _ran(number: int, cell: NotebookCell) -> Content:

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from support.small_agent import add, call
+from support.small_agent import call
 
 from nbagent import (
     Agent,
@@ -15,41 +15,7 @@ from nbagent import (
     FunctionRegistry,
     Limits,
     ScriptedProvider,
-    StreamingHandler,
 )
-from nbagent.core.history.repair import NO_RESULT
-
-
-class Watch(StreamingHandler):
-    """Tells when the answer has begun."""
-
-    def __init__(self):
-        self.seen = asyncio.Event()
-
-    def on_token(self, token):
-        self.seen.set()
-
-
-async def test_cancelling_during_a_tool_leaves_one_result_per_call():
-    started = asyncio.Event()
-
-    async def slow() -> str:
-        started.set()
-        await asyncio.sleep(60)
-        return "never"
-
-    agent = Agent(ScriptedProvider([[call("slow", "c1"), call("add", "c2", a=1, b=1)], "fine"]), tools=[slow, add])
-    task = asyncio.create_task(agent.chat("go"))
-    await started.wait()
-    while not agent.trace.tool_calls["result_text"].notna().any():
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert [m.content for m in agent.conversation_history if m.role == "tool"] == [NO_RESULT, "2"]
-    rows = agent.trace.tool_calls[["name", "error_type", "is_error"]].fillna("").values.tolist()
-    assert rows == [["slow", "interrupted", True], ["add", "", False]]
-    assert (await agent.chat("and?")).content == "fine"
 
 
 def test_main_thread_tools_run_on_the_main_thread_however_the_agent_is_asked():
@@ -80,19 +46,6 @@ async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():
     go_on.set()
     await asyncio.sleep(0.05)
     assert ran == []
-
-
-async def test_a_stream_can_be_stopped_from_another_task():
-    agent = Agent(ScriptedProvider(["word " * 1000], delay=0.01))
-    stream, watch = agent.chat_stream("x"), Watch()
-    reading = asyncio.create_task(stream.collect(watch))
-    await watch.seen.wait()
-    await stream.aclose()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
-    with pytest.raises(asyncio.CancelledError, match="stopped"):
-        stream.result()
-    assert agent.conversation_history[-1].interrupted
 
 
 async def silent(messages=None, functions=None):

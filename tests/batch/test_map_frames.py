@@ -116,11 +116,14 @@ class Odd(BaseModel, extra="forbid"):
         return 2 * self.price
 
 
-async def test_values_of_odd_models_are_what_chat_gives():
+async def test_values_of_odd_models_are_what_chat_gives_also_from_a_checkpoint(tmp_path):
     said = '{"price": "$2.5", "tags": ["a"], "items": "[1, 2]", "postCode": 255}'
     agent = Agent(ScriptedProvider(lambda *_: said))
     value = (await agent.chat("?", output=Odd)).data
-    (row,) = (await agent.map(pd.Series(["a"]), output=Odd)).to_dict("records")
+    for _ in range(2):
+        frame = await agent.map(pd.Series(["a"]), output=Odd, checkpoint=tmp_path / "map.sqlite")
+    assert len(agent.provider.requests) == 2, "one by chat, one by the map"
+    (row,) = frame.to_dict("records")
     assert {name: row[name] for name in Odd.model_fields} == dict(value) | {"tags": ["a"]}
     for output, answer in (
         (RootModel[list[int]], "[1]"),

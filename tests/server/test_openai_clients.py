@@ -1,0 +1,69 @@
+"""Agents of other frameworks as clients of a server: they show its tools' calls, and never run them."""
+
+import openai
+import pytest
+from support.serving import TOKEN, served
+from support.small_agent import add, call
+
+from nbagent import Agent, LLMResponse, ScriptedProvider
+
+pytestmark = pytest.mark.full  # importing these frameworks takes longer than everything else about the server
+
+
+def answer(messages, functions):
+    """Adds, then tells the sum and how many questions there were."""
+    last = messages[-1]
+    if last.role == "tool":
+        return f"It is {last.text}, after {sum(message.role == 'user' for message in messages)}."
+    calls = [call("add", f"c{len(messages)}", a=1, b=2)]
+    return LLMResponse("", calls, "tool_calls", {"thinking": "A sum."})
+
+
+@pytest.fixture(scope="module")
+def url():
+    with served(Agent(ScriptedProvider(answer), tools=[add])) as server:
+        yield f"{server.url}/v1"
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_pydantic_ai(url, api):
+    from pydantic_ai import Agent as Client
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    model = {"chat": OpenAIChatModel, "responses": OpenAIResponsesModel}[api]
+    async with openai.AsyncOpenAI(base_url=url, api_key=TOKEN) as sdk:
+        client = Client(model("nbagent", provider=OpenAIProvider(openai_client=sdk)), instructions="Be brief.")
+        first = await client.run("1 + 2?")
+        assert first.output == "It is 3, after 1."
+        parts = [part.part_kind for part in first.all_messages()[-1].parts]
+        shown = ["builtin-tool-call", "builtin-tool-return"] if api == "responses" else []
+        assert parts == ["thinking", *shown, "text"]
+        assert first.usage.requests == 1
+        async with client.run_stream("Again?", message_history=first.all_messages()) as second:
+            assert "".join([text async for text in second.stream_text(delta=True)]) == "It is 3, after 2."
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_openai_agents(url, api):
+    from agents import Agent as Client
+    from agents import OpenAIChatCompletionsModel, OpenAIResponsesModel, RunConfig, Runner
+
+    model = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}[api]
+    quiet = RunConfig(tracing_disabled=True)
+    async with openai.AsyncOpenAI(base_url=url, api_key=TOKEN) as sdk:
+        client = Client(name="client", instructions="Be brief.", model=model("nbagent", sdk))
+        first = await Runner.run(client, "1 + 2?", run_config=quiet)
+        assert first.final_output == "It is 3, after 1."
+        shown = ["tool_call_item"] if api == "responses" else []
+        assert [item.type for item in first.new_items] == ["reasoning_item", *shown, "message_output_item"]
+        question = [*first.to_input_list(), {"role": "user", "content": "Again?"}]
+        second = Runner.run_streamed(client, question, run_config=quiet)
+        async for _ in second.stream_events():
+            pass
+        assert second.final_output == "It is 3, after 2."
+        if api == "responses":
+            third = await Runner.run(
+                client, "And again?", previous_response_id=second.last_response_id, run_config=quiet
+            )
+            assert third.final_output == "It is 3, after 3."

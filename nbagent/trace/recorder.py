@@ -195,8 +195,9 @@ class Recorder:
                 log.warning("the trace is no longer written to %s: %s", file.path, error)
         if self.max_bytes is not None and self.bytes + self.results.bytes > self.max_bytes // 2:
             try:
-                self.results.spill(self.flush())
-            except sqlite3.Error as error:
+                self.flush()
+                self.results.spill()
+            except (sqlite3.Error, OSError) as error:
                 log.warning("the trace stays in memory: its rows can't be written to a temporary file: %s", error)
             self.bytes = 0
             self._sent.clear()  # it holds messages; the next requests are told in full

@@ -1,18 +1,19 @@
-"""What tools returned: in memory, then, when there is too much, pickled in the trace's temporary database.
+"""What tools returned: in memory, then, when there is too much, pickled in a temporary file.
 
-Nobody else reads or writes that, and `Trace.save` leaves it out. Of a value that can't be pickled, the text stays that
-the model read, with a note.
+A file, since a pickle as a value of SQLite would be in memory twice. Nobody else reads or writes it. Of a value that
+can't be pickled, the text stays that the model read, with a note.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
-
-from nbagent.trace.store import TraceStore
+from weakref import finalize
 
 #: How deep and how wide a nested value is looked at to estimate its size.
 _DEPTH, _SAMPLE = 4, 50
@@ -30,8 +31,9 @@ class Results(Mapping[str, Any]):
     def __init__(self) -> None:
         #: Each value with the text that the model read.
         self._kept: dict[str, tuple[Any, str]] = {}
-        #: The stores that have the others.
-        self._spilled: dict[str, TraceStore] = {}
+        #: Where the others are: a file, and the place in it.
+        self._spilled: dict[str, tuple[_PickleFile, int]] = {}
+        self._file: _PickleFile | None = None
         #: About how many bytes those in memory take.
         self.bytes = 0
 
@@ -41,26 +43,24 @@ class Results(Mapping[str, Any]):
         self.bytes += size_of(value)
 
     def take(self, other: Results) -> None:
-        """Keep the values of another trace too; those in its database stay there."""
+        """Keep the values of another trace too; those in its file stay there."""
         self._kept.update(other._kept)
         self._spilled.update(other._spilled)
         self.bytes += other.bytes
 
-    def spill(self, store: TraceStore) -> None:
-        """Move the values to the store. Raises sqlite3.Error; the values that are not written yet stay in memory."""
-        store.database.execute("CREATE TEMP TABLE IF NOT EXISTS results (id TEXT PRIMARY KEY, value BLOB)")
+    def spill(self) -> None:
+        """Move the values to the file. Raises OSError; the values that are not written yet stay in memory."""
+        file = self._file = self._file or _PickleFile()
         for tool_call_id, (value, text) in list(self._kept.items()):
-            store.database.execute("INSERT INTO temp.results VALUES (?, ?)", (tool_call_id, _pickled(value, text)))
-            self._spilled[tool_call_id] = store
+            self._spilled[tool_call_id] = file, file.append(value, text)
             del self._kept[tool_call_id]
         self.bytes = 0
 
     def __getitem__(self, tool_call_id: str) -> Any:
         if tool_call_id in self._kept:
             return self._kept[tool_call_id][0]
-        query = "SELECT value FROM temp.results WHERE id = ?"
-        ((value,),) = self._spilled[tool_call_id].get(query, tool_call_id)
-        return pickle.loads(value)  # noqa: S301  a database that no other process can open
+        file, start = self._spilled[tool_call_id]
+        return file.read(start)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._spilled
@@ -70,12 +70,38 @@ class Results(Mapping[str, Any]):
         return len(self._spilled) + len(self._kept)
 
 
-def _pickled(value: Any, text: str) -> bytes:
-    try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # noqa: BLE001  `__reduce__` of a user's class may raise anything
-        note = f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]"
-        return pickle.dumps(note, pickle.HIGHEST_PROTOCOL)
+class _PickleFile:
+    """A temporary file without a name: however its process ends, the file is gone. Several traces may read it."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  open as long as a trace reads it
+        self._lock = threading.Lock()
+        finalize(self, self._file.close)
+
+    def append(self, value: Any, text: str) -> int:
+        """Write a value. Returns its place. Raises OSError."""
+        with self._lock:
+            start = self._file.seek(0, 2)
+            try:
+                self._dump(value)
+            except OSError:
+                self._file.truncate(start)
+                raise
+            except Exception:  # noqa: BLE001  `__reduce__` of a user's class may raise anything
+                self._file.seek(start)
+                self._file.truncate()
+                self._dump(f"{text}\n[only the text of this {type(value).__name__} is kept: it can't be pickled]")
+            return start
+
+    def read(self, start: int) -> Any:
+        """The value at a place."""
+        with self._lock:
+            self._file.seek(start)
+            return pickle.load(self._file)  # noqa: S301  no other process can open the file
+
+    def _dump(self, value: Any) -> None:
+        pickle.dump(value, self._file, pickle.HIGHEST_PROTOCOL)
+        self._file.flush()
 
 
 def size_of(value: Any, depth: int = _DEPTH) -> int:

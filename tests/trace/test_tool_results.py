@@ -1,4 +1,4 @@
-"""The values that tools returned, in memory and in the database."""
+"""The values that tools returned, in memory and in the file."""
 
 from collections import OrderedDict
 from decimal import Decimal
@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from nbagent.trace.results import Results
-from nbagent.trace.store import private_store
 
 INDEX = pd.MultiIndex.from_product([["a", "b"], [1, 2]], names=["k", "n"])
 WRITTEN = [
@@ -24,7 +23,7 @@ WRITTEN = [
 def spilled(value):
     results = Results()
     results.add("id", value, "the text")
-    results.spill(private_store(0))
+    results.spill()
     assert not results._kept
     return results["id"]
 

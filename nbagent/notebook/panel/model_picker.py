@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from nbagent.chat.patch import State
@@ -177,7 +177,8 @@ class ModelPicker:
         self._note = f"Asking {vendor}…"
         self._on_change()
         try:
-            self._listed[vendor] = await self._list_of(vendor)
+            listed = await self._list_of(vendor)
+            self._listed[vendor] = [ListedModel(each) if isinstance(each, str) else each for each in listed]
             self._note = f"{vendor} lists {len(self._listed[vendor]):,} models."
         except Exception as error:  # a user's provider may raise anything
             if self._asks_key(vendor, error, lambda: self._fetch(vendor)):
@@ -186,7 +187,8 @@ class ModelPicker:
             self._note = f"{vendor}: {error}"
         await self._read_models()
 
-    async def _list_of(self, vendor: str) -> list[ListedModel]:
+    async def _list_of(self, vendor: str) -> Sequence[ListedModel | str]:
+        """What the provider lists; a user's own may list plain names."""
         current = self._used.get(self._current())
         if current is not None and current.vendor == vendor:
             return await current.model_list()

@@ -194,6 +194,17 @@ def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
     assert [row[4] for row in panel.state["model"]["open"]["rows"][:2]] == ["", "2025-08-15"]
 
 
+def test_a_users_provider_may_list_plain_names(kernel):
+    kernel.ok("async def names(self): return ['mine-1', 'mine-2']")
+    kernel.ok("class Mine(ScriptedProvider): vendor, model_list = 'mine', names")
+    kernel.ok("agent = Agent(Mine(['x'], model='mine-1'))")
+    panel = opened(kernel)
+    panel.models_do("list", panel.state["model"]["open"]["ask"])
+    panel.until(lambda: "lists 2 models" in panel.state["model"]["open"]["note"])
+    panel.models_do("search", "mine-2")
+    panel.until(lambda: panel.models[:1] == ["mine-2"])
+
+
 def test_each_panel_says_that_the_model_can_not_be_made(kernel):
     kernel.ok("before = os.environ['NBAGENT_MODEL']; os.environ['NBAGENT_MODEL'] = 'nobody:x'; agent = Agent()")
     for _ in range(2):

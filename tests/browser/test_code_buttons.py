@@ -4,6 +4,7 @@ Below a failed cell *Explain and fix*, and on its correction *Accept* and *Rejec
 """
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import expect
@@ -151,3 +152,19 @@ def test_a_click_explains_a_failed_cell_and_another_corrects_it(lab, host):
     page.keyboard.press("Shift+Enter")  # the cell is selected
     expect(failed.locator(".jp-OutputArea-output")).to_have_text("1")
     lab.close_others()
+
+
+def test_a_correction_in_a_copy_of_the_notebook_changes_no_cell_of_the_original(lab):
+    page = lab.run("fix.ipynb", FIX)
+    page.locator(".jp-Cell").nth(1).get_by_role("button", name="Explain and fix").click()
+    expect(page.get_by_role("button", name="Accept")).to_be_visible()
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    shutil.copy(lab.folder / "fix.ipynb", lab.folder / "a copy.ipynb")
+    page.evaluate("""window.jupyterapp.commands.execute('docmanager:open',
+        {path: 'a copy.ipynb', kernelPreference: {autoStartDefault: false, shouldStart: false}})""")
+    copied = page.locator(".jp-NotebookPanel:visible .jp-Cell").nth(1)
+    copied.get_by_role("button", name="Accept").click()
+    expect(copied.get_by_text("Not accepted: this is another notebook")).to_be_visible()
+    in_all = """[...window.jupyterapp.shell.widgets('main')].filter(each => each.context)
+        .map(each => each.context.model.sharedModel.cells[1].getSource())"""
+    assert page.evaluate(in_all) == [FAILED, FAILED]

@@ -251,8 +251,15 @@ function initialize({ model }) {
     place(block, copies, rejects, accepts);
   }
 
+  // Whether this is in the tab of another notebook: a copy has cells of the same ids. The tab's title has the path.
+  function isInOther(block) {
+    const tab = document.getElementById(block.closest("[role=tabpanel]")?.getAttribute("aria-labelledby"));
+    return Boolean(tab?.title) && !tab.title.split("\n").some((line) => line.endsWith(`: ${model.widget_manager.context.localPath}`));
+  }
+
   // What the person has changed since is not lost: the kernel shows what would change now.
   function accept(block, id, after) {
+    if (isInOther(block)) return settle(block, "Not accepted: this is another notebook; run its cell first");
     const cell = cellOf(id);
     const before = cell?.getSource();
     if (!cell) return;

@@ -30,7 +30,7 @@ from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.pricing import context_window
 from nbagent.providers import resolve
-from nbagent.server.conversations.store import ConversationStore, Spent
+from nbagent.server.conversations.store import Conversation, ConversationStore, Spent
 from nbagent.upgrade import VERSION
 
 #: Who owns the sessions in the store, which may have the conversations of a server as well.
@@ -51,6 +51,7 @@ class _Session:
     - `problems`: what the client is told before the next answer
     - `usage`: the tokens since this process opened it
     - `running`: its prompts that are being answered
+    - `updated`: when what the agent knows of the conversation was stored
     """
 
     agent: Agent
@@ -59,6 +60,13 @@ class _Session:
     problems: list[str] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     running: set[asyncio.Task[AgentResult]] = field(default_factory=set)
+    updated: float = 0.0
+
+    def take(self, stored: Conversation) -> None:
+        """Go on from what is stored."""
+        messages = self.agent.context.messages
+        messages[:] = [*(message for message in messages if message.role == "system"), *stored.messages]
+        self.updated = stored.updated
 
 
 class ACPAgent:
@@ -112,13 +120,15 @@ class ACPAgent:
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         """Open a conversation again, and tell the client what was said in it."""
-        found = await self._store.get(_OWNER, session_id)
-        if found is None and session_id not in self._sessions:
-            raise _no_session(session_id)
-        session = self._begin(session_id, cwd, mcp_servers)
-        session.problems.clear()  # it was told of them when it began
-        messages = found.messages if found is not None else ()
-        session.agent.context.messages += messages
+        session = self._sessions.get(session_id)
+        if session is None:
+            found = await self._store.get(_OWNER, session_id)
+            if found is None:
+                raise _no_session(session_id)
+            session = self._begin(session_id, cwd, mcp_servers)
+            session.problems.clear()  # the client was told of them when it began
+            session.take(found)
+        messages = session.agent.conversation_history
         for update in replayed(messages) if self._replays else ():
             await self._client.session_update(session_id, update)
         return schema.LoadSessionResponse(config_options=self._options_of(session))
@@ -239,6 +249,8 @@ class ACPAgent:
         session.problems.clear()
         async with self._store.turn(_OWNER, session_id) as turn:
             before = turn.conversation.spent.dollars if turn.conversation else 0.0
+            if turn.conversation and turn.conversation.updated != session.updated:  # another process went on with it
+                session.take(turn.conversation)
             size = context_window(agent.provider)
             folder = f"The user works in the folder {session.folder}"
             stream = agent.chat_stream(parts, instructions=folder, origin={"source": "acp"})
@@ -255,6 +267,7 @@ class ACPAgent:
                 if messages or turn.conversation:
                     spent = Spent(account.dollars, account.usage.total_tokens)
                     await self._store.save(_OWNER, spent, turn=turn, messages=messages)
+                    session.updated = turn.conversation.updated if turn.conversation else 0.0
 
     def _session(self, session_id: str) -> _Session:
         if (session := self._sessions.get(session_id)) is None:

@@ -149,19 +149,29 @@ class Recorder:
 
         Raises sqlite3.Error, OSError.
         """
-        with self.lock, file.begin(self.session_id):
-            store = self.flush()
-            for table, number in NUMBERS.items():
-                for start in range(0, self.counts[table], COPIED):
-                    file.take({table: store.rows(table, f'"{number}" BETWEEN ? AND ?', start, start + COPIED - 1)})
-                    file.write()
+        with self.lock:
+            with file.begin(self.session_id):
+                store = self.flush()
+                for table, number in NUMBERS.items():
+                    for start in range(0, self.counts[table], COPIED):
+                        file.take({table: store.rows(table, f'"{number}" BETWEEN ? AND ?', start, start + COPIED - 1)})
+                        file.write()
             self._files[file] = each_turn
 
     def detach(self, file: TraceFile) -> None:
-        """End it, and close the file."""
+        """Write what waits for it, end it, and close the file."""
         with self.lock:
-            self._files.pop(file, None)
-            file.close()
+            try:
+                if self._files.pop(file, None) is not None:
+                    file.write()
+            except (sqlite3.Error, OSError) as error:
+                log.warning("the trace is no longer written to %s: %s", file.path, error)
+            finally:
+                file.close()
+
+    def is_written_to(self, path: Path) -> bool:
+        """Whether a file of this path gets the rows."""
+        return any(file.path == path for file in self._files)
 
     def write_to(self, file: TraceFile) -> None:
         """Write the rows that the file lacks. Raises sqlite3.Error, OSError."""
@@ -190,9 +200,9 @@ class Recorder:
         for file in [file for file, each_turn in self._files.items() if each_turn]:
             try:
                 self.write_to(file)
-            except (sqlite3.Error, OSError) as error:  # a full disk ends the file, not the run
-                self.detach(file)
-                log.warning("the trace is no longer written to %s: %s", file.path, error)
+            except (sqlite3.Error, OSError) as error:
+                if getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":  # a full disk ends the file, not the run
+                    self.detach(file)
         if self.max_bytes is not None and self.bytes + self.results.bytes > self.max_bytes // 2:
             try:
                 self.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -19,6 +19,8 @@ from nbagent.trace.schema import FLAG, FORMAT, INDEXES, KINDS, NUMBERS, TABLES, 
 Columns = dict[str, Sequence[Any]]
 #: Rows that are copied at a time, and the bits of a row's number below those that its writer has in a file.
 COPIED, _BITS = 5_000, 40
+#: Milliseconds that a turn's end waits for other programs that use its file. After that, the rows wait for the next.
+_TURN_BUSY_MS = 5_000
 #: Rows that are read at a time; more take longer for each.
 _PART = 1_000
 _FLAGS = {table: [name for name, kind in KINDS[table].items() if kind == FLAG] for table in TABLES}
@@ -61,10 +63,11 @@ class TraceStore:
         self.database.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self.database.execute("COMMIT")
         except BaseException:
-            self.database.execute("ROLLBACK")
+            with suppress(sqlite3.OperationalError):  # a full disk has ended it already
+                self.database.execute("ROLLBACK")
             raise
-        self.database.execute("COMMIT")
 
     def parts(
         self, table: str, names: Collection[str] | None = None, where: str = "TRUE", *values: Any
@@ -168,6 +171,7 @@ class TraceFile:
             self._known = {session for (session,) in self._store.get("SELECT DISTINCT session_id FROM runs")}
             self._first = (database.execute("INSERT INTO writers DEFAULT VALUES").lastrowid or 0) << _BITS
             yield
+        database.execute(f"PRAGMA busy_timeout = {_TURN_BUSY_MS}")
 
     def take(self, rows: Mapping[str, Iterable[Row]], trimmed: Iterable[str] = ()) -> None:
         """Take copies of rows that are new or have changed, to be written."""

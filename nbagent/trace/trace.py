@@ -448,9 +448,12 @@ class Trace:
         """
         from nbagent.trace import files
 
+        path = checked_path(path)
+        if self.recorder.is_written_to(path.absolute()):
+            raise invalid("path", str(path), "a file that the trace is not streamed to", "That one is up to date.")
         self._note_environment()
         with self.recorder.lock:
-            files.save(self.recorder.flush(), checked_path(path))
+            files.save(self.recorder.flush(), path)
 
     def export(self, path: str | os.PathLike[str], run_ids: Iterable[str] | None = None) -> int:
         """Write runs as examples for fine-tuning, in OpenAI's format for chat. Returns how many it wrote.
@@ -519,8 +522,13 @@ class Trace:
             path = _checked_file(path, ".sqlite").absolute()
             self.recorder.add_environment(environment.environment)
             with FORMAT.clear_errors(path):
-                self._file = TraceFile(path)
-                self.recorder.attach(self._file, each_turn=True)
+                file = TraceFile(path)
+                try:
+                    self.recorder.attach(file, each_turn=True)
+                except BaseException:
+                    file.close()
+                    raise
+                self._file = file
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = MAX_BYTES) -> Trace:

@@ -203,6 +203,20 @@ async def test_another_process_opens_a_session_again(tmp_path):
         editor.forget()
         await client.prompt(session_id=session, prompt=[acp.text_block("and now?")])
         assert editor.text() == "3: and now?"
+        async with edited(tmp_path, APP) as (second, beside, _):  # at the same time
+            await beside.initialize(protocol_version=acp.PROTOCOL_VERSION)
+            await beside.load_session(cwd="/data", session_id=session, mcp_servers=[])
+            await beside.prompt(session_id=session, prompt=[acp.text_block("beside")])
+            assert second.text().endswith("4: beside")
+        asking = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("wait")]))
+        while "waiting" not in (tmp_path / "stderr").read_text():
+            await asyncio.sleep(0.01)
+        await client.load_session(cwd="/data", session_id=session, mcp_servers=[])
+        await client.cancel(session_id=session)
+        assert (await asking).stop_reason == "cancelled"
+        editor.forget()
+        await client.prompt(session_id=session, prompt=[acp.text_block("last")])
+        assert editor.text() == "6: last"
 
 
 MODELS = """

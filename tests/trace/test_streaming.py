@@ -2,15 +2,17 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pandas as pd
 import pytest
 from support.together import run_together
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, StoreError
 from nbagent.trace.columns import COLUMNS
 from nbagent.trace.store import TraceFile
 
@@ -83,6 +85,27 @@ async def test_a_file_keeps_what_it_has_if_the_trace_cannot_be_written_to_it_ane
     await asked.chat("Twice 4?")
     with pytest.raises(OSError, match="disk full"):
         asked.trace.recorder.attach(TraceFile(path, fail), each_turn=False)
+    assert_same(Trace.load(path), asked.trace)
+
+
+async def test_rows_wait_for_a_program_that_reads_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("nbagent.trace.store._TURN_BUSY_MS", 1)
+    monkeypatch.setattr("nbagent.store.sqlite_file.BUSY_S", 0.01)
+    asked, path = agent(), tmp_path / "t.sqlite"
+    asked.trace.stream_to(path)
+    with pytest.raises(ConfigurationError, match="up to date"):
+        asked.trace.save(path)
+    await asked.chat("Twice 4?")
+    with closing(sqlite3.connect(path)) as reader:
+        rows = reader.execute("SELECT * FROM events")
+        rows.fetchone()
+        await asked.chat("more")
+        with pytest.raises(StoreError, match="another program has locked the file"):
+            agent(Trace()).trace.stream_to(path)
+        rows.close()
+    assert len(Trace.load(path).runs) == 1
+    with pytest.raises(ValueError, match="no"):
+        await asked.chat("again")
     assert_same(Trace.load(path), asked.trace)
 
 

@@ -17,6 +17,7 @@ LOWEST := .venv-lowest
 RELEASE := .venv-release
 BINDER := .venv-binder
 AI     := .venv-jupyter-ai
+RTC    := .venv-rtc
 
 # uv installs in seconds what pip needs minutes for. A machine without uv gets one, in .venv-uv; where uv can't be
 # installed, pip does the work.
@@ -114,11 +115,11 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide $(BINDER)/.binder $(AI)/.ai ## install all that test-all needs; `make -j3 environments` does it at the same time
+environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide $(BINDER)/.binder $(AI)/.ai $(RTC)/.rtc ## install all that test-all needs; `make -j3 environments` does it at the same time
 
 test-all: $(PARTS) ## what `make test` leaves out: JupyterLab in Chromium, long sizes, an old kernel, Pyodide, Binder
 
-test-browser: $(VENV)/.browser $(AI)/.ai docs
+test-browser: $(VENV)/.browser $(AI)/.ai $(RTC)/.rtc docs
 	@$(PULL)
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q $(SPREAD) -m browser tests/browser
@@ -245,7 +246,7 @@ release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and s
 	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
 
 clean: ## remove the environments, caches and results
-	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(BFCL) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(AI) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(BFCL) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(AI) $(RTC) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -313,6 +314,12 @@ $(AI)/.ai: pyproject.toml | $(AI)/.made
 	@$(call install,$(AI),'jupyter-ai~=3.2' -e '.[acp]')
 	@touch $@
 
+# A JupyterLab whose notebooks are shared; JupyterLite would take over its extensions.
+$(RTC)/.rtc: pyproject.toml | $(RTC)/.made
+	@echo "Installing JupyterLab with shared notebooks into $(RTC) (once) …"
+	@$(call install,$(RTC),'jupyter-collaboration>=5' 'jupyterlab>=4.2' -e .)
+	@touch $@
+
 $(AUDIT)/.audit: | $(AUDIT)/.made
 	@echo "Installing pip-audit into $(AUDIT) (once) …"
 	@$(call install,$(AUDIT),'pip-audit>=2.7')
@@ -331,7 +338,7 @@ $(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made
 	@"$(UV)" pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(AI)/.made $(LOWEST)/.made $(RELEASE)/.made: | python $(UV)
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(AI)/.made $(RTC)/.made $(LOWEST)/.made $(RELEASE)/.made: | python $(UV)
 	@if [ -x "$(UV)" ]; then "$(UV)" venv -q --seed --allow-existing --python "$$(command -v $(PYTHON))" $(@D); else $(PYTHON) -m venv $(@D); fi
 	@touch $@
 

@@ -1,14 +1,10 @@
 """nbagent as a persona of Jupyter AI, in an environment of its own."""
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import expect
-from support.lab import Lab
+from support.lab import Lab, python_in
 
 pytestmark = pytest.mark.browser
-
-PYTHON = Path(__file__).parents[2] / ".venv-jupyter-ai" / "bin" / "python"
 
 APP = """
 from nbagent import Agent, FunctionCall, ScriptedProvider
@@ -42,8 +38,8 @@ def test_a_chat_of_jupyter_ai_goes_on_after_a_restart(tmp_path):
     (tmp_path / "app.py").write_text(APP)
     (folder / "talk.chat").write_text("{}")
     env = {"NBAGENT_AGENT": f"{tmp_path}/app.py:agent", "XDG_DATA_HOME": str(tmp_path / "data"), "JUPYTER_PATH": ""}
-    with Lab(folder, python=str(PYTHON), **env) as lab:
+    with Lab(folder, python=python_in(".venv-jupyter-ai"), **env) as lab:
         asks(lab, "remove it", "This is question 1. a.txt is gone", allows="Allow")
-    with Lab(folder, python=str(PYTHON), **env) as lab:
+    with Lab(folder, python=python_in(".venv-jupyter-ai"), **env) as lab:
         page = asks(lab, "and now?", "This is question 2.")
         expect(page.get_by_text("This is question 1.")).to_have_count(1)

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
-from support.lab import Lab, ask
+from support.lab import Lab, ask, python_in
 
 pytestmark = pytest.mark.browser
 
@@ -202,8 +202,7 @@ def test_stop_in_the_middle_leaves_a_valid_notebook(lab):
 
 def test_others_in_a_shared_notebook_see_what_the_agent_does(tmp_path):
     """With `jupyter-collaboration`, where the server has the notebook."""
-    pytest.importorskip("jupyter_server_ydoc")
-    with Lab(tmp_path, collaborates=True) as lab:
+    with Lab(tmp_path, python=python_in(".venv-rtc"), JUPYTER_PATH="") as lab:
         page = lab.open("shared.ipynb", [SETUP, "x = 1"], fresh=True)
         other = lab.visit("lab/tree/shared.ipynb")
         lab.wait_for_kernel(other)

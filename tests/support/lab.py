@@ -36,8 +36,6 @@ SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
-#: What shares a notebook between pages: the parts of `jupyter-collaboration` in the page.
-COLLABORATION = ["@jupyter/collaboration-extension", "@jupyter/docprovider-extension"]
 #: Closes what an open page shows.
 CLOSE = "() => [...window.jupyterapp.shell.widgets('main')].forEach(old => old.dispose())"
 #: Opens a notebook in an open page, which is faster than loading Lab again.
@@ -90,6 +88,11 @@ def chromium() -> str:
     return found[0]
 
 
+def python_in(environment: str) -> str:
+    """The interpreter of an environment beside `.venv`, such as ".venv-rtc"; `make environments` makes them."""
+    return str(Path(__file__).parents[2] / environment / "bin" / "python")
+
+
 def ask(panel: Locator, text: str) -> Locator:
     """Ask a question in a panel or page, and return its box."""
     box = panel.get_by_label("Your question")
@@ -108,9 +111,11 @@ class Lab:
 
     Notebooks share one kernel, which is emptied for each. Those that need more than an empty one are opened with
     `fresh=True`: they end it, change its environment, or keep their conversation in a file of their name.
+
+    `python`: that of another environment; `env`: variables for the server and its kernels.
     """
 
-    def __init__(self, folder: Path, collaborates: bool = False, python: str = sys.executable, **env: str) -> None:
+    def __init__(self, folder: Path, python: str = sys.executable, **env: str) -> None:
         self.folder = folder
         self._python = python
         self._runtime = folder / ".runtime"
@@ -118,12 +123,6 @@ class Lab:
         self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
         self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
         self._env |= env
-        if not collaborates:
-            config = folder / ".config" / "labconfig" / "page_config.json"
-            config.parent.mkdir(parents=True, exist_ok=True)
-            config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(COLLABORATION, True)}))
-        self._options = [f"--SQLiteYStore.db_path={folder}/.ystore.db"]  # else where the tests run
-        self._options += [] if collaborates else ["--YDocExtension.disable_rtc=True"]
         for path, settings in SETTINGS.items():
             file = folder / ".s" / "@jupyterlab" / f"{path}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +134,7 @@ class Lab:
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
             "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
             "--LanguageServerManager.autodetect=False",  # one that is on the PATH opens dialogs over the page
-            *self._options,
+            f"--SQLiteYStore.db_path={self.folder}/.ystore.db",  # of shared notebooks; else where the tests run
         ]  # fmt: skip
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)

@@ -51,11 +51,13 @@ HEADINGS = ["# Orders", "## Means", "## A plot", "## Summary"]
 MINE, TYPED = "target = 5", "# orders a city by the end of May, says Ada"
 
 
-@pytest.mark.parametrize("place", ["cell", "panel"])
-def test_it_writes_runs_and_mends_cells_while_the_person_types(lab, place, keep):
+@pytest.mark.parametrize(
+    ("host", "place"), [("JupyterLab 4", "cell"), ("JupyterLab 4", "panel"), ("Notebook 7", "panel")]
+)
+def test_it_writes_runs_and_mends_cells_while_the_person_types(lab, host, place, keep):
     asks = ASK if place == "cell" else "ChatPanel(agent, height='300px')"
-    name = f"analyst-in-{place}.ipynb"
-    page = lab.open(name, [SETUP, asks, MINE])
+    name = f"analyst-in-{place}-{host.split()[1]}.ipynb"
+    page = lab.open_in(host, name, [SETUP, asks, MINE])
     lab.run_cell(page, 0)
     lab.run_cell(page, 1)
     if place == "panel":
@@ -70,7 +72,7 @@ def test_it_writes_runs_and_mends_cells_while_the_person_types(lab, place, keep)
     page.keyboard.type(TYPED, delay=80)
     page.locator(".nbagent-foot").first.wait_for()
     expect(page.locator(".jp-CodeCell .cm-content", has_text=TYPED)).to_be_focused()
-    if place == "panel":
+    if (host, place) == ("JupyterLab 4", "panel"):
         keep(page.locator(".jp-NotebookPanel"), "analyst")
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
     notebook = nbformat.read(lab.folder / name, 4)
@@ -86,6 +88,7 @@ def test_it_writes_runs_and_mends_cells_while_the_person_types(lab, place, keep)
     assert [cell.id for cell in notebook.cells[first : first + 8]] == [cell.id for cell in written]
     assert (first == 2) == (place == "cell"), "below the cell that asks; from a panel at the end"
     runs_again_twice(notebook, written, lab.folder)
+    lab.close_others()
 
 
 def runs_again_twice(notebook, written, folder):

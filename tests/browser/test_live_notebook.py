@@ -182,6 +182,47 @@ def test_two_notebooks_of_a_kernel_are_told_apart(lab):
     expect(three.get_by_role("region", name="Changed by the agent")).to_have_count(0)
 
 
+ASKS = """%load_ext nbagent
+import re
+from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider
+def turn(messages, functions):
+    added = re.findall(r"id ([\\w-]+)", "\\n".join(message.text for message in messages if message.role == "tool"))
+    source = messages[-1].text if messages[-1].role == "user" else ""
+    if source:
+        return FunctionCall("add_cell", {"source": source})
+    if len(messages) % 8 == 3:
+        return FunctionCall("edit_cell", {"cell": added[0], "source": "a = 2"})
+    if len(messages) % 8 == 5:
+        return FunctionCall("delete_cell", {"cell": added[0]})
+    return "Done."
+agent = Agent(ScriptedProvider(turn), tools=[])
+%agent tools add notebook"""
+
+
+def test_each_change_is_approved_edited_or_denied_where_the_agent_was_asked(lab):
+    page = lab.open("asks.ipynb", [ASKS, "%%agent\na = 1", "ChatPanel(agent, height='300px')"])
+    before = sources(page)
+    lab.run_cell(page, 0)
+    cell = lab.run_cell(page, 1)
+    cell.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".jp-Cell.nbagent-written .cm-content")).to_have_text("a = 1")
+    cell.get_by_role("button", name="Edit", exact=True).click()
+    cell.get_by_role("textbox", name="source").fill("a = 3")
+    cell.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".jp-Cell.nbagent-written .cm-content")).to_have_text("a = 3")
+    cell.get_by_role("button", name="Deny", exact=True).click()
+    expect(cell).to_contain_text("Done.")
+    assert sources(page) == [*before[:2], "a = 3", before[2]]
+    lab.run_cell(page, 3)
+    panel = page.get_by_role("region", name="Chat with an agent")
+    ask(panel, "b = 1")
+    question = panel.locator(".nbagent-ask")
+    question.get_by_role("button", name="Edit", exact=True).click()
+    question.get_by_role("textbox", name="source").fill("b = 2")
+    question.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".jp-Cell.nbagent-written .cm-content").last).to_have_text("b = 2")
+
+
 SLOW = "print('begun', flush=True)\nimport time; time.sleep(60)"
 
 

@@ -33,7 +33,7 @@ from nbagent.core.current import NO_CELL, current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
 from nbagent.core.history.history import split_turns
-from nbagent.core.messages import Content, FunctionCall, LLMMessage
+from nbagent.core.messages import Content, FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
@@ -97,9 +97,6 @@ class PanelConversation:
         self._done = ""
         self._pending: list[PendingQuestion] = []
         self._running: dict[str, PanelEntry | None] = {}  # by run_id; None for a run that began before the first panel
-        #: The questions that failed or were refused: the conversation of each, and the question of the history that it
-        #: follows.
-        self._failed: dict[PanelEntry, tuple[str, LLMMessage | None]] = {}
         #: The conversation and the branch that `entries` show.
         self._shown: tuple[str, Branch] | None = None
         self._events: deque[Event] = deque()
@@ -324,8 +321,7 @@ class PanelConversation:
             self._remove(entry)
             question.give_back(entry.message.content)
         elif not question.is_started and (error := task.exception()) is not None:
-            entry.fail(error, {})
-            self._note_failed(entry)
+            entry.fail(error, {"branch": self._branch})
         self._notify()
 
     def _awaited(self, question: PendingQuestion) -> str:
@@ -340,12 +336,11 @@ class PanelConversation:
             return f"Waiting for the run {asked_in(running[0]).replace('cell', 'in cell')} to end."
         return "Waiting for a run that began earlier." if self.is_busy else "Waiting…"
 
-    def _note_failed(self, entry: PanelEntry) -> None:
-        """Remember its place."""
-        history = {id(message) for message in self.agent.conversation_history}
-        before = [each.message for each in self.entries[: self.entries.index(entry)] if id(each.message) in history]
-        follows = entry.replaces or (before[-1] if before else None)
-        self._failed[entry] = self.agent.context.here.conversation_id, follows
+    @property
+    def _branch(self) -> str:
+        """Names what failed questions belong to; another one after the history was changed by hand."""
+        here = self.agent.context.here
+        return here.branch or here.conversation_id
 
     async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition))
@@ -407,21 +402,15 @@ class PanelConversation:
             is_failed = other.outlasts_history and cell_id is not None and other.run.get("cell_id") == cell_id
             if is_failed or other.message is entry.replaces:
                 self._remove(other)  # the new turn replaces it; if this one fails, the history has the old turn again
-        self._failed.pop(entry, None)
         entry.begin(event.metadata)
         self._sync_entries()
         return entry
 
     def _end_entry(self, entry: PanelEntry | None) -> None:
         if entry is not None:
+            entry.run = {**entry.run, "branch": self._branch}
             is_kept = any(each is entry.message for each in self.agent.conversation_history)
             entry.outlasts_history = entry.outlasts_history and not is_kept
-            if entry.outlasts_history:
-                self._note_failed(entry)
-            elif entry.replaces is not None and entry.message.cell_id is not None:  # what came after its turn stays
-                for failed, (conversation, follows) in self._failed.items():
-                    if follows is entry.replaces:
-                        self._failed[failed] = conversation, entry.message
             self.spoken_answer = entry.spoken_text()
         else:  # only the end of the run was seen: show the turn from the history instead
             waiting = [question.entry for question in self._pending]
@@ -443,13 +432,12 @@ class PanelConversation:
     def _sync_entries(self) -> bool:
         """Keep the entries whose messages are in the history, add the missing ones, drop those that were undone.
 
-        Turns that were trimmed from the beginning of a long conversation stay visible. Questions that failed are shown
-        below the question that they followed. Returns whether turns of the past were added.
+        Turns that were trimmed from the beginning of a long conversation stay visible, and so do questions that failed,
+        until the conversation is undone to before them, or left. Returns whether turns of the past were added.
         """
-        context, here = self.agent.context, self.agent.context.here
+        context, here, name = self.agent.context, self.agent.context.here, self._branch
         history = {id(turn[0]): turn for turn in split_turns(here.messages)}
-        under_way = [question.entry for question in self._pending]
-        under_way += [entry for entry in self._running.values() if entry is not None]
+        pending = [question.entry for question in self._pending]
         known = {id(entry.message): entry for entry in self.entries}
         surviving = [index for index, entry in enumerate(self.entries) if id(entry.message) in history]
         is_same_conversation = self._shown is None or self._shown[0] == here.conversation_id
@@ -457,28 +445,30 @@ class PanelConversation:
         others = [] if is_same_branch else [branch for branch in context.branches if branch is not here]
         in_others = {id(message) for branch in others for message in branch.messages}
         trimmed = self.entries[: surviving[0]] if surviving and is_same_conversation else []
-        trimmed = [entry for entry in trimmed if id(entry.message) not in in_others and entry not in self._failed]
+        trimmed = [entry for entry in trimmed if id(entry.message) not in in_others]
         has_past = bool(history.keys() - known)
         recorded = Recorded(self.agent.trace if has_past else None)
         matched = [
             known.get(key) or PanelEntry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
             for key, turn in history.items()
         ]
-        followers: dict[int, list[PanelEntry]] = {}
-        for entry, (conversation, follows) in self._failed.items():
-            if conversation == here.conversation_id:
-                followers.setdefault(id(follows), []).append(entry)
-        entries = followers.get(id(None), [])
-        for entry in (*trimmed, *matched):
-            entries += [entry, *followers.get(id(entry.message), [])]
-        self.entries = list(dict.fromkeys([*entries, *under_way]))
+        rest = [entry for entry in pending if entry not in matched and entry not in trimmed]
+        entries = [*trimmed, *matched]
+        for index, entry in enumerate(self.entries):
+            follows = is_same_conversation and (is_same_branch or index == 0 or self.entries[index - 1] in entries)
+            is_before_others = bool(surviving) and index < surviving[-1] and follows
+            is_in_branch = entry.run.get("branch") == name
+            if entry.outlasts_history and entry not in entries and (is_before_others or is_in_branch):
+                neighbours = [other for other in self.entries[:index] if other in entries]
+                neighbours += [other for other in entries if other.message is entry.replaces]
+                entries.insert(entries.index(neighbours[-1]) + 1 if neighbours else 0, entry)
+        self.entries = list(dict.fromkeys([*entries, *rest]))
         self._shown = here.conversation_id, here
         for entry in self.entries:
             entry.show_versions(context.versions(entry.message), here)
         return has_past
 
     def _remove(self, entry: PanelEntry) -> None:
-        self._failed.pop(entry, None)
         if entry in self.entries:
             self.entries.remove(entry)
 

@@ -20,7 +20,7 @@ from nbagent.text import did_you_mean
 
 #: The variable of a file that names none.
 _VARIABLE = "agent"
-#: Begins the file's `__name__`: what stands below `if __name__ == "__main__":` does not run.
+#: Prefix of the file's `__name__`, so code below `if __name__ == "__main__":` does not run.
 _MODULE_NAME = "nbagent_served"
 
 
@@ -39,8 +39,9 @@ def load_agent(target: str | None = None) -> Agent:
 
 
 def load_agents(targets: Sequence[str]) -> dict[str, Agent]:
-    """The agents that `targets` name, by the names of their variables: that of `app.py:one` is `one`, and that of
-    `app.py` is `app`. One agent alone has no name. Each file runs once.
+    """Load the agents that `targets` name, keyed by variable: `app.py:one` has the key `one`, and `app.py` has `app`.
+
+    A single agent has the key "". Each file runs once.
     """
     if len(targets) <= 1:
         return {"": load_agent(*targets)}

@@ -90,7 +90,7 @@ class ACPAgent:
         self, protocol_version: int, client_info: schema.Implementation | None = None, **_: Any
     ) -> schema.InitializeResponse:
         """Say what this agent can do."""
-        # it keeps its chats itself, and shows twice what it is told again
+        # Jupyter AI keeps its own chats and would show replayed messages a second time
         self._replays = client_info is None or client_info.name != "Jupyter AI"
         prompts = schema.PromptCapabilities(image=True, audio=False, embedded_context=True)
         servers = schema.McpCapabilities(http=True, sse=False)
@@ -136,7 +136,7 @@ class ACPAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """The conversations, the last changed first; with `cwd`, those of this folder."""
+        """List the conversations, newest first; `cwd` selects one folder."""
         try:
             page = await self._store.page(_OWNER, after=cursor)
         except ConfigurationError as error:

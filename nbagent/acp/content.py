@@ -111,7 +111,7 @@ def title_of(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def replayed(messages: Iterable[LLMMessage]) -> Iterator[Any]:
-    """What a client is told of a conversation that it opens again."""
+    """The updates that replay a conversation to a client."""
     for message in messages:
         if message.role == "tool":
             status: Any = "failed" if message.is_error else "completed"

@@ -24,5 +24,5 @@ class NbagentPersona(BaseAcpPersona):  # type: ignore[misc]  # Jupyter AI is not
             name="nbagent",
             description="Your own agent, with its tools. NBAGENT_AGENT=app.py:agent names it.",
             avatar_path=str(Path(__file__).with_name("nbagent.svg")),
-            system_prompt="that of the agent",
+            system_prompt="set by the agent",
         )

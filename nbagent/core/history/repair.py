@@ -101,5 +101,5 @@ def with_unique_ids(
 
 
 def missing_result(call: FunctionCall) -> LLMMessage:
-    """The error that stands for the missing result of a call."""
+    """The error message that replaces a missing tool result."""
     return LLMMessage("tool", NO_RESULT, name=call.name, tool_call_id=call.id, is_error=True)

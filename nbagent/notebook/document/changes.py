@@ -43,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class CellDiff:
-    """What became of a cell: its source before and after; None if there was, or is, no such cell. Numbers count from 1.
+    """A changed cell: its source before and after, None where the cell does not exist. Numbers count from 1.
 
     `number` is the cell's place now, of a deleted one the place that it had, or 0.
     """

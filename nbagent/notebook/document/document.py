@@ -169,7 +169,7 @@ class NotebookDocument(ABC):
     # -- looking back -------------------------------------------------------------------------------------------------
 
     async def changes(self) -> list[Change]:
-        """What the last runs changed, oldest first."""
+        """The changes of recent runs, oldest first."""
         return [Change(**entry) for entry in (await self._note()).get("changes", ())]
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
@@ -215,7 +215,7 @@ class NotebookDocument(ABC):
         return [change for change in journal if change.run_id == run_id]
 
     async def _keep(self, change: Change, cell: NotebookCell | None) -> None:
-        """Add a change to the journal, which keeps those of the last runs."""
+        """Add a change to the journal, which covers recent runs only."""
         journal = [*await self.changes(), change]
         runs = list(dict.fromkeys(each.run_id for each in reversed(journal)))[:KEPT_RUNS]
         await self._write([each for each in journal if each.run_id in runs])

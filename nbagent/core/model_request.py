@@ -6,8 +6,7 @@ preview and the sending all use what it returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -20,19 +19,18 @@ Functions = Sequence[dict[str, Any]]
 
 @dataclass(slots=True)
 class Timing:
-    """What the provider measures while it sends a request, for the trace."""
+    """What the provider measures while it sends a request, for the trace. `with timing:` is a block that sets up."""
 
     #: Seconds that were needed before it could be sent: imports, certificates, loading a model.
     setup_s: float = 0.0
+    _begun: float = 0.0
 
-    @contextmanager
-    def setting_up(self) -> Iterator[None]:
-        """Count what this block takes."""
-        begun = perf_counter()
-        try:
-            yield
-        finally:
-            self.setup_s += perf_counter() - begun
+    def __enter__(self) -> None:
+        """The block sets something up."""
+        self._begun = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.setup_s += perf_counter() - self._begun
 
 
 @dataclass(frozen=True, slots=True)

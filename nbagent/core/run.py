@@ -37,7 +37,7 @@ class Provider(Protocol):
     def model_name(self) -> str:
         """See `LLMProvider.model_name`."""
 
-    def candidates(self, request: ModelRequest) -> Iterable[Provider] | Awaitable[Iterable[Provider]]:
+    def candidates(self, request: ModelRequest) -> tuple[Provider, ...] | Awaitable[Iterable[Provider]]:
         """See `LLMProvider.candidates`."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:

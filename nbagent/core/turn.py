@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from contextvars import Context, copy_context
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from time import monotonic, time
 from typing import Any
@@ -38,6 +38,12 @@ from nbagent.core.yield_point import YieldPoint
 from nbagent.errors import ProviderError
 
 log = logging.getLogger("nbagent")
+
+
+@lru_cache(maxsize=64)
+def _host_and_port(base_url: str) -> tuple[str | None, int | None]:
+    url = urlsplit(base_url)
+    return url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
 class Turn:
@@ -168,9 +174,7 @@ class Turn:
     async def _candidates(self, request: ModelRequest) -> Iterable[Provider]:
         """Who is asked, in this order. Whoever chooses may ask agents, whose runs then belong to this one."""
         found = self.run.provider.candidates(request)
-        if not isinstance(found, Awaitable):
-            return found
-        return await self.run.within(found)
+        return found if isinstance(found, tuple) else await self.run.within(found)
 
     def _give_up(self, failure: ProviderError, candidate: Provider) -> list[Event]:
         """End the call that failed; another one, to the candidate, follows."""
@@ -305,14 +309,14 @@ class Turn:
 
     def _request_metadata(self, request: ModelRequest) -> dict[str, Any]:
         provider = self.provider
-        url = urlsplit(getattr(provider, "base_url", ""))
+        host, port = _host_and_port(getattr(provider, "base_url", ""))
         return {
             "step": self.step,
             "message_id": self._message_id,
             "provider": provider.vendor,
             "model": provider.model_name,
-            "base_url_host": url.hostname,
-            "base_url_port": url.port or {"http": 80, "https": 443}.get(url.scheme),
+            "base_url_host": host,
+            "base_url_port": port,
             "stream": getattr(provider, "streaming", None),
             "n_messages_in": len(request.messages),
             **request.effective_options,

@@ -75,7 +75,7 @@ class LLMProvider(ABC):
         """The providers that answer for this one: itself, unless it is made of several."""
         return (self,)
 
-    def candidates(self, request: ModelRequest) -> Iterable[LLMProvider] | Awaitable[Iterable[LLMProvider]]:
+    def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
         """Who answers this request: itself, or those of its members that are asked, the next one if one fails."""
         return (self,)
 

@@ -359,7 +359,7 @@ class HTTPProvider(StreamingProvider):
         are nbagent's own.
         """
         timing = timing or Timing()
-        with timing.setting_up():
+        with timing:
             await self.prepare()
         body = response = None
         is_good = False

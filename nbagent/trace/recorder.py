@@ -101,7 +101,7 @@ class Recorder:
         with self.lock:
             if (handler := _HANDLERS.get(kind)) is not None and (run is not None or kind in _OUTSIDE):
                 handler(self, run, event)
-            self._add_event(event)
+            self._add_event(run or self.open_runs.get(meta["run_id"]), event)
             self.bytes += EVENT_BYTES + len(event.content)
             if kind in _TURN_ENDS:
                 if kind != "turn_started":
@@ -216,8 +216,8 @@ class Recorder:
         """Write the rows to the store, those of runs in progress as far as they got. Raises sqlite3.Error."""
         rows = {name: [*self._open.get(name, ()), *new] for name, new in self._new.items()}
         for event in self._new["events"]:
-            if isinstance(event["data"], dict):
-                event["data"] = as_json(event["data"])
+            if not isinstance(event["data"], str):
+                event["data"] = as_json(_without_ids(event["data"]))
         for row in self._new["messages"]:
             if isinstance(message := row["data"], LLMMessage):
                 row.update(tokens_est=estimate_tokens(message), data=message_data(message))
@@ -241,11 +241,9 @@ class Recorder:
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _add_row(self, table: str, event: Event, row: Row) -> Row:
+    def _add_row(self, table: str, run: OpenRun | None, event: Event, row: Row) -> Row:
         """Append a row, with the columns that all tables share."""
-        run_id = event.metadata["run_id"]
-        run = self.open_runs.get(run_id)
-        row["run_id"], row["session_id"], row["ts"] = run_id, self.session_id, time.time()
+        row["run_id"], row["session_id"], row["ts"] = event.metadata["run_id"], self.session_id, time.time()
         row["cell_id"] = run.row["cell_id"] if run is not None else None
         self._append(table, row)
         return row
@@ -255,24 +253,23 @@ class Recorder:
         self.counts[table] += 1
         self._new[table].append(row)
 
-    def _add_event(self, event: Event) -> None:
+    def _add_event(self, run: OpenRun | None, event: Event) -> None:
         meta = event.metadata
-        data = {key: value for key, value in meta.items() if key not in _EVENT_IDS}
         row: Row = {
             "type": event.type,
             "name": event.tool_name,
             "call_id": meta.get("call_id"),
             "tool_call_id": meta.get("tool_call_id"),
             "content": event.content,
-            "data": as_json(data) if event.type in _NESTED else data,
+            "data": as_json(_without_ids(meta)) if event.type in _NESTED else meta,
         }
-        self._add_row("events", event, row)
+        self._add_row("events", run, event, row)
 
     def _add_message(
-        self, event: Event, message: LLMMessage, blocks: list[Row], origin: Mapping[str, Any] = _NOWHERE
+        self, run: OpenRun, event: Event, message: LLMMessage, blocks: list[Row], origin: Mapping[str, Any] = _NOWHERE
     ) -> list[Row]:
         """Add a row for the message, and rows for its blocks, which are returned. `origin`: its call or tool call."""
-        run, number = self.open_runs[event.metadata["run_id"]], self.counts["messages"]
+        number = self.counts["messages"]
         own = None if self._row_key in message.encoded else message.message_id
         message_id = message.encoded[self._row_key] = own or f"{self._message_ids}_{number}"
         message.encoded[self._parent_key] = run.last_message
@@ -290,7 +287,7 @@ class Recorder:
             "trimmed": False,
             "data": message,
         }
-        self._add_row("messages", event, row)
+        self._add_row("messages", run, event, row)
         run.last_message = message_id
         self.bytes += len(text)
         if message.provider_extras is not None or not isinstance(message.content, str):
@@ -320,7 +317,7 @@ class Recorder:
         known, parent = message.encoded.get(self._row_key), message.encoded.get(self._parent_key)
         has_moved = may_move and parent != run.last_message and parent not in self.trimmed
         if known is None or has_moved:
-            self._add_message(event, message, blocks_of(message), origin)
+            self._add_message(run, event, message, blocks_of(message), origin)
         else:
             run.last_message = known
         return str(message.encoded[self._row_key])
@@ -340,7 +337,7 @@ class Recorder:
         messages, after, known, first = event.messages, *run.request, 0
         before, run.last_message, system_hash, system_row = run.last_message, None, None, None
         if messages and messages[0].role == "system" and isinstance(messages[0].content, str):
-            first, (system_hash, system_row) = 1, self._system(event, messages[0])
+            first, (system_hash, system_row) = 1, self._system(run, event, messages[0])
         del known[shared_start(messages[first:], known) :]
         kept, new = len(known), messages[first + len(known) :]
         run.last_message = known[-1].encoded[self._row_key] if known else system_row
@@ -355,42 +352,42 @@ class Recorder:
         run.asked, run.request = (), (event.metadata["call_id"], known)
         return {
             "system_hash": system_hash,
-            "tools_hash": self._tools_hash(event) if event.tools else None,
+            "tools_hash": self._tools_hash(run, event) if event.tools else None,
             "messages_in": messages_in(after, kept, added),
         }
 
-    def _system(self, event: Event, message: LLMMessage) -> tuple[str, str]:
+    def _system(self, run: OpenRun, event: Event, message: LLMMessage) -> tuple[str, str]:
         """The hash of a system prompt and the `message_id` of its row in `messages`."""
         known = self._systems.get(message.text)
         if known is None:
             if len(self._systems) == REMEMBERED:
                 self._systems.clear()
-            found = self._add_prompt(event, "system", message.text)
-            self._add_message(event, message, blocks_of(message))
+            found = self._add_prompt(run, event, "system", message.text)
+            self._add_message(run, event, message, blocks_of(message))
             known = self._systems[message.text] = found, message.encoded[self._row_key]
         return known
 
-    def _tools_hash(self, event: kinds.TurnStarted) -> str:
+    def _tools_hash(self, run: OpenRun, event: kinds.TurnStarted) -> str:
         """The hash of the tools on offer."""
         for tools, found in self._offered:
             if tools == event.tools:  # quick: a tool's schema is the same object in each request
                 return found
-        found = self._add_prompt(event, "tools", as_json(event.tools))
+        found = self._add_prompt(run, event, "tools", as_json(event.tools))
         self._offered.append((event.tools, found))
         return found
 
-    def _add_prompt(self, event: Event, kind: str, text: str) -> str:
+    def _add_prompt(self, run: OpenRun, event: Event, kind: str, text: str) -> str:
         """Add a row; returns the hash."""
         found = digest(text)
-        self._add_row("prompts", event, {"hash": found, "kind": kind, "text": text, "chars": len(text)})
+        self._add_row("prompts", run, event, {"hash": found, "kind": kind, "text": text, "chars": len(text)})
         self.bytes += len(text)
         return found
 
-    def _add_thinking(self, event: Event, call: Row, rows: list[Row], tokens: int | None = None) -> None:
+    def _add_thinking(self, run: OpenRun, event: Event, call: Row, rows: list[Row], tokens: int | None = None) -> None:
         """The first row of a call has the tokens of all its thinking."""
         for row in rows:
             row.update(call_id=call["call_id"], reasoning_tokens=tokens if row["index"] == 0 else None)
-            self._add_row("thinking", event, row)
+            self._add_row("thinking", run, event, row)
 
     # -- `_on_<type>` takes events of a type --------------------------------------------------------------------------
 
@@ -407,7 +404,7 @@ class Recorder:
         _recording[meta["run_id"]] = self
         if (parent := _recording.get(row["parent_run_id"] or "")) is not None and parent is not self:
             parent.started.setdefault(row["parent_run_id"], []).append((meta["run_id"], self))
-        self._add_row("runs", event, row)
+        self._add_row("runs", run, event, row)
 
     def _on_turn_started(self, run: OpenRun, event: kinds.TurnStarted) -> None:
         request = self._request(run, event)
@@ -416,7 +413,7 @@ class Recorder:
         row.update(
             params=as_json(row.get("params")), ttft_s=None, thinking_s=None, attempt=1, retries=0, retry_wait_s=0.0
         )
-        run.call = self._add_row("calls", event, row)
+        run.call = self._add_row("calls", run, event, row)
         row["started"] = row["ts"]
         if "refused" in row:
             row["refused"] = as_json(row["refused"])
@@ -451,7 +448,7 @@ class Recorder:
         if run is not None and run.call:
             run.call["http_status"] = exchange.status
         keys = {key: event.metadata.get(key) for key in ("call_id", "attempt")}
-        self._add_row("http", event, keys | _exchange_columns(exchange))
+        self._add_row("http", run, event, keys | _exchange_columns(exchange))
         self.bytes += exchange.request_bytes + (exchange.response_bytes or 0)
 
     def _on_turn_done(self, run: OpenRun, event: kinds.TurnDone) -> None:
@@ -473,15 +470,15 @@ class Recorder:
         run.end_call()
         _set_replayed(call, meta.get("replayed"))
         blocks = blocks_of(message, response, run.take_thinking())
-        self._add_thinking(event, call, thinking_of(blocks), usage.reasoning_tokens)
+        self._add_thinking(run, event, call, thinking_of(blocks), usage.reasoning_tokens)
         made = {tool["wire_id"]: tool_call_id for tool_call_id, tool in run.tools.items()}
         for block in blocks:  # of tools that the vendor ran, whose calls are told while it answers
             block["tool_call_id"] = made.get(block.get("tool_call_id"))
-        rows = self._add_message(event, message, blocks, call)
+        rows = self._add_message(run, event, message, blocks, call)
         run.call_blocks = [row for row in rows if row["type"] == "tool_call" and row["tool_call_id"] is None]
         for index, cited in enumerate(meta.get("citations", ())):
             row = {**cited, "text": message.text[cited["start"] : cited["end"]], "index": index}
-            self._add_row("citations", event, {**row, "message_id": run.last_message, "call_id": call["call_id"]})
+            self._add_row("citations", run, event, {**row, "message_id": run.last_message, "call_id": call["call_id"]})
             self.bytes += len(row["text"])
 
     def _on_usage(self, run: OpenRun, event: kinds.UsageReport) -> None:
@@ -505,7 +502,7 @@ class Recorder:
         args = as_json(event.tool_arguments)
         row.update(name=event.tool_name, args=args, args_sent=args)
         row["parallel_group"] = None if row["source"] else row["call_id"]  # the vendor's own tools run one by one
-        run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", event, row)
+        run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", run, event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
         row, outcome, message = run.tools[event.metadata["tool_call_id"]], event.outcome, event.message
@@ -522,9 +519,9 @@ class Recorder:
         if message is not None:  # of a tool that the vendor ran, the answer itself holds the result
             run.results[row["tool_call_id"]] = message
 
-    def _on_cell_changed(self, _run: OpenRun, event: kinds.CellChanged) -> None:
+    def _on_cell_changed(self, run: OpenRun, event: kinds.CellChanged) -> None:
         row: Row = {name: getattr(event, name) for name in ("cell", "kind", "before", "after", "outputs_hash")}
-        self._add_row("cells", event, row | {key: event.metadata.get(key) for key in ("call_id", "tool_call_id")})
+        self._add_row("cells", run, event, row | {key: event.metadata.get(key) for key in ("call_id", "tool_call_id")})
         self.bytes += len(event.before or "") + len(event.after or "")
 
     def _on_context(self, _run: OpenRun, event: kinds.Context) -> None:
@@ -550,7 +547,7 @@ class Recorder:
                 call["error_code"] = error.code if isinstance(error, ProviderError) else None
                 _set_replayed(call, getattr(error, "replayed", None))
             if thought := run.take_thinking():
-                self._add_thinking(event, call, thinking_of(blocks_of(_NOTHING, thought=thought)))
+                self._add_thinking(run, event, call, thinking_of(blocks_of(_NOTHING, thought=thought)))
         for tool in run.tools.values():
             if "is_error" not in tool:
                 tool.update(cut, is_error=True)
@@ -572,6 +569,11 @@ class Recorder:
         )
 
     _on_error = _on_interrupted = _on_done
+
+
+def _without_ids(meta: Mapping[str, Any]) -> Row:
+    """The metadata of an event, less what has columns of its own."""
+    return {key: value for key, value in meta.items() if key not in _EVENT_IDS}
 
 
 def _exchange_columns(exchange: Exchange) -> Row:

@@ -111,7 +111,7 @@ def size_of(value: Any, depth: int = _DEPTH) -> int:
     True
     """
     size = sys.getsizeof(value)  # arrays and tables count what they hold
-    if depth == 0 or type(value).__module__.startswith(("numpy", "pandas", "pyarrow")):
+    if isinstance(value, str) or depth == 0 or type(value).__module__.startswith(("numpy", "pandas", "pyarrow")):
         return size
     if isinstance(value, dict):
         inner: Any = [item for pair in islice(value.items(), _SAMPLE) for item in pair]

@@ -81,7 +81,7 @@ def _with_results(
 
 def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
     """The ids of all tool calls in a conversation."""
-    return {call.id for message in messages for call in message.tool_calls or ()}
+    return {call.id for message in messages if message.tool_calls for call in message.tool_calls}
 
 
 def with_unique_ids(

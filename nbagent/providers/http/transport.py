@@ -57,7 +57,7 @@ class Transport(ABC):
 
     async def open(self, target: Target, body: bytes | Form | None, timing: Timing) -> Any:
         """POST `body`, or GET if it is None -> a response still to be read, whatever its status. SDKs send forms."""
-        with timing.setting_up():
+        with timing:
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         collector = current.get().collect
         record = RecordedResponse(collector, target, body) if collector else None

@@ -114,7 +114,7 @@ class LocalProvider(OpenSourceProvider):
         """See `LLMProvider.stream`. `Http` events say first what it waits for."""
         asking: AbstractContextManager[None] = nullcontext()
         if not isinstance(request.resolved, ModelRequest):  # else it may need no model, or asks here again
-            with request.timing.setting_up():
+            with request.timing:
                 async for word in self.load():
                     yield word
             if self._server is not None:

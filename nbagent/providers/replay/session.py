@@ -273,10 +273,10 @@ class RecordingProvider(WrapperProvider):
         """The inner model's name; in a replay the name of the model that answered."""
         return self._model
 
-    def candidates(self, request: ModelRequest) -> Iterable[LLMProvider] | Awaitable[Iterable[LLMProvider]]:
+    def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
         """See `LLMProvider.candidates`. Each of them is recorded by itself."""
         found = self.inner.candidates(request)
-        return self._recorded(found) if isinstance(found, Awaitable) else (self,)
+        return (self,) if isinstance(found, tuple) else self._recorded(found)
 
     async def _recorded(self, found: Awaitable[Iterable[LLMProvider]]) -> Iterable[LLMProvider]:
         return map(self._for, await found)

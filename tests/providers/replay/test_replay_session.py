@@ -70,7 +70,7 @@ async def test_a_replay_is_what_was_recorded(path):
 async def test_times_are_those_of_the_recording_without_what_had_to_be_set_up(path):
     class SettingUp(ScriptedProvider):
         async def stream(self, request):
-            with request.timing.setting_up():
+            with request.timing:
                 await asyncio.sleep(0.5)
             async for item in super().stream(request):
                 yield item

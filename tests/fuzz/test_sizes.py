@@ -46,6 +46,7 @@ def schema(count):
 #: A request with as many parts as it is told.
 REQUESTS = {
     "messages": lambda n: completion(*[ASK] * n),
+    "long messages": lambda n: completion(*[{"role": "user", "content": "x" * 900}] * n),
     "turns": lambda n: completion(*[ASK, {"role": "assistant", "content": "!"}] * (n // 2)),
     "parts": lambda n: completion({"role": "user", "content": [{"type": "text", "text": "?"}] * n}),
     "tool calls": lambda n: completion(

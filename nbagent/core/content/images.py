@@ -13,6 +13,7 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +151,9 @@ def joined_content(parts: Iterable[Part]) -> str | list[Part]:
     'Which species?'
     """
     joined: list[Part] = []
-    for part in parts:
-        if part["type"] == "text" and joined and joined[-1]["type"] == "text":
-            joined[-1] = {**part, "text": joined[-1]["text"] + part["text"]}
-        else:
-            joined.append(part)
+    for is_text, group in groupby(parts, lambda part: part["type"] == "text"):
+        same = list(group)
+        joined += [{**same[-1], "text": "".join(part["text"] for part in same)}] if is_text else same
     if all(part["type"] == "text" for part in joined):
         return "".join(part["text"] for part in joined)
     return joined

@@ -4,7 +4,7 @@ import pytest
 from support.openai_answers import chunks_of, completion_of, events_of, response_events_of
 from support.small_agent import add, call
 
-from nbagent import LLMResponse, Usage
+from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.events import Retry, Thinking
 from nbagent.server.routes.openai.writing import settled
 
@@ -103,6 +103,16 @@ async def test_a_thought_that_a_stream_has_sent_ends_when_its_request_is_sent_ag
     assert [item.status for item in done] == ["incomplete", "completed", "completed"]
     thought, message = response_events_of(settled(events))[-1].response.output
     assert (thought.summary[0].text, message.content[0].text) == ("Let me see.", "It is 3.")
+
+
+async def test_a_whole_answer_leaves_out_what_a_check_sent_back():
+    def is_number(text):
+        assert text.isdigit(), "Give a number."
+
+    agent = Agent(ScriptedProvider(["Three.", "3"]), validators=[is_number])
+    events = [event async for event in agent.chat_stream("1 + 2?")]
+    assert completion_of(events).choices[0].message.content == "3"
+    assert response_events_of(settled(events))[-1].response.output_text == "3"
 
 
 async def test_calls_at_the_same_time_keep_their_own_results():

@@ -11,7 +11,7 @@ from support.small_agent import add, call
 from nbagent import Agent, LLMResponse, ScriptedProvider, create_provider
 from nbagent.errors import AuthenticationError, RateLimitError, ServerError
 from nbagent.server.conversations.opening import open_store
-from nbagent.server.routes.openai.response_ids import place_of
+from nbagent.server.routes.openai.items import place_of
 from nbagent.server.tokens import owner_of
 
 MODEL = "nbagent"

@@ -6,7 +6,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from nbagent import Agent, ScriptedProvider
-from nbagent.server.routes.openai.chat_answer import ChatAnswer
+from nbagent.server.routes.openai.chat_completions import ChatAnswer
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 from nbagent.server.routes.openai.writing import settled
 

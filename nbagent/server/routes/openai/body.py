@@ -1,25 +1,36 @@
-"""What the bodies of both APIs have in common: fields, content, and the messages of a conversation of the client's.
+"""From the bodies of both APIs to what the server asks of the agent: what they have in common.
 
 Images come as `data:` URLs, or as addresses that the provider fetches. Nothing here reads a file or an address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from nbagent.core.content.images import image_part, joined_content
+from nbagent.core.json_schema import jsonschema, validator_of
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ConfigurationError
+from nbagent.providers.base import LLMProvider
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.hosted_run import RunRequest
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
+from nbagent.server.routes.openai.models import model_choice
 
 _TOOLS = (
     "this model is an agent that has tools of its own and runs them itself. It can't call tools of the client: leave "
     "them out, or give them to the agent on the server."
 )
+#: What providers get that can't be held to a schema, only to JSON.
+_ONLY_JSON = {"response_format": {"type": "json_object"}}
+#: The most characters of a schema, and how deep its objects and arrays may be nested.
+MAX_CHARS, MAX_DEPTH = 120_000, 64
 
 
 class BodyPart(BaseModel):
@@ -64,32 +75,21 @@ class LastQuestion:
     instructions: str
 
 
-def asked(messages: Iterable[LLMMessage], param: str) -> LastQuestion:
+def asked(messages: Sequence[LLMMessage], param: str) -> LastQuestion:
     """A conversation that ends with a question. System texts go to the instructions, wherever they stand.
 
     Questions at the end that follow each other are one. Raises `RefusedError` if the last message is not a user's.
     """
-    given = list(messages)
-    instructions = "\n\n".join(message.text for message in given if message.role == "system" and message.text)
-    history = [message for message in given if message.role != "system"]
-    questions: list[LLMMessage] = []
+    instructions = "\n\n".join(message.text for message in messages if message.role == "system" and message.text)
+    history = [message for message in messages if message.role != "system"]
+    parts: list[dict[str, Any]] = []
     while history and history[-1].role == "user":
-        questions.append(history.pop())
-    questions.reverse()
-    if not questions:
+        content = history.pop().content
+        own = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        parts += [*([{"type": "text", "text": "\n\n"}] if parts else []), *reversed(own)]
+    if not parts:
         raise ParameterError(param, "the last message must be a user's: an agent answers questions.")
-    return LastQuestion(LLMMessage("user", _one_content(questions)), history, instructions)
-
-
-def _one_content(questions: list[LLMMessage]) -> Content:
-    if len(questions) == 1:
-        return questions[0].content
-    texts: list[dict[str, Any]] = []
-    for question in questions:
-        texts += [{"type": "text", "text": "\n\n"}] if texts else []
-        content = question.content
-        texts += [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return joined_content(texts)
+    return LastQuestion(LLMMessage("user", joined_content(reversed(parts))), history, instructions)
 
 
 class ImageURL(BodyPart):
@@ -129,3 +129,66 @@ def _part_from(part: Part, param: str) -> dict[str, Any]:
         return image_part({"type": "image", "url": address})
     except ConfigurationError as error:
         raise ParameterError(param, str(error), "invalid_image") from None
+
+
+async def run_request(
+    host: AgentHost,
+    body: RequestBody,
+    asked: LastQuestion,
+    wanted: Mapping[str, Any] | None,
+    param: str,
+    **more: Any,
+) -> RunRequest:
+    """The request for a run. `param` is the field that says in which form the answer is wanted.
+
+    Raises `RefusedError` for what the agent can't do, and for a model that is not there.
+    """
+    model = model_choice(host, body.model)
+    form, told = await _output_options(wanted, host.provider_for(None, model), param)
+    options = body.options()
+    if form:
+        options["extra_body"] = {**options.get("extra_body", {}), **form}
+    return RunRequest(
+        message=asked.question,
+        instructions="\n\n".join(filter(None, (asked.instructions, told))),
+        model=model,
+        options=options,
+        **more,
+    )
+
+
+async def _output_options(
+    wanted: Mapping[str, Any] | None, provider: LLMProvider, param: str
+) -> tuple[dict[str, Any], str]:
+    """The options that hold a model to a form, and the instructions for a model whose provider has no such options.
+
+    `wanted` is the form as either API has it. Raises `ParameterError` for a wrong schema; `param` names it.
+    """
+    if wanted is None or wanted["type"] == "text":
+        return {}, ""
+    named = wanted.get("json_schema", wanted)  # chat completions have it one level deeper
+    schema = named.get("schema", {"type": "object"})
+    if _is_deeper(schema, MAX_DEPTH):
+        raise _wrong(param, f"its objects and arrays are nested more than {MAX_DEPTH} deep. Flatten it.")
+    if len(text := json_text(schema)) > MAX_CHARS:
+        raise _wrong(param, f"it has {len(text):,} characters, and may have {MAX_CHARS:,}. Shorten it.")
+    try:
+        await asyncio.to_thread(validator_of, schema)  # takes a second for a large one
+    except jsonschema.SchemaError as error:
+        raise _wrong(param, error.message) from None
+    options = provider.output_options(named.get("name", "answer"), schema)
+    if options and options != _ONLY_JSON:
+        return options, ""
+    return options, f"Answer only with JSON, which follows this JSON Schema: {text}"
+
+
+def _wrong(param: str, reason: str) -> ParameterError:
+    return ParameterError(param, f"the JSON Schema is wrong: {reason}", "invalid_json_schema")
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Whether objects and arrays are nested more deeply."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_deeper(each, depth - 1) for each in inner)

@@ -17,8 +17,8 @@ from nbagent.server.problems import not_found
 from nbagent.server.routes.asking import MAX_MESSAGES, Host, Owner
 from nbagent.server.routes.openai.body import BodyPart
 from nbagent.server.routes.openai.errors import unsupported
+from nbagent.server.routes.openai.items import ItemsPage, page_of_items, stored_items
 from nbagent.server.routes.openai.responses_request import InputItem, merged
-from nbagent.server.routes.openai.stored_items import ItemsPage, page_of_items, stored_items
 
 router = APIRouter(prefix="/v1/conversations")
 

@@ -16,24 +16,26 @@ from nbagent.server.event_stream import MEDIA_TYPE, sse
 from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import RefusedError
 from nbagent.server.routes.asking import Host, Owner
+from nbagent.server.routes.openai.body import run_request
+from nbagent.server.routes.openai.items import (
+    ItemsPage,
+    conversation_of,
+    page_of_items,
+    place_of,
+    response_object,
+    stored_items,
+    turn_of,
+)
 from nbagent.server.routes.openai.models import AGENT
-from nbagent.server.routes.openai.response_ids import conversation_of, place_of, turn_of
-from nbagent.server.routes.openai.response_objects import response_object
 from nbagent.server.routes.openai.responses_answer import ResponseAnswer
 from nbagent.server.routes.openai.responses_request import InputItem, InputTokensRequest, ResponseRequest
-from nbagent.server.routes.openai.run_request import run_request
-from nbagent.server.routes.openai.stored_items import ItemsPage, page_of_items, stored_items
 from nbagent.server.routes.openai.writing import reply
 from nbagent.text import shortened
 
 router = APIRouter(prefix="/v1")
 
 
-@router.post(
-    "/responses",
-    response_model=None,
-    responses={200: {"content": {MEDIA_TYPE: {}}}},
-)
+@router.post("/responses", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_response(request: Request, host: Host, owner: Owner, body: ResponseRequest) -> Response:
     """Ask the agent, which goes on from an earlier response, in a conversation, or begins one.
 

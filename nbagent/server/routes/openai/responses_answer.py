@@ -8,33 +8,64 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbagent.core import events
 from nbagent.core.content.images import images_in
 from nbagent.core.events import AnyEvent, Event
 from nbagent.core.json_text import json_text
+from nbagent.core.messages import Usage
 from nbagent.core.results import AgentResult
 from nbagent.server.problems import HTTPProblem
 from nbagent.server.routes.openai.errors import answer_restarted
-from nbagent.server.routes.openai.response_ids import item_id, response_id
-from nbagent.server.routes.openai.response_objects import (
+from nbagent.server.routes.openai.items import (
     call_item,
     call_result,
     image_item,
+    item_id,
     phase_of,
+    response_id,
     response_object,
     text_part,
-    usage,
 )
 
 #: How a run ended -> why the response is incomplete. The responses of other runs are complete.
 _INCOMPLETE = {"truncated": "max_output_tokens", "limit": "max_output_tokens", "blocked": "content_filter"}
-#: The type of an item -> how its id begins.
-_ID_KINDS = {"message": "msg", "reasoning": "rs"}
-
 StreamEvent = dict[str, Any]
+
+
+class _Kind(NamedTuple):
+    """An item that arrives in pieces: how its id begins, the field of its only part, and its events."""
+
+    type: str
+    id_kind: str
+    parts: str
+    part_event: str
+    text_event: str
+    #: What events about its text have besides.
+    more: dict[str, Any]
+
+
+_MESSAGE = _Kind("message", "msg", "content", "response.content_part", "response.output_text", {"logprobs": []})
+_REASONING = _Kind(
+    "reasoning", "rs", "summary", "response.reasoning_summary_part", "response.reasoning_summary_text", {}
+)
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """An item that still arrives: its pieces, and the fields of events that say where they belong."""
+
+    kind: _Kind
+    item: dict[str, Any]
+    place: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
+
+    def part(self, text: str) -> dict[str, Any]:
+        """The part with this text."""
+        return text_part(text) if self.kind is _MESSAGE else {"type": "summary_text", "text": text}
 
 
 class ResponseAnswer:
@@ -62,10 +93,10 @@ class ResponseAnswer:
             case events.TurnStarted():
                 self._message_id, self._counts = event.metadata.get("message_id"), Counter()
             case events.Thinking():
-                yield from self._grow("reasoning", event.content)
+                yield from self._grow(_REASONING, event.content)
             case events.Text():
                 self._has_said = True
-                yield from self._grow("message", event.content)
+                yield from self._grow(_MESSAGE, event.content)
             case events.Retry() if self._has_said:
                 raise answer_restarted()
             case events.Retry():  # thinking that was sent can't be taken back
@@ -75,29 +106,31 @@ class ResponseAnswer:
             case events.ToolCall():
                 yield from self._begin_call(event)
             case events.Approval("asked"):
-                yield self._event("nbagent.approval.asked", **_asked(event))
+                # what a client needs that decides on a call: see `/agent/approvals`
+                asked = {"approval_id": event.metadata["approval_id"], "name": event.tool_name}
+                yield self._event("nbagent.approval.asked", **asked, arguments=event.tool_arguments)
             case events.ToolResult():
                 yield from self._end_call(event)
             case events.Done():
                 yield from self._finish(event.result)
 
     def whole(self) -> dict[str, Any]:
-        """The response, once the run is done."""
-        return self._snapshot()
+        """The response so far."""
+        return {**self._response, "output": list(self._response["output"])}
 
     def _start(self, event: events.RunStarted) -> Iterator[StreamEvent]:
         if self._conversation_id:
             self._response["id"] = response_id(self._conversation_id, event.messages[-1].message_id or "")
         else:
             self._response["id"] = f"resp_{event.metadata['run_id']}"
-        yield self._event("response.created", response=self._snapshot())
-        yield self._event("response.in_progress", response=self._snapshot())
+        yield self._event("response.created", response=self.whole())
+        yield self._event("response.in_progress", response=self.whole())
 
     def _finish(self, result: AgentResult) -> Iterator[StreamEvent]:
         """The last events of a run that ended well, or at a limit."""
         reason = _INCOMPLETE.get(result.status)
         yield from self._close("incomplete" if reason else "completed")
-        self._response["usage"] = usage(result.usage, result.cost)
+        self._response["usage"] = _usage(result.usage, result.cost)
         if reason:
             self._response["incomplete_details"] = {"reason": reason}
         yield self._end("incomplete" if reason else "completed")
@@ -110,38 +143,38 @@ class ResponseAnswer:
 
     # -- reasoning and messages ---------------------------------------------------------------------------------------
 
-    def _grow(self, kind: str, piece: str) -> Iterator[StreamEvent]:
+    def _grow(self, kind: _Kind, piece: str) -> Iterator[StreamEvent]:
         """Add a piece to the item that is open, or to a new one."""
         if not piece:
             return
-        if self._open is None or self._open.item["type"] != kind:
+        if self._open is None or self._open.kind is not kind:
             yield from self._close("completed")
-            item: dict[str, Any] = {"type": kind, "id": self._item_id(_ID_KINDS[kind]), "status": "in_progress"}
-            item |= {"summary": []} if kind == "reasoning" else {"role": "assistant", "content": []}
-            self._open = growing = _Growing(item, self._add(item))
-            yield self._event("response.output_item.added", output_index=growing.index, item=dict(item))
-            yield self._event(growing.part_event("added"), **growing.place, part=growing.part(""))
+            item: dict[str, Any] = {"type": kind.type, "id": self._item_id(kind.id_kind), "status": "in_progress"}
+            item |= {kind.parts: [], **({"role": "assistant"} if kind is _MESSAGE else {})}
+            index = self._add(item)
+            place = {"output_index": index, "item_id": item["id"], f"{kind.parts}_index": 0}
+            self._open = _Growing(kind, item, place)
+            yield self._event("response.output_item.added", output_index=index, item=dict(item))
+            yield self._event(f"{kind.part_event}.added", **place, part=self._open.part(""))
         self._open.pieces.append(piece)
-        yield self._event(self._open.text_event("delta"), **self._open.place, **self._open.logprobs, delta=piece)
+        yield self._event(f"{kind.text_event}.delta", **self._open.place, **kind.more, delta=piece)
 
     def _close(self, status: str, **more: str) -> Iterator[StreamEvent]:
         """End the item that is open."""
         if self._open is None:
             return
         growing, self._open = self._open, None
-        text = "".join(growing.pieces)
-        part = growing.part(text)
-        item = growing.item
-        item |= {"status": status, growing.parts: [part], **more}
-        yield self._event(growing.text_event("done"), **growing.place, **growing.logprobs, text=text)
-        yield self._event(growing.part_event("done"), **growing.place, part=part)
-        yield self._event("response.output_item.done", output_index=growing.index, item=item)
+        kind, place, text = growing.kind, growing.place, "".join(growing.pieces)
+        growing.item.update({"status": status, kind.parts: [growing.part(text)], **more})
+        yield self._event(f"{kind.text_event}.done", **place, **kind.more, text=text)
+        yield self._event(f"{kind.part_event}.done", **place, part=growing.part(text))
+        yield self._event("response.output_item.done", output_index=place["output_index"], item=growing.item)
 
     def _end_turn(self, event: events.TurnDone) -> Iterator[StreamEvent]:
         """A turn's text is commentary if tool calls follow it, and else the answer."""
         self._has_said = False
         calls = event.message.tool_calls if event.message else None
-        is_message = self._open is not None and self._open.item["type"] == "message"
+        is_message = self._open is not None and self._open.kind is _MESSAGE
         phase = {"phase": phase_of(bool(calls))} if is_message else {}
         yield from self._close("completed", **phase)
         for image in images_in(event.message.content if event.message else ""):
@@ -184,58 +217,23 @@ class ResponseAnswer:
         for _, call in self._calls.values():  # the run ended before their results
             call["status"] = "incomplete"
         self._response |= {"status": status, "completed_at": int(time()) if status == "completed" else None}
-        return self._event(f"response.{status}", response=self._snapshot())
-
-    def _snapshot(self) -> dict[str, Any]:
-        return {**self._response, "output": list(self._response["output"])}
+        return self._event(f"response.{status}", response=self.whole())
 
     def _event(self, kind: str, **fields: Any) -> StreamEvent:
         self._number += 1
         return {"type": kind, "sequence_number": self._number, **fields}
 
 
-class _Growing:
-    """A reasoning item or a message that still arrives: the item, its place in the output, and its pieces."""
-
-    def __init__(self, item: dict[str, Any], index: int) -> None:
-        self.item, self.index = item, index
-        self.pieces: list[str] = []
-        self._is_message = item["type"] == "message"
-        #: The field of the item that holds its only part.
-        self.parts = "content" if self._is_message else "summary"
-
-    @property
-    def place(self) -> dict[str, Any]:
-        """The fields of an event that tell where in the response its piece belongs."""
-        part_index = "content_index" if self._is_message else "summary_index"
-        return {"output_index": self.index, "item_id": self.item["id"], part_index: 0}
-
-    @property
-    def logprobs(self) -> dict[str, list[Any]]:
-        """What events about a message's text need besides."""
-        return {"logprobs": []} if self._is_message else {}
-
-    def part(self, text: str) -> dict[str, Any]:
-        """The part with this text."""
-        if self._is_message:
-            return text_part(text)
-        return {"type": "summary_text", "text": text}
-
-    def part_event(self, what: str) -> str:
-        """The type of an event about the part."""
-        return f"response.content_part.{what}" if self._is_message else f"response.reasoning_summary_part.{what}"
-
-    def text_event(self, what: str) -> str:
-        """The type of an event about the part's text."""
-        return f"response.output_text.{what}" if self._is_message else f"response.reasoning_summary_text.{what}"
-
-
-def _asked(event: Event) -> dict[str, Any]:
-    """What a client needs that decides on a call: see `/agent/approvals`."""
+def _usage(counts: Usage, cost: float | None) -> dict[str, Any]:
+    """The token counts of all turns of a run, and its US dollars, as OpenRouter has them."""
+    cached = {"cached_tokens": counts.cache_read_tokens, "cache_write_tokens": counts.cache_write_tokens}
     return {
-        "approval_id": event.metadata["approval_id"],
-        "name": event.tool_name,
-        "arguments": event.tool_arguments,
+        "input_tokens": counts.input_tokens,
+        "input_tokens_details": cached,
+        "output_tokens": counts.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
+        "total_tokens": counts.total_tokens,
+        **({} if cost is None else {"cost": cost}),
     }
 
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from openai.types import ErrorObject
 from pydantic import BaseModel
 
-from nbagent.server.routes.openai import completions, conversations, models, responses
+from nbagent.server.routes.openai import chat_completions, conversations, models, responses
 
 
 class ErrorBody(BaseModel):
@@ -14,5 +14,5 @@ class ErrorBody(BaseModel):
 
 
 router = APIRouter(tags=["OpenAI"], responses={"4XX": {"model": ErrorBody}, "5XX": {"model": ErrorBody}})
-for each in (models, completions, responses, conversations):
+for each in (models, chat_completions, responses, conversations):
     router.include_router(each.router)

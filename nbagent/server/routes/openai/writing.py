@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nbagent.core.events import AnyEvent, Done, Error, Retry, RunStarted, Text, Thinking, TurnDone
+from nbagent.core import events
+from nbagent.core.events import AnyEvent
 from nbagent.core.json_text import json_text
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream, while_connected
 from nbagent.server.hosted_run import HostedRun, RunRequest
-from nbagent.server.problems import problem_of
-from nbagent.server.routes.openai.chat_answer import ChatAnswer
-from nbagent.server.routes.openai.responses_answer import ResponseAnswer
+from nbagent.server.problems import HTTPProblem, problem_of
 
-#: What one of the APIs makes of a run's events.
-Answer = ChatAnswer | ResponseAnswer
+
+class Answer(Protocol):
+    """What one of the APIs makes of a run's events."""
+
+    def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
+        """The pieces of a stream for an event. Raises `RefusedError` if text that was sent would be sent again."""
+
+    def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
+        """The last pieces of a stream whose run failed."""
+
+    def whole(self) -> dict[str, Any]:
+        """All of it as one object, once the run is done."""
 
 
 async def reply(
@@ -40,35 +49,36 @@ async def reply(
 
     async def whole() -> Response:
         async with run as running:
-            made = make(running)
+            answer = make(running)
             for event in settled([event async for event in running]):
-                if isinstance(event, Error):
+                if isinstance(event, events.Error):
                     raise event.exception
-                for _ in made.feed(event):
+                for _ in answer.feed(event):
                     pass
-        return Response(json_text(made.whole()), media_type="application/json")
+        return Response(json_text(answer.whole()), media_type="application/json")
 
     return await while_connected(request.receive, whole())
 
 
-def settled(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+def settled(run: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
     """The events of a run, without attempts at an answer that another one followed.
 
-    >>> [event.content for event in settled([Text("It"), Retry("Again"), Text("It is"), TurnDone("It is")])]
+    >>> from nbagent.core.events import Done, Retry, Text
+    >>> [event.content for event in settled([Text("It"), Retry("Again"), Text("It is"), Done("It is")])]
     ['It is', 'It is']
     """
     held: list[AnyEvent] = []
-    for event in events:
+    for event in run:
         match event:
-            case Text() | Thinking():
+            case events.Text() | events.Thinking() | events.TurnDone():
                 held.append(event)
-            case Retry():
+            case events.Retry() | events.ValidationError(tool_name=None):  # sent again, or sent back
                 held.clear()
-            case TurnDone() | Done() | Error():
-                yield from held
-                held.clear()
-                yield event
             case _:
+                is_kept = held and isinstance(held[-1], events.TurnDone) and not isinstance(event, events.UsageReport)
+                if is_kept or isinstance(event, events.Done | events.Error):
+                    yield from held
+                    held.clear()
                 yield event
 
 
@@ -82,7 +92,7 @@ async def _pieces(
     held, has_begun = "", False
     async for event in run:
         try:
-            if isinstance(event, Error):
+            if isinstance(event, events.Error):
                 raise event.exception
             held += "".join(map(write, answer.feed(event)))
         except Exception as error:  # a run may end with any
@@ -90,7 +100,7 @@ async def _pieces(
                 raise
             yield "".join(map(write, answer.fail(problem_of(error))))
             return
-        if held and not isinstance(event, RunStarted):
+        if held and not isinstance(event, events.RunStarted):
             has_begun = True
             yield held
             held = ""

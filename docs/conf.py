@@ -15,6 +15,11 @@ author = "The nbagent developers"
 copyright = author  # noqa: A001 (Sphinx's name)
 version = release = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
+# The page that this clone comes from, if it has one.
+_git = ["git", "-C", str(ROOT), "config", "--get", "remote.origin.url"]
+_origin = subprocess.run(_git, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+repository = _origin.removesuffix(".git") if _origin.startswith("https://") else ""
+
 # The tutorials are the notebooks, as they were saved, and their pictures: Sphinx reads sources below its folder only.
 for old in (HERE / "tutorials").glob("*.ipynb"):
     old.unlink()
@@ -25,7 +30,9 @@ shutil.copytree(ROOT / "notebooks" / "images", HERE / "tutorials" / "images", di
 extensions = [
     "agent_cells",
     "jupyterlite_sphinx",
+    "llms",
     "myst_nb",
+    "names",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
@@ -65,15 +72,24 @@ autodoc_default_options = {
 }
 napoleon_numpy_docstring = False
 
+# For language models (`_extensions/llms.py`).
+llms_summary = (
+    "A Jupyter-centric agent toolkit in Python: `%%agent` cells, a chat panel, an HTTP server and plain Python share "
+    "one agent loop; functions of the notebook are tools; every step is a row in a DataFrame."
+)
+llms_left_out = ("reference/changelog",)
+
 html_theme = "pydata_sphinx_theme"
 html_title = f"nbagent {release}"
 html_static_path = ["_static"]
 html_css_files = ["nbagent.css"]
-html_sidebars = {"index": [], "start": []}
+html_search_scorer = str(HERE / "_static/scorer.js")
+html_sidebars = {"index": [], "start": [], "try": []}
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": "nbagent"},
+    "logo": {"text": f"nbagent {release}"},
+    "icon_links": [{"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}] if repository else [],
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "pygments_light_style": "default",

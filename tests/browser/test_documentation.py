@@ -1,4 +1,4 @@
-"""The built documentation in Chromium: its pages load nothing from elsewhere, and fit into a narrow window."""
+"""The built documentation in Chromium: its pages load nothing from elsewhere, fit a narrow window, and are found."""
 
 import pytest
 from playwright.sync_api import expect
@@ -41,3 +41,10 @@ def test_pages_load_nothing_from_elsewhere_and_fit_into_a_narrow_window(browser,
     assert not errors
     assert [url for url in asked if not url.startswith((address, "data:"))] == []
     context.close()
+
+
+def test_a_search_finds_the_page_of_that_name_first(browser, address):
+    page = browser.new_page(base_url=address)
+    page.goto("/search.html?q=why did it stop")
+    expect(page.locator("ul.search > li > a").first).to_have_text("Why did it stop?")
+    page.close()

@@ -77,4 +77,5 @@ def is_shown(expected: str, shown: str) -> bool:
 
 
 def pages(root: Path) -> list[Path]:
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    built = root / "docs" / "_build"
+    return [root / "README.md", *sorted(each for each in (root / "docs").rglob("*.md") if built not in each.parents)]

@@ -1,0 +1,76 @@
+"""The pages of the API reference, and the links that lead to them.
+
+In a class, methods come before attributes. A parameter that only takes mistyped names is left out. In all pages, code
+such as `Agent`, `agent.chat(…)` or `nbagent.record(…)` links to the reference, once in each section.
+"""
+
+import re
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+import nbagent
+
+#: `nbagent.record(path)` and `Agent.chat`; lowercase names only after `nbagent.` or `@`, or if they are called.
+_NAME = re.compile(r"(?P<before>nbagent\.|@)?(?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\w+))?(?P<call>\(.*\)?)?", re.DOTALL)
+#: What pages call the values of a class.
+_VALUES = {"agent": "Agent", "result": "AgentResult", "trace": "Trace", "budget": "Budget", "panel": "ChatPanel"}
+
+
+def target(code: str) -> str | None:
+    """The full name that a piece of code speaks of, if it is a public one.
+
+    >>> target("agent.chat(…)"), target("@tool"), target("tool")
+    ('nbagent.Agent.chat', 'nbagent.tool', None)
+    """
+    found = _NAME.fullmatch(code)
+    if found is None:
+        return None
+    name = found["name"]
+    if name in _VALUES and found["member"]:
+        return f"nbagent.{_VALUES[name]}.{found['member']}"
+    if name not in nbagent.__all__ or not (name[0].isupper() or found["before"] or found["call"]):
+        return None
+    return ".".join(filter(None, ("nbagent", name, found["member"])))
+
+
+def _link(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    objects, linked = app.env.get_domain("py").objects, set()
+    for code in list(doctree.findall(nodes.literal)):
+        known = objects.get(target(code.astext()) or "")
+        if known is None or known.docname == page or isinstance(code.parent, nodes.reference | nodes.title):
+            continue
+        section = code.parent
+        while section.parent is not None and not isinstance(section, nodes.section):
+            section = section.parent
+        if (id(section), known.node_id) not in linked:
+            linked.add((id(section), known.node_id))
+            address = f"{app.builder.get_relative_uri(page, known.docname)}#{known.node_id}"
+            code.replace_self(nodes.reference("", "", code.deepcopy(), internal=True, refuri=address))
+
+
+def _methods_first(app: Sphinx, doctree: nodes.document) -> None:
+    for content in doctree.findall(addnodes.desc_content):
+        members = [node for node in content if isinstance(node, addnodes.desc)]
+        for node in members:
+            if node["objtype"] in ("attribute", "property"):
+                entry = content[content.index(node) - 1]
+                content.remove(node)
+                if isinstance(entry, addnodes.index):  # what the index says of it
+                    content.remove(entry)
+                    content.append(entry)
+                content.append(node)
+
+
+def _without_unknown(app, what, name, value, options, signature, returns):
+    return (re.sub(r", \*\*unknown\b", "", signature) if signature else signature), returns
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Sphinx's entry point."""
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-process-signature", _without_unknown)
+    app.connect("doctree-read", _methods_first, priority=100)  # before the tables of contents are made
+    app.connect("doctree-resolved", _link)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,6 +21,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.supervisors import Multiprocess
 
@@ -97,7 +98,18 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
         os.environ.setdefault(PROCESSES_VARIABLE, folder)
         announce("\n".join(told))
         options |= {"workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
-        Multiprocess(_config(make, settings, **options), [sock]).run()
+        _Workers(_config(make, settings, **options), [sock]).run()
+
+
+class _Workers(Multiprocess):
+    """The processes of the server. The runs of one that died no longer count as running."""
+
+    def keep_subprocess_alive(self) -> None:
+        """Begin another process for each that died."""
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for pid in before - {process.pid for process in self.processes}:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]  # the library gives it no types
 
 
 async def _check(store: ConversationStore) -> None:

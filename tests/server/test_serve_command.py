@@ -1,12 +1,15 @@
 """`nbagent serve`: a process of its own, told by its command line, ended by a signal."""
 
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import httpx
 import pytest
 from support.serving import events_of, serving_process
 
@@ -15,11 +18,13 @@ from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.loading import load_agent, load_agents
 
 APP = """
-import asyncio
+import asyncio, os
+from pathlib import Path
 from nbagent import Agent, ScriptedProvider
 
 async def answer(messages, functions):
     if messages[-1].text == "wait":
+        Path(f"waiting-{os.getpid()}").touch()
         await asyncio.Event().wait()
     return f"{len(messages)}: {messages[-1].text}"
 
@@ -76,6 +81,23 @@ def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path, workers):
         assert [each["content"] for each in kept[:2]] == ["first", "1: first"]
         answer = client.post("/agent/chat", json={"message": "again", "conversation_id": "c"}).json()
         assert answer["response"].endswith(": again")
+
+
+def test_the_runs_of_a_worker_that_dies_no_longer_count_as_running(tmp_path):
+    options = ["--workers", "2", "--requests-per-minute", "1000000"]
+    with serving(tmp_path, *options) as served, ThreadPoolExecutor(1) as threads:
+        client = served.client(TOKEN)
+        asked = threads.submit(served.client(TOKEN).post, "/agent/chat", json={"message": "wait"})
+        while "nbagent_runs_running 1.0" not in client.get("/metrics").text:
+            pass
+        (waiting,) = tmp_path.glob("waiting-*")
+        os.kill(int(waiting.name.partition("-")[2]), signal.SIGKILL)
+        with pytest.raises(httpx.HTTPError):
+            asked.result(60)
+        counted = ""
+        while "nbagent_runs_running 0.0" not in counted:
+            with suppress(httpx.HTTPError):  # the connection was to the worker that died
+                counted = client.get("/metrics").text
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ of the store, so a client can open it again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,19 +16,19 @@ from acp import schema
 from nbagent.acp.content import context_update, parts_of, replayed, stop_reason, title_of, updates_of, usage_of
 from nbagent.agent.agent import Agent
 from nbagent.core import events
-from nbagent.core.current import context_with, current
-from nbagent.core.limits import Account
+from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall, Usage, new_id
 from nbagent.core.render.arguments import arguments_text
-from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.allowances import Allow, Allowances
 from nbagent.functions.asking import Question
 from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.pricing import context_window
-from nbagent.providers import resolve
-from nbagent.server.conversations.store import Conversation, ConversationStore, Spent
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.conversations.store import ConversationStore
+from nbagent.server.hosted_run import HostedRun, RunRequest
+from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
 #: Who owns the sessions in the store, which may have the conversations of a server as well.
@@ -48,25 +46,16 @@ _OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind, Any]] = {
 class _Session:
     """A conversation with a client.
 
+    - `model`: what its user chose; None for the agent's own
     - `problems`: what the client is told before the next answer
     - `usage`: the tokens since this process opened it
-    - `running`: its prompts that are being answered
-    - `updated`: when what the agent knows of the conversation was stored
     """
 
     agent: Agent
     folder: str
-    model: str
+    model: str | None = None
     problems: list[str] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
-    running: set[asyncio.Task[AgentResult]] = field(default_factory=set)
-    updated: float = 0.0
-
-    def take(self, stored: Conversation) -> None:
-        """Go on from what is stored."""
-        messages = self.agent.context.messages
-        messages[:] = [*(message for message in messages if message.role == "system"), *stored.messages]
-        self.updated = stored.updated
 
 
 class ACPAgent:
@@ -77,8 +66,8 @@ class ACPAgent:
 
     def __init__(self, agent: Agent, store: ConversationStore, models: Sequence[str] = ()) -> None:
         self._agent = agent
-        self._store = store
-        self._models = list(dict.fromkeys([f"{agent.provider.vendor}:{agent.provider.model_name}", *models]))
+        self._host = AgentHost(agent, store, ServerSettings(models=models))
+        self._host.owns_agent = True
         self._sessions: dict[str, _Session] = {}
         self._replays = True
 
@@ -120,16 +109,13 @@ class ACPAgent:
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         """Open a conversation again, and tell the client what was said in it."""
-        session = self._sessions.get(session_id)
+        session, stored = self._sessions.get(session_id), await self._host.store.get(_OWNER, session_id)
         if session is None:
-            found = await self._store.get(_OWNER, session_id)
-            if found is None:
+            if stored is None:
                 raise _no_session(session_id)
             session = self._begin(session_id, cwd, mcp_servers)
             session.problems.clear()  # the client was told of them when it began
-            session.take(found)
-        messages = session.agent.conversation_history
-        for update in replayed(messages) if self._replays else ():
+        for update in replayed(stored.messages) if stored is not None and self._replays else ():
             await self._client.session_update(session_id, update)
         return schema.LoadSessionResponse(config_options=self._options_of(session))
 
@@ -138,7 +124,7 @@ class ACPAgent:
     ) -> schema.ListSessionsResponse:
         """List the conversations, newest first; `cwd` selects one folder."""
         try:
-            page = await self._store.page(_OWNER, after=cursor)
+            page = await self._host.store.page(_OWNER, after=cursor)
         except ConfigurationError as error:
             raise acp.RequestError(-32602, str(error)) from None
         found = [
@@ -158,11 +144,11 @@ class ACPAgent:
     ) -> schema.SetSessionConfigOptionResponse:
         """Choose the model of a conversation."""
         session = self._session(session_id)
-        if config_id != "model" or value not in self._models:
-            choices = ", ".join(self._models)
+        if config_id != "model" or value not in self._host.models:
+            choices = ", ".join(self._host.models)
             raise acp.RequestError(-32602, f"There is no {config_id} {value!r}. Choose a model of: {choices}.")
         try:
-            session.agent.provider = self._agent.provider if value == self._models[0] else resolve(str(value))
+            self._host.provider_for(None, str(value))
         except ConfigurationError as error:
             raise acp.RequestError(-32602, str(error)) from None
         session.model = str(value)
@@ -170,12 +156,11 @@ class ACPAgent:
 
     def _begin(self, session_id: str, folder: str, mcp_servers: Sequence[Any] | None) -> _Session:
         agent = self._agent.fork()
-        agent.context.here.conversation_id = session_id
         agent.tool_executor = agent.tool_executor.with_options()
         agent.tool_executor.allowances = Allowances()
         if agent.tool_executor.approver is None:
             agent.tool_executor.approver = _Approver(self._client, session_id)
-        session = self._sessions[session_id] = _Session(agent, folder, self._models[0])
+        session = self._sessions[session_id] = _Session(agent, folder)
         for each in mcp_servers or ():
             try:
                 agent.use(_mcp_server(each, folder))
@@ -185,13 +170,13 @@ class ACPAgent:
 
     def _options_of(self, session: _Session) -> list[Any]:
         """The choice of a model, as the protocol has it."""
-        choices = [schema.SessionConfigSelectOption(name=name, value=name) for name in self._models]
+        choices = [schema.SessionConfigSelectOption(name=name, value=name) for name in self._host.models]
         model = schema.SessionConfigOptionSelect(
             id="model",
             name="Model",
             category="model",
             type="select",
-            current_value=session.model,
+            current_value=session.model or self._host.models[0],
             options=choices,
         )
         return [model]
@@ -199,75 +184,51 @@ class ACPAgent:
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
         """Answer a prompt, and tell the client all that happens meanwhile."""
         session = self._session(session_id)
+        for problem in session.problems:
+            await self._client.session_update(session_id, acp.update_agent_message_text(f"*{problem}*\n\n"))
+        session.problems.clear()
         try:
-            account = Account()
-            answering = self._answer(session_id, session, parts_of(prompt), account)
-            running = asyncio.create_task(answering, context=context_with(account=account))
-        except ConfigurationError as error:
-            raise acp.RequestError(-32602, str(error)) from None
-        session.running.add(running)
-        running.add_done_callback(session.running.discard)
-        try:
-            await asyncio.wait({running})
-        finally:  # the client has gone
-            running.cancel()
-            session.usage += account.usage
-        usage = usage_of(session.usage)
-        if running.cancelled():
-            return schema.PromptResponse(stop_reason="cancelled", usage=usage)
-        if (failure := running.exception()) is not None:
-            if not isinstance(failure, NbagentError):
-                raise failure
-            raise acp.RequestError(-32602 if isinstance(failure, ConfigurationError) else -32603, str(failure))
-        return schema.PromptResponse(stop_reason=stop_reason(running.result()), usage=usage)
+            run = await self._answer(session_id, session, parts_of(prompt))
+        except NbagentError as error:
+            raise acp.RequestError(-32602 if isinstance(error, ConfigurationError) else -32603, str(error)) from error
+        reason = stop_reason(run.result) if run.result is not None else "cancelled"
+        return schema.PromptResponse(stop_reason=reason, usage=usage_of(session.usage))
+
+    async def _answer(self, session_id: str, session: _Session, parts: list[dict[str, Any]]) -> HostedRun:
+        """Run the agent, and tell the client what happens. Raises what fails, but not that a person stopped it."""
+        request = RunRequest(
+            message=parts,
+            conversation_id=session_id,
+            instructions=f"The user works in the folder {session.folder}",
+            model=session.model,
+            agent=session.agent,
+            source="acp",
+        )
+        async with self._host.run(_OWNER, request) as run:
+            before = run.before.spent.dollars if run.before is not None else 0.0
+            size = context_window(self._host.provider_for(None, session.model))
+            try:
+                async for event in run:
+                    if isinstance(event, events.Error) and not run.is_stopped:
+                        raise event.exception
+                    for update in updates_of(event):
+                        await self._client.session_update(session_id, update)
+                    if isinstance(event, events.UsageReport) and size is not None:
+                        update = context_update(event.usage, size, before + run.account.dollars)
+                        await self._client.session_update(session_id, update)
+            finally:
+                session.usage += run.account.usage
+            return run
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop answering. What the agent said so far stays."""
-        if (session := self._sessions.get(session_id)) is not None:
-            for running in session.running:
-                running.cancel()
+        self._host.stop(_OWNER, session_id)
 
     async def aclose(self) -> None:
-        """End the sessions, save what they are about to say, and close their connections."""
+        """End what runs, save what was said, and close the connections of the sessions."""
+        await self._host.aclose()
         for session in self._sessions.values():
-            if session.running:
-                await asyncio.wait(session.running)
             await session.agent.aclose()
-        await self._agent.aclose()
-
-    async def _answer(
-        self, session_id: str, session: _Session, parts: list[dict[str, Any]], account: Account
-    ) -> AgentResult:
-        """Answer, tell the client what happens, and save the session, whatever ends it."""
-        agent = session.agent
-
-        async def tell(update: Any) -> None:
-            await self._client.session_update(session_id, update)
-
-        for problem in session.problems:
-            await tell(acp.update_agent_message_text(f"*{problem}*\n\n"))
-        session.problems.clear()
-        async with self._store.turn(_OWNER, session_id) as turn:
-            before = turn.conversation.spent.dollars if turn.conversation else 0.0
-            if turn.conversation and turn.conversation.updated != session.updated:  # another process went on with it
-                session.take(turn.conversation)
-            size = context_window(agent.provider)
-            folder = f"The user works in the folder {session.folder}"
-            stream = agent.chat_stream(parts, instructions=folder, origin={"source": "acp"})
-            try:
-                async with aclosing(aiter(stream)) as running:
-                    async for event in running:
-                        for update in updates_of(event):
-                            await tell(update)
-                        if isinstance(event, events.UsageReport) and size is not None:
-                            await tell(context_update(event.usage, size, before + account.dollars))
-                return stream.result()
-            finally:
-                messages = [message for message in agent.conversation_history if message.role != "system"]
-                if messages or turn.conversation:
-                    spent = Spent(account.dollars, account.usage.total_tokens)
-                    await self._store.save(_OWNER, spent, turn=turn, messages=messages)
-                    session.updated = turn.conversation.updated if turn.conversation else 0.0
 
     def _session(self, session_id: str) -> _Session:
         if (session := self._sessions.get(session_id)) is None:

@@ -1,4 +1,4 @@
-"""`AgentHost`: one agent, many conversations. Every protocol of the server runs through it."""
+"""`AgentHost`: one agent, many conversations. Every door runs the agent through it: HTTP, AG-UI, OpenAI's APIs, ACP."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.current import context_with, current
 from nbagent.core.history.preview import Preview
-from nbagent.core.limits import Account
 from nbagent.core.messages import new_id
 from nbagent.pricing import check_priced
 from nbagent.providers import resolve
@@ -20,10 +20,12 @@ from nbagent.server.approvals import HTTPApprover, deny
 from nbagent.server.budgets import Budgets
 from nbagent.server.conversations.store import Conversation, ConversationStore, HeldTurn, Spent
 from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
-from nbagent.server.metrics import Metrics
 from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
 from nbagent.text import shortened
+
+if TYPE_CHECKING:  # its package comes with the extra `server`
+    from nbagent.server.metrics import Metrics
 
 
 class AgentHost:
@@ -37,7 +39,13 @@ class AgentHost:
     ...     print(await run.outcome())
     """
 
-    def __init__(self, agent: Agent | Mapping[str, Agent], store: ConversationStore, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        agent: Agent | Mapping[str, Agent],
+        store: ConversationStore,
+        settings: ServerSettings,
+        metrics: Metrics | None = None,
+    ) -> None:
         #: By the name that a request gives as its model. The first one answers requests that name none.
         self.agents = dict(agent) if isinstance(agent, Mapping) else {"": agent}
         for each in self.agents.values():
@@ -48,7 +56,7 @@ class AgentHost:
         self.owns_agent = False
         self.store = store
         self.settings = settings
-        self.metrics = Metrics()
+        self._metrics = metrics
         self._budgets = Budgets(store, settings)
         self._providers: dict[str, LLMProvider] = {}
         self._running: dict[asyncio.Task[None], HostedRun] = {}
@@ -90,7 +98,7 @@ class AgentHost:
         """
         again = request.repeatable
         provider = self.provider_for(request.provider, request.model)
-        original = self.agents.get(request.model or "", self.agent)
+        original = request.agent or self.agents.get(request.model or "", self.agent)
         run = HostedRun(owner, request.conversation_id or new_id("conv"), provider)
         async with AsyncExitStack() as held:
             if again is not None:
@@ -102,20 +110,22 @@ class AgentHost:
             turn = None
             if request.stored:
                 turn = await held.enter_async_context(self._turn(owner, request, run))
-            account = await held.enter_async_context(self._budgets.account(owner))
-            limits = self._budgets.limits(request.limits, original.limits, turn, account)
+            run.account = await held.enter_async_context(self._budgets.account(owner))
+            run.before = turn.conversation if turn is not None else None
+            limits = self._budgets.limits(request.limits, original.limits, turn, run.account)
             if self._is_ending:
                 raise shutting_down()
-            agent = _fork(original, request, turn.conversation if turn else None, provider)
+            agent = _fork(original, request, run.before, provider)
             agent.context.here.conversation_id = run.conversation_id
             self._let_approve(agent, owner, request, run)
             agent.observers.append(run.put_observed)
-            context = context_with(account=account)
-            save = partial(self._save, owner, request, turn, agent, run, account)
+            context = context_with(account=run.account)
+            save = partial(self._save, request, turn, agent, run)
             stream = request.stream(agent, limits)
             task = run.start(stream, context, turn.lost if turn else None, save, held.pop_all())
             self._running[task] = run
-            self.metrics.run_began()
+            if self._metrics is not None:
+                self._metrics.run_began()
             task.add_done_callback(self._running.pop)
         try:
             yield run
@@ -188,17 +198,16 @@ class AgentHost:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
 
-    async def _save(
-        self, owner: str, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun, account: Account
-    ) -> None:
+    async def _save(self, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun) -> None:
         """Save the turn, what it cost, and the answer for a repeated request."""
         messages = [message for message in agent.conversation_history if message.role != "system"]
         if turn is not None and not messages and turn.conversation is None:  # the first question failed
             turn = None
-        spent = Spent(account.dollars, account.usage.total_tokens)
+        spent = Spent(run.account.dollars, run.account.usage.total_tokens)
         answer = request.repeatable.answer(run) if request.repeatable is not None else None
-        self.metrics.run_ended(run, account)
-        await self.store.save(owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
+        if self._metrics is not None:
+            self._metrics.run_ended(run)
+        await self.store.save(run.owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
         run.kept_answer = answer.body if answer is not None else None
 
 

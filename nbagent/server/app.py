@@ -11,8 +11,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import Response
 
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type
@@ -20,14 +18,15 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import ConversationStore
+from nbagent.server.failures import MEDIA_TYPE, on_error
 from nbagent.server.guards import RATE_HEADERS, Guards
-from nbagent.server.problems import MEDIA_TYPE, ProblemDetails, problem_of, problem_response
+from nbagent.server.metrics import Metrics
+from nbagent.server.problems import ProblemDetails
 from nbagent.server.requests import Observed
 from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
 from nbagent.server.routes.ag_ui.talk import WaitingTalks
 from nbagent.server.routes.openai import router as openai_router
-from nbagent.server.routes.openai.errors import openai_form
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
@@ -62,7 +61,8 @@ def create_app(
     check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
     if not (settings.tokens or settings.token_file):
         raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` makes one.")
-    host = AgentHost(agent, store or open_store("memory:"), settings)
+    metrics = Metrics()
+    host = AgentHost(agent, store or open_store("memory:"), settings, metrics)
     app = FastAPI(
         title="nbagent",
         description="An agent for any client.",
@@ -71,15 +71,14 @@ def create_app(
         responses=_FAILURES,
         dependencies=[Depends(HTTPBearer(auto_error=False, description="One of the server's tokens."))],
     )
-    app.state.host = host
+    app.state.host, app.state.metrics = host, metrics
     app.state.waiting_talks = WaitingTalks()
-    app.state.openai_form = openai_form
     for router in ROUTERS:
         app.include_router(router)
     for kind in (NbagentError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _on_error)
+        app.add_exception_handler(kind, on_error)
     app.add_middleware(Guards, settings=settings)
-    app.add_middleware(Observed, host=host)
+    app.add_middleware(Observed, host=host, metrics=metrics)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -100,7 +99,3 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         await host.aclose()
         await host.store.aclose()
-
-
-async def _on_error(request: Request, error: Exception) -> Response:
-    return problem_response(request.scope, problem_of(error))

@@ -10,7 +10,8 @@ from time import monotonic
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nbagent.server.problems import RefusedError, route_path
+from nbagent.server.failures import route_path
+from nbagent.server.problems import RefusedError
 from nbagent.server.security import OPEN_PATHS, Security
 from nbagent.server.settings import ServerSettings
 

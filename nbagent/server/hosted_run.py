@@ -14,6 +14,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.agent.agent import Agent
 from nbagent.core.events import (
     AnyEvent,
     ChildEvent,
@@ -27,13 +28,13 @@ from nbagent.core.events import (
     UsageReport,
 )
 from nbagent.core.inputs import MessageInput
-from nbagent.core.limits import Limits
+from nbagent.core.limits import Account, Limits
 from nbagent.core.messages import LLMMessage
 from nbagent.core.results import AgentResult
 from nbagent.core.stream import AgentStream
 from nbagent.errors import TurnLostError
 from nbagent.providers.base import LLMProvider
-from nbagent.server.conversations.store import KeptAnswer
+from nbagent.server.conversations.store import Conversation, KeptAnswer
 from nbagent.server.problems import RefusedError
 
 
@@ -76,6 +77,8 @@ class RunRequest:
     - `limits`: these can lower the server's and the agent's limits
     - `options`: what else `Agent.chat_stream` takes
     - `waits_for_approval`: without it, calls that need approval are denied at once
+    - `agent`: an agent of the client's own, such as one with tools of its editor
+    - `source`: the door, for the trace
     """
 
     message: MessageInput
@@ -90,18 +93,19 @@ class RunRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     waits_for_approval: bool = False
     repeatable: Repeatable | None = None
+    agent: Agent | None = None
+    source: str = "http"
 
-    def stream(self, agent: Any, limits: Limits) -> AgentStream:
+    def stream(self, agent: Agent, limits: Limits) -> AgentStream:
         """The agent's run for this request, with these limits."""
-        stream: AgentStream = agent.chat_stream(
+        return agent.chat_stream(
             self.message,
             limits=limits,
             instructions=self.instructions or "",
-            origin={"source": "http"},
+            origin={"source": self.source},
             raise_errors=False,
             **self.options,
         )
-        return stream
 
 
 class HostedRun:
@@ -119,6 +123,9 @@ class HostedRun:
         self.result: AgentResult | None = None
         self.error: BaseException | None = None
         self.kept_answer: str | None = None
+        #: What the run has spent, and its conversation as it was before.
+        self.account = Account()
+        self.before: Conversation | None = None
         #: Whether a person has stopped it.
         self.is_stopped = False
         #: Is set when the last event is there.

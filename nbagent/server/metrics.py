@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
-from nbagent.core.limits import Account
 from nbagent.server.hosted_run import HostedRun
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -42,14 +41,15 @@ class Metrics:
         """A run begins."""
         self._running.inc()
 
-    def run_ended(self, run: HostedRun, account: Account) -> None:
+    def run_ended(self, run: HostedRun) -> None:
         """A run has ended, well or not."""
         model = f"{run.provider}:{run.model}"
         self._running.dec()
-        self._runs.labels(model, run.result.status if run.result is not None else "error").inc()
-        self._tokens.labels(model, "input").inc(account.usage.input_tokens)
-        self._tokens.labels(model, "output").inc(account.usage.output_tokens)
-        self._dollars.labels(model).inc(account.dollars)
+        unfinished = "cancelled" if run.error is None else "error"
+        self._runs.labels(model, run.result.status if run.result is not None else unfinished).inc()
+        self._tokens.labels(model, "input").inc(run.account.usage.input_tokens)
+        self._tokens.labels(model, "output").inc(run.account.usage.output_tokens)
+        self._dollars.labels(model).inc(run.account.dollars)
         for event in run.tool_results:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 

@@ -6,26 +6,19 @@ A client is told what it can act on. An error that nobody foresaw is logged, and
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
-from starlette.types import Scope
 
 from nbagent import errors
 from nbagent.server.logs import request_id
 from nbagent.text import without_keys
 
 log = logging.getLogger("nbagent")
-
-MEDIA_TYPE = "application/problem+json"
-#: Wrong fields of a request that are told.
-_TOLD_FIELDS = 20
 
 
 class ProblemDetails(BaseModel):
@@ -104,11 +97,6 @@ def problem_of(error: BaseException) -> HTTPProblem:
     """What a client is told of an error."""
     if isinstance(error, RefusedError):
         return error.problem
-    if isinstance(error, RequestValidationError):
-        return _of_validation(error)
-    if isinstance(error, HTTPException):
-        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-        return HTTPProblem(error.status_code, code, f"{error.detail}.", headers=dict(error.headers or {}))
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             if isinstance(error, errors.ProviderError):
@@ -125,30 +113,5 @@ def problem_of(error: BaseException) -> HTTPProblem:
 def _of_vendor(error: errors.ProviderError, status: int, code: str) -> HTTPProblem:
     who = " ".join(filter(None, (error.vendor, error.model))) or "The vendor"
     more = {"vendor": error.vendor, "model": error.model, "vendor_status": error.status}
-    headers = {} if error.retry_after is None else {"Retry-After": str(round(error.retry_after))}
+    headers = {} if error.retry_after is None else {"Retry-After": str(math.ceil(error.retry_after))}
     return HTTPProblem(status, code, without_keys(f"{who}: {error.message}"), more, headers)
-
-
-def _of_validation(error: RequestValidationError) -> HTTPProblem:
-    """The wrong fields, without their values, which may be secret."""
-    found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
-        return HTTPProblem(400, "invalid_json", "The body is not JSON.")
-    fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_TOLD_FIELDS]]
-    detail = "; ".join(f"{each['field']}: {each['message']}" for each in fields)
-    return HTTPProblem(422, "invalid_request", without_keys(detail), {"errors": fields})
-
-
-def route_path(scope: Scope) -> str:
-    """The path of a request below the place where the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
-
-
-def problem_response(scope: Scope, problem: HTTPProblem) -> Response:
-    """The response: problem details, or OpenAI's form below its path."""
-    if route_path(scope).startswith("/v1/"):
-        response: Response = scope["app"].state.openai_form(problem)
-        response.headers.update(problem.headers)
-        return response
-    return JSONResponse(problem.to_dict(), problem.status, problem.headers, MEDIA_TYPE)

@@ -14,8 +14,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nbagent.server.agent_host import AgentHost
+from nbagent.server.failures import problem_response, route_path
 from nbagent.server.logs import request_id
-from nbagent.server.problems import problem_of, problem_response, route_path
+from nbagent.server.metrics import Metrics
+from nbagent.server.problems import problem_of
 from nbagent.server.security import OPEN_PATHS
 from nbagent.server.tokens import Holder
 
@@ -29,9 +31,8 @@ _ID = re.compile(r"[!-~]{1,128}")
 class Observed:
     """ASGI middleware around the guards and the routes. What they raise becomes a problem, and the connection stays."""
 
-    def __init__(self, app: ASGIApp, host: AgentHost) -> None:
-        self._app = app
-        self._host = host
+    def __init__(self, app: ASGIApp, host: AgentHost, metrics: Metrics) -> None:
+        self._app, self._host, self._metrics = app, host, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, and note how."""
@@ -63,7 +64,7 @@ class Observed:
                 await problem_response(scope, problem_of(error))(scope, receive, send_noting)
             finally:
                 seconds = monotonic() - began
-                self._host.metrics.count_request(scope, status, seconds)
+                self._metrics.count_request(scope, status, seconds)
                 if span is not None:
                     span.answered(getattr(scope.get("route"), "path", None), status)
                 if self._host.settings.access_log:

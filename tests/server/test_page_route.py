@@ -117,6 +117,7 @@ def test_who_stops_ends_the_runs_of_one_conversation_only(path, said):
         assert server.client().post("/page/stop", json=stop).json() == {"stopped": 1}
         asking.join(60)
         kept = server.client().get("/agent/conversations/c").json()["messages"]
+        assert 'status="cancelled"} 1.0' in server.client().get("/metrics").text
     assert said in texts[0]
     assert "Failed" not in texts[0]
     assert kept[-1]["content"] == "I begin"

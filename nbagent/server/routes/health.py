@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from nbagent.server import metrics
+from nbagent.server.metrics import MEDIA_TYPE, Metrics
 from nbagent.server.routes.asking import Host, Whose
 
 router = APIRouter(tags=["health"])
@@ -36,6 +36,7 @@ async def providers_ready(host: Host) -> dict[str, str]:
 @router.get(
     "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 )
-async def all_metrics(host: Host, holder: Whose) -> Response:
+async def all_metrics(request: Request, holder: Whose) -> Response:
     """Numbers for Prometheus: requests and runs; for an admin also tokens and costs."""
-    return Response(host.metrics.text(with_costs=holder.is_admin), media_type=metrics.MEDIA_TYPE)
+    numbers: Metrics = request.app.state.metrics
+    return Response(numbers.text(with_costs=holder.is_admin), media_type=MEDIA_TYPE)

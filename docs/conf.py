@@ -29,6 +29,7 @@ shutil.copytree(ROOT / "notebooks" / "images", HERE / "tutorials" / "images", di
 
 extensions = [
     "agent_cells",
+    "chinese",
     "jupyterlite_sphinx",
     "llms",
     "myst_nb",
@@ -87,6 +88,7 @@ html_search_scorer = str(HERE / "_static/scorer.js")
 html_sidebars = {"index": [], "start": [], "try": []}
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
+html_search_language = "en-zh"
 html_theme_options = {
     "logo": {"text": f"nbagent {release}"},
     "icon_links": [{"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}] if repository else [],

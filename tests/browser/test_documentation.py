@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 PAGES = [
     "index", "start", "tutorials/03_traces", "how-to/limits", "how-to/coming-from", "reference/options",
-    "reference/trace", "explanation/peers", "try",
+    "reference/trace", "explanation/peers", "try", "zh/start", "zh/providers",
 ]  # fmt: skip
 
 
@@ -43,8 +43,12 @@ def test_pages_load_nothing_from_elsewhere_and_fit_into_a_narrow_window(browser,
     context.close()
 
 
-def test_a_search_finds_the_page_of_that_name_first(browser, address):
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [("why did it stop", "Why did it stop?"), ("编程套餐", "模型提供商"), ("审批", "工具：把函数交给模型")],
+)
+def test_a_search_in_either_language_finds_the_page_of_that_name_first(browser, address, words, title):
     page = browser.new_page(base_url=address)
-    page.goto("/search.html?q=why did it stop")
-    expect(page.locator("ul.search > li > a").first).to_have_text("Why did it stop?")
+    page.goto(f"/search.html?q={words}")
+    expect(page.locator("ul.search > li > a").first).to_have_text(title)
     page.close()

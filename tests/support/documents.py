@@ -29,6 +29,8 @@ from llmock.pytest_plugin import LLMock
 from llmock.testing import LLMockServer
 llmock = LLMock(LLMockServer().start())
 os.environ.update(llmock.env())
+for name in ("DASHSCOPE", "DEEPSEEK", "MOONSHOT", "SILICONFLOW", "ZHIPUAI"):
+    os.environ.update({f"{name}_API_KEY": "k", f"{name}_BASE_URL": os.environ["OPENAI_BASE_URL"]})
 """
 
 
@@ -78,4 +80,5 @@ def is_shown(expected: str, shown: str) -> bool:
 
 def pages(root: Path) -> list[Path]:
     built = root / "docs" / "_build"
-    return [root / "README.md", *sorted(each for each in (root / "docs").rglob("*.md") if built not in each.parents)]
+    written = sorted(each for each in (root / "docs").rglob("*.md") if built not in each.parents)
+    return [*sorted(root.glob("README*.md")), *written]

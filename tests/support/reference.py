@@ -121,6 +121,16 @@ def regions_table() -> str:
     return _table("| name | `region` | address | key | variable |", rows)
 
 
+def chinese_providers() -> str:
+    """The addresses and keys of China's providers, in Chinese."""
+    rows = []
+    for each in (CATALOG[name] for name in ("qwen", "zhipu", "minimax", "deepseek", "moonshot", "siliconflow")):
+        regions = {f"`{name}`": region.base_url for name, region in each.regions.items()} or {"": each.base_url}
+        for name, address in regions.items():
+            rows.append((f"`{each.name}`", f"`{each.model}`", name, f"`{address}`", _listed(each.key_vars_at(address))))
+    return _table("| 名字 | 默认模型 | `region` | 地址 | key 的环境变量 |", rows)
+
+
 def hosts_list() -> str:
     """Where requests go, unless a `base_url` says otherwise."""
     rows = []
@@ -193,6 +203,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "larger_models": larger_models_table,
     "vendors": vendors_table,
     "regions": regions_table,
+    "chinese_providers": chinese_providers,
     "hosts": hosts_list,
     "thinking": thinking_table,
     "abilities": abilities_table,

@@ -7,7 +7,12 @@ from pathlib import Path
 from nbagent.core.render import markdown as render
 from nbagent.core.render.diff import DIFF_STYLE
 
-SCRIPT = Path(__file__).with_name("panel.js")
+_FOLDER = Path(__file__).parent
+_WORDS = (_FOLDER / "words.json").read_text("utf-8")
+#: The script, which knows the panel's words in Chinese, by the English ones. Whatever has none is shown in English.
+SCRIPT = f'const WORDS = navigator.language.startsWith("zh") ? {_WORDS} : {{}};\n' + (_FOLDER / "panel.js").read_text(
+    "utf-8"
+)
 #: The style of the question before a tool runs; the panel uses the same colours.
 APPROVAL_STYLE = render.STYLE + DIFF_STYLE + render.style_html(Path(__file__).with_name("approval.css"))
 PANEL_STYLE = APPROVAL_STYLE + render.style_html(Path(__file__).with_name("panel.css"))

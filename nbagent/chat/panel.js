@@ -1,9 +1,16 @@
 // The chat panel, in a notebook and on the server's page. It shows a state that the kernel or the server keeps, and tells
 // what people do. They render what models and tools say as safe HTML; all other text is only ever set as text. What the
-// state leaves out, such as `tab`, `draft` or `editable`, is not offered.
+// state leaves out, such as `tab`, `draft` or `editable`, is not offered. `WORDS` has the browser's language (`words.json`).
+
+// Words of ours in the browser's language. In the table, `{}` stands for a number, or else for one of the names.
+function t(words, ...names) {
+  const said = WORDS[words.replace(/\d[\d,]*/g, "{}")];
+  const values = said ? [...(words.match(/\d[\d,]*/g) ?? []), ...names] : names;
+  return values.reduce((text, value) => text.replace("{}", () => value), said ?? words);
+}
 
 const TABS = { Chat: "", Trace: "What happened", Setup: "Tools, prompt" };
-const HEADS = ["Model", "Provider", "Date", "Context", "Images", "Thinks"];
+const HEADS = ["Model", "Provider", "Date", "Context", "Images", "Thinks"].map((name) => t(name));
 // Pixels above its end at which the conversation counts as scrolled up.
 const NEAR_END = 40;
 // Milliseconds after a question in which the conversation can't be scrolled, so that its end comes into view again.
@@ -123,11 +130,11 @@ class Turn {
     this.versions = h("div", { class: "nbagent-versions", hidden: true });
     this.root = h("div", { class: "nbagent-entry", tabIndex: -1 }, this.question, this.versions);
     this.root.addEventListener("animationend", () => this.root.classList.remove("nbagent-found"));
-    const act = (icon, name, title, action) => iconButton(icon, title, () => action(), { "aria-label": name });
+    const act = (icon, name, title, action) => iconButton(icon, t(title), () => action(), { "aria-label": t(name) });
     this.edit = act("edit", "Edit", "", () => panel.edit(key));
     this.actions = h(
       "span",
-      { class: "nbagent-actions", role: "group", "aria-label": "This turn" },
+      { class: "nbagent-actions", role: "group", "aria-label": t("This turn") },
       act("retry", "Retry", "Ask this question again", () => panel.tell("retry", key)),
       this.edit,
       act("branch", "Branch", "Continue from here in another conversation", () => panel.tell("branch", key)),
@@ -150,7 +157,7 @@ class Turn {
     const row = this.root.querySelector(".nbagent-foot:last-child") ?? this.root;
     if (!canEdit) this.actions.remove();
     else if (this.actions.parentElement !== row) row.append(this.actions);
-    const title = isEdited ? "Leave the question as it was" : "Change this question and ask again";
+    const title = t(isEdited ? "Leave the question as it was" : "Change this question and ask again");
     mark(this.edit, { "aria-pressed": Boolean(isEdited), title });
   }
 
@@ -162,15 +169,15 @@ class Turn {
       const go = (text, title, step) =>
         button(text, title, () => this.panel.goToVersion(this.key, title, step), { "aria-label": title });
       this.versions.append(
-        go("‹", "Previous version", -1),
+        go("‹", t("Previous version"), -1),
         h("span", { "aria-hidden": "true" }),
         h("span", { class: "nbagent-unseen" }),
-        go("›", "Next version", 1),
+        go("›", t("Next version"), 1),
       );
     }
     const [before, number, words, after] = this.versions.children;
     number.textContent = `${place}/${count}`;
-    words.textContent = `Version ${place} of ${count}`;
+    words.textContent = t(`Version ${place} of ${count}`);
     before.disabled = !isIdle || place === 1;
     after.disabled = !isIdle || place === count;
   }
@@ -218,7 +225,7 @@ function showTimes(root) {
   for (const each of root.querySelectorAll("[data-nbagent-since]")) {
     const taken = Math.floor(Date.now() / 1000 - skew - each.dataset.nbagentSince);
     const [minutes, seconds] = [Math.floor(taken / 60), taken % 60];
-    const text = minutes > 0 ? `${minutes} min ${seconds} s` : taken > 0 ? `${seconds} s` : "";
+    const text = minutes > 0 ? t(`${minutes} min ${seconds} s`) : taken > 0 ? t(`${seconds} s`) : "";
     if (each.textContent !== text) each.textContent = text;
   }
 }
@@ -252,11 +259,11 @@ class AskPiece {
   constructor(panel) {
     this.panel = panel;
     this.question = h("div", {});
-    this.reason = h("input", { type: "text", placeholder: "why not? the model reads it", "aria-label": "Reason" });
-    this.approve = button("Approve", "Run it with these arguments", () => this.decide(true), { class: "nbagent-first" });
-    this.deny = button("Deny", "Don't run it; the model is told so", () => this.decide(false));
+    this.reason = h("input", { type: "text", placeholder: t("why not? the model reads it"), "aria-label": t("Reason") });
+    this.approve = button(t("Approve"), t("Run it with these arguments"), () => this.decide(true), { class: "nbagent-first" });
+    this.deny = button(t("Deny"), t("Don't run it; the model is told so"), () => this.decide(false));
     const row = h("div", { class: "nbagent-decide" }, this.approve, this.deny, this.reason);
-    this.root = h("div", { class: "nbagent-ask", role: "group", "aria-label": "A tool asks for your approval" }, this.question, row);
+    this.root = h("div", { class: "nbagent-ask", role: "group", "aria-label": t("A tool asks for your approval") }, this.question, row);
   }
 
   show({ ask }) {
@@ -285,28 +292,28 @@ class Models {
     const tell = (what, value) => panel.tell("models", { do: what, value: value ?? null });
     this.tell = tell;
     this.opener = button("", "", () => tell(this.root.hidden ? "open" : "close"), { class: "nbagent-model", "aria-expanded": "false" });
-    this.search = h("input", { type: "text", placeholder: "Search, or type provider:model", "aria-label": "Search models" });
+    this.search = h("input", { type: "text", placeholder: t("Search, or type provider:model"), "aria-label": t("Search models") });
     this.search.addEventListener("input", () => tell("search", this.search.value));
     const heads = HEADS.map((name) => h("span", { textContent: name }));
-    this.heads = h("div", { class: "nbagent-picker-head", title: "Blank: not known" }, ...heads);
+    this.heads = h("div", { class: "nbagent-picker-head", title: t("Blank: not known") }, ...heads);
     this.rows = h("div", { class: "nbagent-picker-rows" });
     this.note = h("span", { role: "status" });
-    this.list = button("", "Ask the provider which models it offers with this key", () => tell("list", this.asked));
+    this.list = button("", t("Ask the provider which models it offers with this key"), () => tell("list", this.asked));
     this.foot = h("div", { class: "nbagent-picker-foot" }, this.note, this.list);
-    this.key = h("input", { type: "password", autocomplete: "off", "aria-label": "Key" });
+    this.key = h("input", { type: "password", autocomplete: "off", "aria-label": t("Key") });
     this.about = h("div", {});
-    const use = button("Use key", "", () => this.sendKey(), { class: "nbagent-first" });
-    const back = button("Back", "Choose another model", () => tell("back"));
+    const use = button(t("Use key"), "", () => this.sendKey(), { class: "nbagent-first" });
+    const back = button(t("Back"), t("Choose another model"), () => tell("back"));
     this.form = h("div", { class: "nbagent-picker-key" }, this.about, h("div", {}, this.key, use, back));
     const parts = [this.search, this.heads, this.rows, this.foot, this.form];
-    this.root = h("div", { class: "nbagent-picker", role: "dialog", "aria-label": "Choose a model", hidden: true }, ...parts);
+    this.root = h("div", { class: "nbagent-picker", role: "dialog", "aria-label": t("Choose a model"), hidden: true }, ...parts);
     this.root.addEventListener("keydown", (event) => this.onKey(event));
     this.opener.addEventListener("keydown", (event) => this.onKey(event));
   }
 
   show({ name, title, open }, isIdle) {
     if (this.opener.textContent !== name) this.opener.textContent = name;
-    mark(this.opener, { title, "aria-label": `Model: ${name}`, "aria-expanded": Boolean(open) });
+    mark(this.opener, { title, "aria-label": t("Model: {}", name), "aria-expanded": Boolean(open) });
     this.opener.disabled = !isIdle;
     const [wasOpen, hadKey] = [!this.root.hidden, !this.form.hidden];
     this.root.hidden = !open;
@@ -323,10 +330,10 @@ class Models {
     }
     this.key.value = "";
     if (!wasOpen || hadKey) this.search.focus({ preventScroll: true });
-    this.note.textContent = open.note;
+    this.note.textContent = t(open.note);
     this.asked = open.ask;
     this.list.hidden = !open.ask;
-    this.list.textContent = `Ask ${open.ask} for its list`;
+    this.list.textContent = t("Ask {} for its list", open.ask);
     if (JSON.stringify(open.rows) !== this.shown) this.showRows(open.rows);
     for (const row of this.rows.children) mark(row, { "aria-current": row.dataset.spec === open.used });
   }
@@ -334,7 +341,7 @@ class Models {
   showRows(rows) {
     const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.spec : null;
     this.shown = JSON.stringify(rows);
-    this.heads.children[2].textContent = rows.some((row) => row[4]) ? "Date" : "";
+    this.heads.children[2].textContent = rows.some((row) => row[4]) ? HEADS[2] : "";
     this.rows.replaceChildren(
       ...rows.map(([spec, name, about = "", ...cells], place) => {
         const facts = cells.map((text, index) => (index && text ? `${HEADS[index + 1]} ${text}` : text));
@@ -379,7 +386,7 @@ class Models {
 class Suggestions {
   constructor(panel, box, id) {
     Object.assign(this, { panel, box, awaited: null, refused: null, selected: -1 });
-    this.list = h("div", { class: "nbagent-suggestions", role: "listbox", "aria-label": "What to mention", id, hidden: true });
+    this.list = h("div", { class: "nbagent-suggestions", role: "listbox", "aria-label": t("What to mention"), id, hidden: true });
     mark(box, { "aria-autocomplete": "list", "aria-haspopup": "listbox", "aria-controls": id });
     this.list.addEventListener("mousedown", (event) => event.preventDefault()); // the box keeps the focus
     this.list.addEventListener("click", (event) => this.take(event.target.closest("[role=option]")));
@@ -480,7 +487,7 @@ class Panel {
   constructor(root, host) {
     Object.assign(this, { root, host, tell: host.tell, turns: new Map(), held: new Map(), recalled: null, pause: null });
     this.ended = new AbortController();
-    mark(root, { role: "region", "aria-label": "Chat with an agent" });
+    mark(root, { role: "region", "aria-label": t("Chat with an agent") });
     root.classList.add("nbagent-panel");
     this.makeBar();
     this.makeChat();
@@ -495,22 +502,22 @@ class Panel {
 
   makeBar() {
     const choose = (name) => (this.openMore(false), this.tell("tab", name));
-    this.tabs = Object.entries(TABS).map(([name, title]) => button(name, title, () => choose(name), { role: "tab" }));
-    const tabs = h("div", { class: "nbagent-tabs", role: "tablist", "aria-label": "What the panel shows" }, ...this.tabs);
+    this.tabs = Object.entries(TABS).map(([name, title]) => button(t(name), t(title), () => choose(name), { role: "tab", value: name }));
+    const tabs = h("div", { class: "nbagent-tabs", role: "tablist", "aria-label": t("What the panel shows") }, ...this.tabs);
     this.models = new Models(this);
     const begin = () => (this.tell("begin"), this.focus());
-    const about = { class: "nbagent-begin", "aria-label": "New chat" };
-    this.begin = iconButton("begin", "Begin another conversation; this one stays", begin, about, h("span", { textContent: "New chat" }));
-    this.list = h("select", { "aria-label": "Conversations", hidden: true, onchange: () => this.tell("conversation", this.list.value) });
+    const about = { class: "nbagent-begin", "aria-label": t("New chat") };
+    this.begin = iconButton("begin", t("Begin another conversation; this one stays"), begin, about, h("span", { textContent: t("New chat") }));
+    this.list = h("select", { "aria-label": t("Conversations"), hidden: true, onchange: () => this.tell("conversation", this.list.value) });
     this.list.addEventListener("change", () => this.openMore(false));
-    this.tools = button("", "Choose the tools to offer", () => choose("Setup"), { class: "nbagent-tools" });
-    this.mode = h("select", { "aria-label": "What the agent may do in the notebook", hidden: true });
+    this.tools = button("", t("Choose the tools to offer"), () => choose("Setup"), { class: "nbagent-tools" });
+    this.mode = h("select", { "aria-label": t("What the agent may do in the notebook"), hidden: true });
     this.mode.addEventListener("change", () => (this.openMore(false), this.tell("mode", this.mode.value)));
     this.meter = h("div", { class: "nbagent-meter-place" });
     // in the bar, or where that is narrow in a menu below its last button
     this.more = h("div", { class: "nbagent-more", id: `nbagent-more-${(made += 1)}` }, this.list, this.mode, this.tools, this.meter);
-    const opens = { class: "nbagent-opens", "aria-label": "More", "aria-expanded": "false", "aria-controls": this.more.id };
-    this.opens = iconButton("more", "Conversations, tools, and what was spent", () => this.openMore(), opens);
+    const opens = { class: "nbagent-opens", "aria-label": t("More"), "aria-expanded": "false", "aria-controls": this.more.id };
+    this.opens = iconButton("more", t("Conversations, tools, and what was spent"), () => this.openMore(), opens);
     this.bar = h("div", { class: "nbagent-top" }, tabs, this.models.opener, this.begin, this.opens, this.more, this.models.root);
   }
 
@@ -520,35 +527,35 @@ class Panel {
   }
 
   makeChat() {
-    this.log = h("div", { class: "nbagent-log", role: "log", "aria-label": "Conversation", "aria-live": "off" });
+    this.log = h("div", { class: "nbagent-log", role: "log", "aria-label": t("Conversation"), "aria-live": "off" });
     this.greeting = h("div", { class: "nbagent-greeting", hidden: true });
     const inner = h("div", { class: "nbagent-inner" }, this.greeting, this.log);
     const tab = { role: "tabpanel", tabIndex: 0 };
-    this.chat = h("div", { class: "nbagent-chat", "aria-label": "Chat", ...tab }, inner);
-    this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": "Trace", hidden: true, ...tab });
-    this.setup = h("div", { class: "nbagent-other nbagent-setup", role: "tabpanel", "aria-label": "Setup", hidden: true });
-    this.prompt = h("textarea", { rows: 3, "aria-label": "System prompt", placeholder: "Who the agent is and what it should know" });
+    this.chat = h("div", { class: "nbagent-chat", "aria-label": t("Chat"), ...tab }, inner);
+    this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": t("Trace"), hidden: true, ...tab });
+    this.setup = h("div", { class: "nbagent-other nbagent-setup", role: "tabpanel", "aria-label": t("Setup"), hidden: true });
+    this.prompt = h("textarea", { rows: 3, "aria-label": t("System prompt"), placeholder: t("Who the agent is and what it should know") });
     this.prompt.addEventListener("change", () => this.tell("prompt", this.prompt.value));
     this.checks = h("div", {});
-    const head = (textContent) => h("div", { class: "nbagent-head", textContent });
+    const head = (words) => h("div", { class: "nbagent-head", textContent: t(words) });
     this.setup.append(head("Tools"), this.checks, head("System prompt"), this.prompt);
   }
 
   makeBox() {
-    this.box = h("textarea", { rows: 1, placeholder: "Ask anything", "aria-label": "Your question" });
+    this.box = h("textarea", { rows: 1, placeholder: t("Ask anything"), "aria-label": t("Your question") });
     mark(this.box, { enterkeyhint: "send" });
     const input = h("div", { class: "nbagent-input" }, this.box);
-    this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": "Files to attach" });
+    this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": t("Files to attach") });
     this.files.addEventListener("change", () => (this.attach([...this.files.files]), (this.files.value = "")));
-    const clip = { class: "nbagent-attach", "aria-label": "Attach files" };
-    this.clip = iconButton("attach", "Attach files", () => this.files.click(), clip);
-    this.sends = button("Send", "Ask the agent", () => this.sendOrStop(), { class: "nbagent-first" });
+    const clip = { class: "nbagent-attach", "aria-label": t("Attach files") };
+    this.clip = iconButton("attach", t("Attach files"), () => this.files.click(), clip);
+    this.sends = button(t("Send"), t("Ask the agent"), () => this.sendOrStop(), { class: "nbagent-first" });
     this.chips = h("div", { class: "nbagent-chips", hidden: true });
     this.row = h("div", { class: "nbagent-row" }, this.chips, this.clip, this.files, input, this.sends);
     this.status = h("div", { class: "nbagent-status" });
     this.draft = h("div", { class: "nbagent-draft" });
     const below = h("div", { class: "nbagent-below" }, this.status, this.draft);
-    this.latest = button("↓ Jump to latest", "", () => this.jump(), { class: "nbagent-latest", hidden: true });
+    this.latest = button(t("↓ Jump to latest"), "", () => this.jump(), { class: "nbagent-latest", hidden: true });
     this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);
     this.map = h("div", { class: "nbagent-map", hidden: true });
     const parts = [this.map, this.row, below, this.latest, this.suggestions.list];
@@ -601,7 +608,7 @@ class Panel {
     this.showBox(state, before);
     this.notice.hidden = !state.notice;
     if (state.notice !== before.notice) this.notice.replaceChildren(...(state.notice ? [noticeOf(state.notice)] : []));
-    const said = state.status || state.said || "";
+    const said = state.status ? t(state.status) : state.said || "";
     if (this.said.textContent !== said) this.said.textContent = said;
     this.showJump();
     this.keepFocus();
@@ -626,12 +633,12 @@ class Panel {
     if (!greeting || JSON.stringify(greeting) === this.greeted) return;
     this.greeted = JSON.stringify(greeting);
     const line = ([name, about]) => h("li", {}, h("code", { textContent: name }), h("span", { textContent: about }));
-    const listed = (title, lines) => (lines.length ? [h("p", { textContent: title }), h("ul", {}, ...lines.map(line))] : []);
-    const more = greeting.more_tools ? [["…", `and ${greeting.more_tools} more`]] : [];
-    const prompts = greeting.prompts.map((text) => button(text, "Ask this", () => this.ask(text)));
+    const listed = (title, lines) => (lines.length ? [h("p", { textContent: t(title) }), h("ul", {}, ...lines.map(line))] : []);
+    const more = greeting.more_tools ? [["…", t(`and ${greeting.more_tools} more`)]] : [];
+    const prompts = greeting.prompts.map((text) => button(text, t("Ask this"), () => this.ask(text)));
     this.greeting.replaceChildren(
-      h("strong", { textContent: "What would you like to know?" }),
-      h("p", { textContent: greeting.about }),
+      h("strong", { textContent: t("What would you like to know?") }),
+      h("p", { textContent: t(greeting.about) }),
       ...listed("Tools that this agent can use", [...greeting.tools, ...more]),
       ...listed("Data in this notebook, which you can mention", greeting.variables),
       h("div", { class: "nbagent-prompts" }, ...prompts),
@@ -649,7 +656,7 @@ class Panel {
     this.list.disabled = !state.idle;
     this.begin.disabled = !state.can_begin;
     this.models.show(state.model ?? { name: "" }, state.idle);
-    if (this.tools.textContent !== state.tools) this.tools.textContent = state.tools;
+    if (this.tools.textContent !== t(state.tools)) this.tools.textContent = t(state.tools);
     this.showMode(state.mode);
     if (state.meter !== before.meter) this.meter.innerHTML = state.meter;
   }
@@ -657,15 +664,15 @@ class Panel {
   showMode(mode) {
     this.mode.hidden = !mode;
     if (!mode) return;
-    const option = ([value, about]) => h("option", { value, textContent: `Cells: ${value}`, title: about });
+    const option = ([value, about]) => h("option", { value, textContent: t("Cells: {}", t(value)), title: t(about) });
     if (!this.mode.length) this.mode.append(...Object.entries(mode.all).map(option));
     this.mode.value = mode.now;
-    this.mode.title = `In the notebook, ${mode.all[mode.now]}`;
+    this.mode.title = t("In the notebook, {}", t(mode.all[mode.now]));
   }
 
   showTab(state, before) {
     this.tabs.forEach((tab) => {
-      const selected = tab.textContent === state.tab;
+      const selected = tab.value === state.tab;
       mark(tab, { "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
     for (const [name, part] of [["Chat", this.chat], ["Trace", this.trace], ["Setup", this.setup]]) part.hidden = (state.tab ?? "Chat") !== name;
@@ -684,7 +691,7 @@ class Panel {
     const names = setup.tools.map(({ name }) => name).join("\n");
     if (names !== this.toolNames || setup.note) {
       this.toolNames = names;
-      this.checks.replaceChildren(...(setup.note ? [h("div", { class: "nbagent-status", textContent: setup.note })] : setup.tools.map((tool) => this.check(tool))));
+      this.checks.replaceChildren(...(setup.note ? [h("div", { class: "nbagent-status", textContent: t(setup.note) })] : setup.tools.map((tool) => this.check(tool))));
     }
     for (const { name, on } of setup.tools) {
       const box = [...this.checks.querySelectorAll("input")].find((each) => each.dataset.name === name);
@@ -696,7 +703,7 @@ class Panel {
     const box = h("input", { type: "checkbox" });
     box.dataset.name = name;
     box.addEventListener("change", () => this.tell("offer", [name, box.checked]));
-    const notes = [about, asks ? "asks before it runs" : ""].filter(Boolean).join(" · ");
+    const notes = [about, asks ? t("asks before it runs") : ""].filter(Boolean).join(" · ");
     return h("label", { class: "nbagent-tool" }, box, h("code", { textContent: name }), h("span", { textContent: notes }));
   }
 
@@ -715,21 +722,21 @@ class Panel {
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
     this.chips.hidden = !chips.length;
     if (line !== before.draft?.line) this.draft.innerHTML = line;
-    if (this.status.textContent !== state.status) this.status.textContent = state.status;
+    if (this.status.textContent !== t(state.status)) this.status.textContent = t(state.status);
     this.showSends();
   }
 
   chip({ number, name, about, src }) {
     const image = src ? [h("img", { src, alt: "" })] : [];
     const text = h("span", { title: name }, h("b", { textContent: name }), h("small", { textContent: about }));
-    const removes = button("✕", `Remove ${name}`, () => this.tell("detach", number), { "aria-label": `Remove ${name}` });
+    const removes = button("✕", t("Remove {}", name), () => this.tell("detach", number), { "aria-label": t("Remove {}", name) });
     return h("div", { class: "nbagent-attached" }, ...image, text, removes);
   }
 
   // One button: it stops what is under way, and Enter still sends.
   showSends() {
     this.stops = Boolean(this.state?.pending);
-    const [text, title] = this.stops ? ["Stop", "Stop the answer; its text stays. Enter still sends"] : ["Send", "Ask the agent"];
+    const [text, title] = this.stops ? [t("Stop"), t("Stop the answer; its text stays. Enter still sends")] : [t("Send"), t("Ask the agent")];
     if (this.sends.textContent !== text) Object.assign(this.sends, { textContent: text, title });
     this.sends.classList.toggle("nbagent-first", !this.stops);
   }
@@ -831,7 +838,7 @@ class Panel {
   ask(text) {
     this.endPause();
     const number = Math.random(); // other views of the panel number theirs, too
-    const note = h("div", { class: "nbagent-quiet", textContent: this.host.waiting });
+    const note = h("div", { class: "nbagent-quiet", textContent: t(this.host.waiting) });
     const said = h("div", { class: "nbagent nbagent-said" }, h("div", { class: "nbagent-you", textContent: text.trim() }), note);
     this.held.set(number, said);
     ([...this.held.values()].at(-2) ?? this.log).after(said);
@@ -902,7 +909,7 @@ class Panel {
 }
 
 function noticeOf(text) {
-  return h("div", { class: "nbagent nbagent-error tex2jax_ignore mathjax_ignore", role: "alert", textContent: text });
+  return h("div", { class: "nbagent nbagent-error tex2jax_ignore mathjax_ignore", role: "alert", textContent: t(text) });
 }
 
 // -- in a notebook --------------------------------------------------------------------------------------------------------
@@ -990,10 +997,10 @@ async function dock(model, panel) {
     if (!inner.isAttached && frame.node.isConnected) inner.constructor.attach(inner, frame.node);
   });
   arrival.observe(frame.node);
-  const back = button("Show it here", "", () => frame.dispose());
-  const note = h("div", { class: "nbagent-away-note" }, "The panel is docked beside the notebook. ", back);
+  const back = button(t("Show it here"), "", () => frame.dispose());
+  const note = h("div", { class: "nbagent-away-note" }, t("The panel is docked beside the notebook.") + " ", back);
   frame.addClass("nbagent-dock");
-  Object.assign(frame.title, { label: "Agent", caption: "Chat with an agent", iconClass: "nbagent-tab-icon", closable: true });
+  Object.assign(frame.title, { label: t("Agent"), caption: t("Chat with an agent"), iconClass: "nbagent-tab-icon", closable: true });
   frame.onCloseRequest = () => frame.dispose();
   frame.disposed.connect(() => {
     arrival.disconnect();

@@ -149,6 +149,25 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
             expect(page.get_by_role("button", name="Copied")).to_have_count(0)
 
 
+def test_a_browser_in_chinese_gets_its_words(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server, token="", locale="zh-CN")
+        page.get_by_label("请输入服务器启动时打印的令牌。").fill(TOKEN)
+        page.get_by_role("button", name="打开").click()
+        expect(page.get_by_text("想了解什么？")).to_be_visible()
+        expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+        page.get_by_role("textbox", name="你的问题").fill(DROP)
+        page.get_by_role("button", name="发送").click()
+        page.get_by_role("textbox", name="理由").fill("Send")
+        page.get_by_role("button", name="拒绝").click()
+        finished(page)
+        page.get_by_role("textbox", name="你的问题").fill("Send")  # what people write stays
+        page.keyboard.press("Enter")
+        finished(page, 2)
+        expect(page.locator(".nbagent-you").last).to_have_text("Send")
+        expect(page.get_by_role("button", name="新对话")).to_be_visible()
+
+
 class Slow(ScriptedProvider):
     """Says a word of the answer to a question each time that this question's `going` is released."""
 

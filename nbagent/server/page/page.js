@@ -2,12 +2,15 @@
 // -- the server's page: a host of the panel above. This follows `panel.js` in the same script. ------------------------
 
 const byId = (id) => document.getElementById(id);
+for (const each of document.querySelectorAll("label, button, h2")) each.textContent = t(each.textContent);
+mark(byId("conversations"), { "aria-label": t("Conversations") });
+document.documentElement.lang = t("en");
 const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-you";
-const BROKEN = "The connection to the server broke.";
+const BROKEN = t("The connection to the server broke.");
 // What the panel shows below a turn that the server can't end any more; no text of others is in it.
 const ENDED = {
-  stopped: '<div class="nbagent"><div class="nbagent-quiet">You stopped the answer.</div></div>',
-  broken: `<div class="nbagent nbagent-error" role="alert"><strong>Failed</strong><div>${BROKEN}</div></div>`,
+  stopped: `<div class="nbagent"><div class="nbagent-quiet">${t("You stopped the answer.")}</div></div>`,
+  broken: `<div class="nbagent nbagent-error" role="alert"><strong>${t("Failed")}</strong><div>${BROKEN}</div></div>`,
 };
 
 // The panel places HTML that the server has rendered. No other script runs here, so one policy is enough.
@@ -56,9 +59,9 @@ async function fetched(path, { body, ...options } = {}) {
   const headers = { Authorization: `Bearer ${token}`, ...(body && { "Content-Type": "application/json" }) };
   const asked = { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), ...options };
   const response = await fetch(path, asked).catch((error) => {
-    throw error.name === "AbortError" ? error : new Error("The server does not answer.");
+    throw error.name === "AbortError" ? error : new Error(t("The server does not answer."));
   });
-  if (response.status === 401) askForToken(token ? "The server does not know that token." : "");
+  if (response.status === 401) askForToken(token ? t("The server does not know that token.") : "");
   if (!response.ok) throw new Error((await response.json().catch(() => ({}))).detail ?? `HTTP ${response.status}`);
   return response;
 }
@@ -182,7 +185,7 @@ function markList() {
 async function showList(after) {
   const page = await answerOf(`page/conversations${after ? `?after=${encodeURIComponent(after)}` : ""}`);
   const items = page.conversations.map(([id, title]) => {
-    const made = h("button", { type: "button", onclick: () => go(id) }, h("span", { textContent: title || "Without a question" }));
+    const made = h("button", { type: "button", onclick: () => go(id) }, h("span", { textContent: title || t("Without a question") }));
     made.dataset.id = id;
     return h("li", {}, made);
   });
@@ -213,9 +216,9 @@ async function open() {
 Object.assign(ICONS, { copy: "M6 6h7.5v7.5H6zM3.5 10H2.5V2.5H10v1", copied: "m3 8.5 3.5 3.5L13 4.5" });
 
 function copyButton(title, text) {
-  const say = (icon, name) => (made.querySelector("path").setAttribute("d", ICONS[icon]), mark(made, { "aria-label": name }));
+  const say = (icon, name) => (made.querySelector("path").setAttribute("d", ICONS[icon]), mark(made, { "aria-label": t(name) }));
   const copied = () => (say("copied", "Copied"), setTimeout(() => say("copy", title), 1500));
-  const made = iconButton("copy", title, () => navigator.clipboard.writeText(text).then(copied, fail), { "aria-label": title });
+  const made = iconButton("copy", t(title), () => navigator.clipboard.writeText(text).then(copied, fail), { "aria-label": t(title) });
   return made;
 }
 

@@ -186,7 +186,7 @@ class RunningTurn:
 @cache
 def _page() -> str:
     page = (FOLDER / "index.html").read_text("utf-8")
-    script = SCRIPT.read_text("utf-8") + (FOLDER / "page.js").read_text("utf-8")
+    script = SCRIPT + (FOLDER / "page.js").read_text("utf-8")
     return page.replace("<!-- the panel's style -->", PANEL_STYLE).replace("// the script", script)
 
 

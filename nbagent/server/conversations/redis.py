@@ -22,29 +22,28 @@ from nbagent.server.conversations.store import (
     Change,
     Conversation,
     ConversationStore,
-    Decision,
     KeptAnswer,
     Lease,
     Page,
     Spent,
-    WaitingCall,
-    approval_from,
-    approval_to_json,
+    answer_name,
     cursor_from,
-    decision_to_json,
     page_of,
     with_messages,
 )
 from nbagent.text import without_keys
 
 #: The version of the keys.
-FORMAT = "1"
+FORMAT = "2"
 
 #: Connections of one process, and seconds to wait for a free one.
 _CONNECTIONS, _WAIT_S = 32, 30.0
 
 #: Milliseconds after its end for which a lease is its owner's if no other takes it, as after a pause of the process.
 _KEPT_MS = 3_600_000
+
+#: Seconds for which the names of an owner's notes are kept after the last one expired.
+_NAMES_KEPT_S = 86_400
 
 #: KEYS: lease. ARGV: ticket, milliseconds with those that it is kept, the latter.
 _TAKE = """
@@ -93,30 +92,12 @@ redis.call('DEL', KEYS[4])
 return redis.call('DEL', KEYS[1], KEYS[2])
 """
 
-#: KEYS: approval, index. ARGV: id, when it expires in milliseconds, JSON, now in milliseconds.
-_ASK = """
-redis.call('HSET', KEYS[1], 'body', ARGV[3])
-redis.call('PEXPIREAT', KEYS[1], ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[4])
-redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
-redis.call('PEXPIREAT', KEYS[2], redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2])
-"""
-
-#: KEYS: approval, index. ARGV: id, decision.
-_DECIDE = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-redis.call('ZREM', KEYS[2], ARGV[1])
-return redis.call('HSETNX', KEYS[1], 'decision', ARGV[2])
-"""
-
 _SCRIPTS = {
     "take": _TAKE,
     "renew": _RENEW,
     "release": _RELEASE,
     "save": _SAVE,
     "delete": _DELETE,
-    "ask": _ASK,
-    "decide": _DECIDE,
 }
 
 
@@ -218,12 +199,6 @@ class RedisStore(ConversationStore):
         return Spent(float(dollars or 0), int(tokens or 0))
 
     @override
-    async def answer(self, owner: str, key: str) -> KeptAnswer | None:
-        async with self._commands() as client:
-            text = await client.get(self._key(owner, "answer", key))
-        return KeptAnswer(**json.loads(text)) if text else None
-
-    @override
     async def _delete(self, owner: str, conversation_id: str, lease: str) -> bool:
         names = [("conversation", conversation_id), ("messages", conversation_id), ("conversations",), ("lease", lease)]
         keys = [self._key(owner, *name) for name in names]
@@ -234,7 +209,7 @@ class RedisStore(ConversationStore):
         conversation_id = change.info.id if change else ""
         keys = [
             self._key(owner, "spent"),
-            self._key(owner, "answer", answer.key if answer else ""),
+            self._key(owner, answer_name(answer.key if answer else "")),
             self._key(owner, "lease", change.lease.name if change else ""),
             self._key(owner, "conversation", conversation_id),
             self._key(owner, "messages", conversation_id),
@@ -254,34 +229,32 @@ class RedisStore(ConversationStore):
         done = await self._run("save", keys, *values)
         return None if done == -1 else bool(done)
 
-    # -- approvals ----------------------------------------------------------------------------------------------------
+    # -- notes --------------------------------------------------------------------------------------------------------
 
     @override
-    async def ask(self, approval: WaitingCall) -> None:
-        keys = [self._key(approval.owner, "approval", approval.id), self._key(approval.owner, "approvals")]
-        expires, now = _milliseconds(approval.expires), _milliseconds(time.time())
-        await self._run("ask", keys, approval.id, expires, approval_to_json(approval), now)
-
-    @override
-    async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
+    async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
+        names, now = self._key(owner, "notes"), time.time()
         async with self._commands() as client:
-            body, decision = await client.hmget(self._key(owner, "approval", approval_id), "body", "decision")
-        return approval_from(body, decision) if body else None
+            pipeline = client.pipeline(transaction=True)
+            pipeline.set(self._key(owner, name), text, nx=True, pxat=_milliseconds(expires))
+            pipeline.zremrangebyscore(names, "-inf", now)
+            pipeline.zadd(names, {name: expires})
+            pipeline.expire(names, math.ceil(expires - now) + _NAMES_KEPT_S)
+            is_added, *_ = await pipeline.execute()
+        return bool(is_added)
 
     @override
-    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
+    async def _note(self, owner: str, name: str) -> str | None:
         async with self._commands() as client:
-            pipeline = client.pipeline(transaction=False)
-            for approval_id in await client.zrange(self._key(owner, "approvals"), 0, -1):
-                pipeline.hmget(self._key(owner, "approval", approval_id), "body", "decision")
-            found = [approval_from(body, decision) for body, decision in await pipeline.execute() if body]
-        waiting = [each for each in found if not each.decision and conversation_id in (None, each.conversation_id)]
-        return sorted(waiting, key=lambda each: each.created)
+            text: str | None = await client.get(self._key(owner, name))
+        return text
 
     @override
-    async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
-        keys = [self._key(owner, "approval", approval_id), self._key(owner, "approvals")]
-        return bool(await self._run("decide", keys, approval_id, decision_to_json(decision)))
+    async def _notes(self, owner: str, prefix: str) -> list[str]:
+        async with self._commands() as client:
+            names = await client.zrange(self._key(owner, "notes"), 0, -1)
+            keys = [self._key(owner, name) for name in names if name.startswith(prefix)]
+            return [text for text in await client.mget(keys) if text is not None] if keys else []
 
     # -- leases -------------------------------------------------------------------------------------------------------
 

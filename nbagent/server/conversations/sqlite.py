@@ -7,6 +7,7 @@ returns, so that even a loss of power takes nothing; leases are written without 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -24,16 +26,12 @@ from nbagent.server.conversations.store import (
     Change,
     Conversation,
     ConversationStore,
-    Decision,
     KeptAnswer,
     Lease,
     Page,
     Spent,
-    WaitingCall,
-    approval_from,
-    approval_to_json,
+    answer_name,
     cursor_from,
-    decision_to_json,
     page_of,
     with_messages,
 )
@@ -57,16 +55,8 @@ CREATE TABLE messages (
     FOREIGN KEY (owner, conversation_id) REFERENCES conversations ON DELETE CASCADE
 );
 CREATE TABLE spending (owner TEXT PRIMARY KEY, dollars REAL, tokens INTEGER) WITHOUT ROWID;
-CREATE TABLE answers (
-    owner TEXT, key TEXT, fingerprint TEXT, body TEXT, expires REAL,
-    PRIMARY KEY (owner, key)
-);
-CREATE INDEX answers_by_age ON answers (expires);
-CREATE TABLE approvals (
-    owner TEXT, id TEXT, conversation_id TEXT, body TEXT, decision TEXT, expires REAL,
-    PRIMARY KEY (owner, id)
-);
-CREATE INDEX approvals_by_age ON approvals (expires);
+CREATE TABLE notes (owner TEXT, name TEXT, text TEXT, expires REAL, PRIMARY KEY (owner, name));
+CREATE INDEX notes_by_age ON notes (expires);
 """
 #: Of those who have a turn now, so no part of the format.
 _LEASES = """
@@ -78,7 +68,7 @@ _TAKE = """
 INSERT INTO leases VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (owner, name) DO UPDATE SET ticket = ?3, until = ?4 WHERE until <= ?5
 """
-FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=1, tables=_TABLES)
+FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=2, tables=_TABLES)
 
 #: SQLite's name for a database in memory.
 MEMORY = ":memory:"
@@ -158,15 +148,6 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(read)
 
     @override
-    async def answer(self, owner: str, key: str) -> KeptAnswer | None:
-        def read(database: sqlite3.Connection) -> KeptAnswer | None:
-            query = "SELECT key, fingerprint, body FROM answers WHERE owner = ? AND key = ? AND expires > ?"
-            row = database.execute(query, (owner, key, time.time())).fetchone()
-            return row and KeptAnswer(*row)
-
-        return await self._in_thread(read)
-
-    @override
     async def _delete(self, owner: str, conversation_id: str, lease: str) -> bool:
         def write(database: sqlite3.Connection) -> bool:
             database.execute("DELETE FROM leases WHERE owner = ? AND name = ?", (owner, lease))
@@ -188,11 +169,9 @@ class SQLiteStore(ConversationStore):
             )
             if change and not _has(database, change.lease):
                 return False
-            database.execute("DELETE FROM answers WHERE expires <= ?", (now,))
             if answer:
-                row = (owner, answer.key, answer.fingerprint, answer.body, now + self.answer_ttl_s)
-                added = database.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
-                if not added.rowcount:
+                text = json.dumps(asdict(answer))
+                if not _add_note(database, owner, answer_name(answer.key), text, now + self.answer_ttl_s):
                     return False
             if change:
                 _write_change(database, change)
@@ -213,47 +192,25 @@ class SQLiteStore(ConversationStore):
                 (self._oldest(), _EXPIRED_AT_ONCE),
             )
 
-    # -- approvals ----------------------------------------------------------------------------------------------------
+    # -- notes --------------------------------------------------------------------------------------------------------
 
     @override
-    async def ask(self, approval: WaitingCall) -> None:
-        row = (approval.owner, approval.id, approval.conversation_id, approval_to_json(approval), approval.expires)
-
-        def write(database: sqlite3.Connection) -> None:
-            database.execute("DELETE FROM approvals WHERE expires <= ?", (time.time(),))
-            database.execute("INSERT INTO approvals VALUES (?, ?, ?, ?, NULL, ?)", row)
-
-        await self._in_thread(write, writes=True)
+    async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
+        return await self._in_thread(
+            lambda database: _add_note(database, owner, name, text, expires), writes=True, durable=True
+        )
 
     @override
-    async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
-        def read(database: sqlite3.Connection) -> WaitingCall | None:
-            query = "SELECT body, decision FROM approvals WHERE owner = ? AND id = ? AND expires > ?"
-            row = database.execute(query, (owner, approval_id, time.time())).fetchone()
-            return row and approval_from(*row)
-
-        return await self._in_thread(read)
+    async def _note(self, owner: str, name: str) -> str | None:
+        query = "SELECT text FROM notes WHERE owner = ? AND name = ? AND expires > ?"
+        row = await self._in_thread(lambda database: database.execute(query, (owner, name, time.time())).fetchone())
+        return row and str(row[0])
 
     @override
-    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
-        def read(database: sqlite3.Connection) -> list[WaitingCall]:
-            query = """
-                SELECT body FROM approvals WHERE owner = ? AND decision IS NULL AND expires > ?
-                AND conversation_id = coalesce(?, conversation_id) ORDER BY rowid
-            """
-            rows = database.execute(query, (owner, time.time(), conversation_id))
-            return [approval_from(body, None) for (body,) in rows]
-
-        return await self._in_thread(read)
-
-    @override
-    async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
-        def write(database: sqlite3.Connection) -> bool:
-            query = "UPDATE approvals SET decision = ? WHERE owner = ? AND id = ? AND decision IS NULL AND expires > ?"
-            row = (decision_to_json(decision), owner, approval_id, time.time())
-            return database.execute(query, row).rowcount > 0
-
-        return await self._in_thread(write, writes=True, durable=True)
+    async def _notes(self, owner: str, prefix: str) -> list[str]:
+        query = "SELECT text FROM notes WHERE owner = ? AND name >= ? AND name < ? AND expires > ?"
+        values = (owner, prefix, f"{prefix}\U0010ffff", time.time())
+        return await self._in_thread(lambda database: [text for (text,) in database.execute(query, values)])
 
     # -- leases -------------------------------------------------------------------------------------------------------
 
@@ -276,11 +233,7 @@ class SQLiteStore(ConversationStore):
         await self._in_thread(lambda database: database.execute(query, values), writes=True)
 
     def _opened(self) -> sqlite3.Connection:
-        if str(self.path) == MEMORY:
-            database = sqlite3.connect(MEMORY, isolation_level=None, check_same_thread=False)
-            database.executescript(FORMAT.tables)
-        else:
-            database = FORMAT.open(self.path)
+        database = FORMAT.private(None) if str(self.path) == MEMORY else FORMAT.open(self.path)
         with FORMAT.clear_errors(self.path):
             try:
                 is_alone = str(self.path) != MEMORY and self._is_alone()
@@ -344,6 +297,12 @@ def _info(row: tuple[Any, ...]) -> Conversation:
         spent=Spent(dollars, tokens),
         message_count=message_count,
     )
+
+
+def _add_note(database: sqlite3.Connection, owner: str, name: str, text: str, expires: float) -> bool:
+    database.execute("DELETE FROM notes WHERE expires <= ?", (time.time(),))
+    query = "INSERT INTO notes VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    return database.execute(query, (owner, name, text, expires)).rowcount > 0
 
 
 def _has(database: sqlite3.Connection, lease: Lease) -> bool:

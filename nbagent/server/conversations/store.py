@@ -33,6 +33,9 @@ TITLE_CHARS = 80
 #: Seconds between two looks at a lease or a decision: at first, and at most.
 _FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
 
+#: How the names of notes begin: calls that wait, and the decisions on them.
+_ASKED, _DECIDED = "approval:", "decision:"
+
 
 @dataclass(frozen=True, slots=True)
 class Spent:
@@ -163,7 +166,7 @@ class ConversationStore(ABC):
     ```
     """
 
-    def __init__(self, *, lease_s: float = 30.0, ttl_s: float | None = None, answer_ttl_s: float = 86_400.0) -> None:
+    def __init__(self, *, lease_s: float = 10.0, ttl_s: float | None = None, answer_ttl_s: float = 86_400.0) -> None:
         check_number("lease_s", lease_s, above=0)
         check_number("ttl_s", ttl_s, above=0, optional=True)
         check_number("answer_ttl_s", answer_ttl_s, above=0)
@@ -227,9 +230,10 @@ class ConversationStore(ABC):
         async with self._alone(owner, f"key:{key}"):
             yield await self.answer(owner, key)
 
-    @abstractmethod
     async def answer(self, owner: str, key: str) -> KeptAnswer | None:
         """The first answer to the request with this key, if it was saved and did not expire."""
+        text = await self._note(owner, answer_name(key))
+        return None if text is None else KeptAnswer(**json.loads(text))
 
     async def save(
         self,
@@ -263,32 +267,41 @@ class ConversationStore(ABC):
 
     # -- approvals ----------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     async def ask(self, approval: WaitingCall) -> None:
         """Let a call wait for a decision."""
+        body = {f.name: getattr(approval, f.name) for f in fields(approval) if f.name != "decision"}
+        await self._add_note(approval.owner, f"{_ASKED}{approval.id}", json.dumps(body), approval.expires)
 
-    @abstractmethod
     async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
         """A call that waits or was decided, until it expires; else None."""
+        text = await self._note(owner, f"{_ASKED}{approval_id}")
+        return None if text is None else await self._asked(owner, text)
 
-    @abstractmethod
     async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
         """The calls that wait for a decision, the oldest first."""
+        found = [await self._asked(owner, text) for text in await self._notes(owner, _ASKED)]
+        waiting = [each for each in found if not each.decision and conversation_id in (None, each.conversation_id)]
+        return sorted(waiting, key=lambda each: each.created)
 
-    @abstractmethod
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
         """Decide on a call. False if it was decided before, by anybody, has expired, or does not exist."""
+        approval = await self.approval(owner, approval_id)
+        if approval is None:
+            return False
+        return await self._add_note(owner, f"{_DECIDED}{approval_id}", json.dumps(asdict(decision)), approval.expires)
 
     async def decision(self, approval: WaitingCall) -> Decision | None:
         """Wait for the decision on a call, whichever process gets it. None when the call has expired."""
         pause = _FIRST_LOOK
-        while (left := approval.expires - time.time()) > 0:
-            found = await self.approval(approval.owner, approval.id)
-            if found is None or found.decision:
-                return found.decision if found else None
-            await asyncio.sleep(min(pause, left))
+        while (found := await self.approval(approval.owner, approval.id)) is not None and found.decision is None:
+            await asyncio.sleep(pause)
             pause = min(2 * pause, _LAST_LOOK)
-        return None
+        return found.decision if found is not None else None
+
+    async def _asked(self, owner: str, text: str) -> WaitingCall:
+        asked = WaitingCall(**json.loads(text))
+        decided = await self._note(owner, f"{_DECIDED}{asked.id}")
+        return asked if decided is None else replace(asked, decision=Decision(**json.loads(decided)))
 
     # -- for the stores -----------------------------------------------------------------------------------------------
 
@@ -302,6 +315,18 @@ class ConversationStore(ABC):
 
         None if the messages that the change keeps are not there: then nothing is done.
         """
+
+    @abstractmethod
+    async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
+        """Keep a text under a name until it expires; False if there is one of this name."""
+
+    @abstractmethod
+    async def _note(self, owner: str, name: str) -> str | None:
+        """The text of this name, if it did not expire."""
+
+    @abstractmethod
+    async def _notes(self, owner: str, prefix: str) -> list[str]:
+        """The texts whose names begin so."""
 
     @abstractmethod
     async def _take(self, lease: Lease) -> bool:
@@ -344,6 +369,11 @@ class ConversationStore(ABC):
             with suppress(StoreError):
                 if not await self._renew(lease):
                     lease.lost.set()
+
+
+def answer_name(key: str) -> str:
+    """The name of the note with the first answer to a request."""
+    return f"answer:{key}"
 
 
 def _turn_of(conversation_id: str) -> str:
@@ -402,18 +432,3 @@ def cursor_from(text: str) -> tuple[float, str]:
         if colon and is_number(value := float(updated)):
             return value, conversation_id
     raise invalid("after", text, "the cursor of a page", "Pass `next` of the page before.")
-
-
-def approval_to_json(approval: WaitingCall) -> str:
-    """A call that waits, without the decision."""
-    return json.dumps({f.name: getattr(approval, f.name) for f in fields(approval) if f.name != "decision"})
-
-
-def decision_to_json(decision: Decision) -> str:
-    """A decision as JSON."""
-    return json.dumps(asdict(decision))
-
-
-def approval_from(text: str, decision: str | None) -> WaitingCall:
-    """The call again, with the decision if there is one."""
-    return WaitingCall(**json.loads(text), decision=Decision(**json.loads(decision)) if decision else None)

@@ -25,7 +25,6 @@ from nbagent.server.problems import ProblemDetails
 from nbagent.server.requests import Observed
 from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
-from nbagent.server.routes.ag_ui.talk import WaitingTalks
 from nbagent.server.routes.openai import router as openai_router
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
@@ -72,7 +71,7 @@ def create_app(
         dependencies=[Depends(HTTPBearer(auto_error=False, description="One of the server's tokens."))],
     )
     app.state.host, app.state.metrics = host, metrics
-    app.state.waiting_talks = WaitingTalks()
+    app.state.waiting_talks = ag_ui.WaitingTalks()
     for router in ROUTERS:
         app.include_router(router)
     for kind in (NbagentError, RequestValidationError, HTTPException):

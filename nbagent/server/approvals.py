@@ -43,6 +43,7 @@ class HTTPApprover:
             owner=self._owner,
             conversation_id=self._run.conversation_id,
             run_id=self._run.run_id,
+            tool_call_id=context.tool_call_id or "",
             tool=call.name,
             arguments=call.arguments,
             created=asked,
@@ -51,7 +52,7 @@ class HTTPApprover:
         await self._store.ask(approval)
         metadata = {
             "run_id": approval.run_id,
-            "tool_call_id": context.tool_call_id,
+            "tool_call_id": approval.tool_call_id,
             "step": context.step,
             "wire_id": call.id,
             "approval_id": approval.id,

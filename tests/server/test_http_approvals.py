@@ -1,11 +1,12 @@
 """Approval over HTTP: the default is no, the first decision counts, and nobody else may decide."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.serving import OTHER_TOKEN, events_of, served
 
-from nbagent import Agent, FunctionCall, ScriptedProvider, tool
+from nbagent import Agent, FunctionCall, FunctionDefinition, ScriptedProvider, tool
 
 WAITS = {"message": "Delete three.", "waits_for_approval": True}
 
@@ -30,6 +31,22 @@ class Asking:
 
     def decide(self, approval, body, client=None):
         return (client or self.client).post(f"/agent/approvals/{approval['id']}", json=body)
+
+
+def test_edited_arguments_are_those_of_one_of_several_agents():
+    def agent(parameters):
+        definition = FunctionDefinition("delete", "", parameters, lambda **given: str(given), approve=True)
+        return Agent(ScriptedProvider([FunctionCall("delete", {}), "Done."]), tools=[definition])
+
+    agents = [agent({"type": "object", "properties": {"path": {"type": kind}}}) for kind in ("string", "integer")]
+    with served(dict(zip(("one", "two"), agents, strict=True))) as server, ThreadPoolExecutor(1) as threads:
+        asking = Asking(server, [])
+        answered = threads.submit(server.client().post, "/agent/chat", json={**WAITS, "model": "two"})
+        while not (pending := asking.client.get("/agent/approvals").json()["approvals"]):
+            pass
+        assert asking.decide(pending[0], {"decision": "approve", "arguments": {"path": []}}).status_code == 422
+        assert asking.decide(pending[0], {"decision": "approve", "arguments": {"path": 1}}).status_code == 200
+        assert answered.result(60).json()["tool_calls"][0]["arguments"] == {"path": 1}
 
 
 @pytest.fixture

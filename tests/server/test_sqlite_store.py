@@ -35,7 +35,14 @@ async def rows(store, query):
 
 
 def approval_until(expires, name="a1"):
-    facts = {"conversation_id": "c1", "run_id": "r1", "tool": "t", "arguments": {}, "created": 0.0}
+    facts = {
+        "conversation_id": "c1",
+        "run_id": "r1",
+        "tool_call_id": "call_1",
+        "tool": "t",
+        "arguments": {},
+        "created": 0.0,
+    }
     return WaitingCall(id=name, owner=OWNER, expires=expires, **facts)
 
 

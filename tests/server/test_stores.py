@@ -265,7 +265,13 @@ async def test_a_second_answer_saves_nothing_of_its_turn(store):
 
 def approval_of(name, *, conversation_id="c1", seconds=600.0):
     now = time.time()
-    facts = {"run_id": "run_1", "tool": "delete", "arguments": {"path": "/tmp/\ud800 ü", "n": None}, "created": now}
+    facts = {
+        "run_id": "run_1",
+        "tool_call_id": "call_1",
+        "tool": "delete",
+        "arguments": {"path": "/tmp/\ud800 ü", "n": None},
+        "created": now,
+    }
     return WaitingCall(id=name, owner=ANNA, conversation_id=conversation_id, expires=now + seconds, **facts)
 
 

@@ -103,6 +103,7 @@ class WaitingCall:
     owner: str = field(repr=False)
     conversation_id: str
     run_id: str
+    tool_call_id: str
     tool: str
     arguments: dict[str, Any]
     created: float

@@ -83,11 +83,17 @@ async def decide(
 
 
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
-    """Refuse arguments that the tool does not take: the call would be denied, and the decision spent."""
-    definition = next(filter(None, (each.function_registry.get_function(tool) for each in host.agents.values())), None)
-    if definition is None:
-        return
-    try:
-        validate_arguments(definition, arguments)
-    except ToolArgumentsError as error:
-        raise RefusedError(422, "invalid_arguments", str(error)) from None
+    """Refuse arguments that the tool does not take: the call would be denied, and the decision spent.
+
+    Several agents may have a tool of this name: then one that takes them is enough.
+    """
+    wrong: ToolArgumentsError | None = None
+    for definition in filter(None, (each.function_registry.get_function(tool) for each in host.agents.values())):
+        try:
+            validate_arguments(definition, arguments)
+        except ToolArgumentsError as error:
+            wrong = wrong or error
+        else:
+            return
+    if wrong is not None:
+        raise RefusedError(422, "invalid_arguments", str(wrong))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -27,7 +26,8 @@ from nbagent.text import did_you_mean
 if TYPE_CHECKING:
     from nbagent.functions.schema.function_schema import FunctionSchema  # loads pydantic
 
-_NAME = re.compile(r"[\w-]{1,64}")
+#: Characters of a tool's name, in what all vendors accept.
+MAX_NAME = 64
 #: Annotations that every model can be told of, also as text.
 _PLAIN = (inspect.Parameter.empty, str, "str", int, "int", float, "float", bool, "bool", list, "list", dict, "dict")
 
@@ -87,7 +87,7 @@ class FunctionDefinition:
             raise invalid(
                 f"{tool}: func", self.func, "a function", "Pass the function itself; name=... names the tool."
             )
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= MAX_NAME or not is_name(self.name):
             raise _invalid_name(self.name, self.func)
         if self.parameters is not None:
             if not isinstance(self.parameters, dict) or self.parameters.get("type", "object") != "object":
@@ -111,6 +111,15 @@ class FunctionDefinition:
         declared: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
         declared |= {"native": self.native} if self.native else {}
         return declared if self.vendor_options is None else {**declared, "vendor_options": dict(self.vendor_options)}
+
+
+def is_name(text: str) -> bool:
+    """Whether the text has only letters and marks of any script, digits, _ and -.
+
+    >>> is_name("मौसम-2"), is_name("read.all")
+    (True, False)
+    """
+    return f"_{text.replace('-', '_')}".isidentifier()
 
 
 def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> None:

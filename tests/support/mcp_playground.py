@@ -23,6 +23,10 @@ GIF = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=")
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 
 
+#: Two names that are equal without the characters that names of tools can't have.
+ALIKE = ("北京.天气", "北京/天气")
+
+
 class Weather(BaseModel):
     city: str
     celsius: float
@@ -35,6 +39,14 @@ class Wish(BaseModel):
 
 async def which() -> Elicit[Wish]:
     return Elicit("Which size?", Wish)
+
+
+def told(name: str):
+    def report() -> str:
+        """Tells its name."""
+        return name
+
+    return report
 
 
 def playground() -> MCPServer:
@@ -81,15 +93,19 @@ def playground() -> MCPServer:
         """Asks the person."""
         return f"{wish.data.count} of size {wish.data.size}" if wish.action == "accept" else wish.action
 
+    server.add_tool(told(ALIKE[0]), name=ALIKE[0], annotations=READ_ONLY)
+    server.add_tool(told(ALIKE[1]), name=ALIKE[1], annotations=READ_ONLY)
+
     @server.tool(annotations=READ_ONLY)
     async def learn(context: Context) -> str:
-        """Adds a tool, and says so."""
+        """Adds a tool, removes another, and says so."""
 
         def taught() -> str:
             """Was learned."""
             return "learned"
 
         server.add_tool(taught, annotations=READ_ONLY)
+        server.remove_tool(ALIKE[0])
         await context.notify_tools_changed()
         with contextlib.suppress(Exception):  # each revision has its own way to say so
             await context.session.send_tool_list_changed()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-MAX_CHARS = 64
-_FOREIGN = re.compile(r"[^\w-]+")
+from nbagent.functions.registry import is_name
+
 #: Programs that start other programs, and the words by which some of them are told so.
 _RUNNERS = re.compile(
     r"npx|npm|node|bunx?|deno|pnpm|yarn|uvx?|pipx|pythonw?[\d.]*|docker|podman|env|cmd|run|exec|dlx|tool", re.IGNORECASE
@@ -18,25 +18,32 @@ _RUNNERS = re.compile(
 _COMMON = re.compile(r"^(mcp[-_])?server[-_]|^mcp[-_]|[-_]mcp[-_]server$|[-_](mcp|server)$|\.(py|js|mjs|ts|exe)$", re.I)
 
 
-def offered_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """The tools by the names that a model gets, which begin with the server's. Of two equal ones, one gets a suffix.
+def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Names as the registry takes them, with what each stands for. Of two that are equal so, one gets a suffix.
 
-    >>> offered_names("files", ["read", "read.all", "read/all"])
-    {'files_read': 'read', 'files_read_all': 'read.all', 'files_read_all_4a2b2c': 'read/all'}
+    `given` is what such a call returned before: its names stand for the same ever after.
+
+    >>> fitting_names(["files_read.all", "files_read/all", "文件_读.全部"], limit=64)
+    {'files_read_all': 'files_read.all', 'files_read_all_d5a7ae': 'files_read/all', '文件_读_全部': '文件_读.全部'}
     """
-    names: dict[str, str] = {}
-    for tool in sorted(dict.fromkeys(tools), key=lambda name: (_FOREIGN.search(name) is not None, name)):
-        name = clean(f"{server}_{tool}")
-        if len(name) > MAX_CHARS or name in names:
-            suffix = f"_{hashlib.sha256(tool.encode()).hexdigest()[:6]}"
-            name = name[: MAX_CHARS - len(suffix)] + suffix
-        names.setdefault(name, tool)
+    names = dict(given or {})
+    known = set(names.values())
+    for each in sorted(set(wanted) - known, key=lambda each: (clean(each) != each, each)):
+        name = clean(each)
+        if len(name) > limit or name in names:
+            suffix = f"_{hashlib.sha256(each.encode()).hexdigest()[:6]}"
+            name = name[: limit - len(suffix)] + suffix
+        names.setdefault(name, each)
     return names
 
 
 def clean(name: str) -> str:
-    """The name with an underscore for what is no letter, digit or hyphen."""
-    return _FOREIGN.sub("_", name)
+    """The name with an underscore for what is no letter, mark, digit or hyphen of any script.
+
+    >>> clean("मौसम (दिल्ली)"), clean("notes.delete/all")
+    ('मौसम_दिल्ली_', 'notes_delete_all')
+    """
+    return re.sub(r"\s+", "_", "".join(each if is_name(each) else " " for each in name))
 
 
 def name_of_command(command: Sequence[str]) -> str:

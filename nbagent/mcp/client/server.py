@@ -22,9 +22,12 @@ from nbagent.functions.toolset import Toolset
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
-from nbagent.mcp.client.names import clean, name_of_command, name_of_url
+from nbagent.mcp.client.names import clean, fitting_names, name_of_command, name_of_url
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
+
+#: Characters of a server's name, with which its tools' names begin.
+MAX_NAME = 32
 
 
 class MCPServer(Toolset):
@@ -68,7 +71,7 @@ class MCPServer(Toolset):
         if find_spec("mcp_types") is None:
             raise missing_extra("MCP", "mcp")
         self.name = (
-            clean(name)[:32]
+            clean(name)[:MAX_NAME]
             if name
             else (name_of_url(address.url) if address.url else name_of_command(address.command))
         )
@@ -79,13 +82,19 @@ class MCPServer(Toolset):
         weakref.finalize(self, self.connection.stop).atexit = False
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str], *names: str) -> list[MCPServer]:
+    def from_config(
+        cls, path: str | os.PathLike[str], *names: str, inputs: Mapping[str, str] | None = None
+    ) -> list[MCPServer]:
         """The servers of an `mcp.json`, as editors and coding agents have it, or those of these names.
 
-        `${VAR}` and `${VAR:-default}` stand for variables of the environment. Raises ConfigurationError that names the
-        file, the server and what is wrong with it.
+        `${VAR}` and `${VAR:-default}` are variables of the environment. `${workspaceFolder}` is the file's folder, or
+        the one above a hidden folder such as `.vscode`. `${input:key}` is in `inputs`, or you are asked for it. A
+        server with an error is left out with a warning. Raises ConfigurationError with the file, the server and the
+        error if a server of these names has one, or if no server is left.
         """
-        return [cls(*each.pop("command"), name=name, **each) for name, each in read_config(path, names).items()]
+        read = read_config(path, names, inputs)
+        names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}
+        return [cls(*each.pop("command"), name=names_by_key[key], **each) for key, each in read.items()]
 
     def begin(self) -> None:
         """Begin to connect in the background."""
@@ -122,7 +131,7 @@ def _address(
     headers: Mapping[str, str] | None,
     auth: Any,
 ) -> Address:
-    if not words or not all(isinstance(word, str) and word for word in words):
+    if not words or not words[0] or not all(isinstance(word, str) for word in words):
         example = 'MCPServer("npx", "-y", "some-server") or MCPServer("https://example.com/mcp")'
         raise ConfigurationError(f"MCPServer() expects the words of a command, or a URL, as in {example}.")
     is_url = words[0].startswith(("https://", "http://"))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.registry import MAX_NAME, FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import CallElsewhere
 from nbagent.functions.validation import check_parameters
-from nbagent.mcp.client.names import offered_names
+from nbagent.mcp.client.names import fitting_names
 from nbagent.text import shortened
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class ToolList:
         self._server, self._approve, self._timeout = server, approve, timeout
         #: The tools that need approval, by the server's names.
         self._approved: set[str] = set()
+        #: What each registered name stands for. It keeps those of removed tools: a name never passes to another tool.
+        self._names: dict[str, str] = {}
 
     async def update(self, client: Client, call: Call) -> None:
         """Ask the server for its tools."""
@@ -49,14 +51,13 @@ class ToolList:
             cursor = None
             for _ in range(MAX_PAGES):
                 page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-                listed |= {tool.name: tool for tool in page.tools}
+                listed |= {f"{self._server}_{tool.name}": tool for tool in page.tools}
                 if (cursor := page.next_cursor) is None:
                     break
-        names = offered_names(self._server, listed)
+        self._names = fitting_names(listed, MAX_NAME, self._names)
+        tools = [(name, listed[each]) for name, each in self._names.items() if each in listed]
         # to check a schema takes milliseconds, and a server may list hundreds
-        found = await run_in_thread(
-            lambda: [self._definition(name, listed[tool], call) for name, tool in names.items()]
-        )
+        found = await run_in_thread(lambda: [self._definition(name, tool, call) for name, tool in tools])
         self.registry.set_tools([each for each in found if each is not None])
 
     def _definition(self, name: str, tool: Tool, call: Call) -> FunctionDefinition | None:

@@ -96,9 +96,14 @@ async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
         await asyncio.sleep(0.05)
 
 
-async def test_a_new_tool_is_offered(server):
+async def test_a_new_tool_is_offered_and_the_name_of_a_removed_one_passes_to_no_other(server):
     server, _ = server
+    await server.prepare()
+    first, second = sorted(name for name in server.tools.names() if "北京_天气" in name)
+    assert first == "play_北京_天气"
     await results_of(server, ("learn", {}))
     while "play_taught" not in server.tools:
         await asyncio.sleep(0.05)
-    assert (await results_of(server, ("taught", {})))[1] == ["learned"]
+    assert first not in server.tools
+    calls = [("taught", {}), (second.removeprefix("play_"), {})]
+    assert (await results_of(server, *calls))[1] == ["learned", "北京/天气"]

@@ -38,13 +38,13 @@ def test_edited_arguments_are_those_of_one_of_several_agents():
         definition = FunctionDefinition("delete", "", parameters, lambda **given: str(given), approve=True)
         return Agent(ScriptedProvider([FunctionCall("delete", {}), "Done."]), tools=[definition])
 
-    agents = [agent({"type": "object", "properties": {"path": {"type": kind}}}) for kind in ("string", "integer")]
+    agents = [agent({"type": "object", "properties": {"path": {"type": kind}}}) for kind in ("array", "integer")]
     with served(dict(zip(("one", "two"), agents, strict=True))) as server, ThreadPoolExecutor(1) as threads:
         asking = Asking(server, [])
         answered = threads.submit(server.client().post, "/agent/chat", json={**WAITS, "model": "two"})
         while not (pending := asking.client.get("/agent/approvals").json()["approvals"]):
             pass
-        assert asking.decide(pending[0], {"decision": "approve", "arguments": {"path": []}}).status_code == 422
+        assert asking.decide(pending[0], {"decision": "approve", "arguments": {"path": "x"}}).status_code == 422
         assert asking.decide(pending[0], {"decision": "approve", "arguments": {"path": 1}}).status_code == 200
         assert answered.result(60).json()["tool_calls"][0]["arguments"] == {"path": 1}
 

@@ -261,6 +261,16 @@ def test_a_new_conversation_greets_with_the_tools_and_a_prompt(visit):
         assert [name for name in absent if page.locator(f"{name}:visible").count()] == []
 
 
+def test_one_of_several_agents_is_chosen(visit):
+    agents = {name: Agent(ScriptedProvider([f"I am {name}."])) for name in ("one", "two")}
+    with served(agents) as server:
+        page = visit(server)
+        page.get_by_role("combobox", name="Agent").select_option("two")
+        ask(page, "Who are you?")
+        finished(page)
+        expect(page.locator(".nbagent-piece p")).to_have_text("I am two.")
+
+
 def test_everything_works_by_keyboard(visit):
     with served(penguin_agent()) as server:
         page = visit(server, token="")

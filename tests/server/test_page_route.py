@@ -62,7 +62,11 @@ def test_patches_lead_to_what_the_page_shows_of_the_conversation_later():
         body = {"message": "1?", "conversation_id": "c"}
         patches = events_of(client.post("/page/chat", json=body))
         later = client.get("/page/state", params={"conversation_id": "c"}).json()
-        assert client.get("/page/conversations").json() == {"conversations": [["c", "1?"]], "next": None}
+        assert client.get("/page/conversations").json() == {
+            "conversations": [["c", "1?"]],
+            "next": None,
+            "agents": [],
+        }
         assert client.get("/page/state", params={"conversation_id": "other"}).status_code == 404
         assert server.client(token=OTHER_TOKEN).get("/page/state", params={"conversation_id": "c"}).status_code == 404
         new = client.get("/page/state").json()

@@ -4,6 +4,7 @@
 const byId = (id) => document.getElementById(id);
 for (const each of document.querySelectorAll("label, button, h2")) each.textContent = t(each.textContent);
 mark(byId("conversations"), { "aria-label": t("Conversations") });
+mark(byId("agent"), { "aria-label": t("Agent") });
 document.documentElement.lang = t("en");
 const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-you";
 const BROKEN = t("The connection to the server broke.");
@@ -105,6 +106,7 @@ async function ask({ text, number }) {
   show({ notice: null });
   try {
     const body = { message: text.trim(), conversation_id: here.id, waits_for_approval: true, max_tool_calls: 1000 };
+    if (byId("agent").value) body.model = byId("agent").value;
     const response = await fetched("page/chat", { body, signal: one.connection.signal });
     skew = (Date.now() - Date.parse(response.headers.get("date"))) / 1000;
     for await (const patch of patchesOf(response)) if (here === conversation) place(one, patch, number);
@@ -171,7 +173,7 @@ async function go(id = "") {
   markList();
   show((shown = EMPTY));
   panel.focus();
-  const path = id ? `page/state?conversation_id=${encodeURIComponent(id)}` : "page/state";
+  const path = id ? `page/state?conversation_id=${encodeURIComponent(id)}` : `page/state?agent=${encodeURIComponent(byId("agent").value)}`;
   const state = await answerOf(path).catch(({ message }) => ({ notice: message }));
   if (here === conversation) show(state);
 }
@@ -194,11 +196,14 @@ async function showList(after) {
   byId("more").hidden = !page.next;
   byId("more").onclick = () => showList(page.next).catch(fail);
   markList();
+  return page;
 }
 
 async function open() {
   try {
-    await showList();
+    const { agents } = await showList();
+    byId("agent").replaceChildren(...agents.map((name) => h("option", { textContent: name })));
+    byId("agent").hidden = !agents.length;
   } catch (error) {
     if (!token) return;
     byId("login").hidden = false;
@@ -248,6 +253,7 @@ document.addEventListener("keydown", (event) => {
   else stop();
 }, true);
 byId("new").addEventListener("click", () => go());
+byId("agent").addEventListener("change", () => Object.keys(shown.turns).length || go());
 byId("menu").addEventListener("click", () => setMenu(byId("menu").getAttribute("aria-expanded") !== "true"));
 document.querySelector("main").addEventListener("click", () => setMenu(false));
 

@@ -54,18 +54,22 @@ async def page() -> HTMLResponse:
 async def conversations(
     host: Host, owner: Owner, after: Annotated[str | None, Query(max_length=300)] = None
 ) -> dict[str, Any]:
-    """Ids and titles of the conversations of this token, the last changed first; `next` is for the next ones."""
+    """Ids and titles of the conversations of this token, the last changed first; `next` is for the next ones.
+
+    Of several agents also their names, to choose from.
+    """
     found = await host.store.page(owner, after=after)
-    return {"conversations": [[each.id, printable(each.title)] for each in found.conversations], "next": found.next}
+    titles = [[each.id, printable(each.title)] for each in found.conversations]
+    return {"conversations": titles, "next": found.next, "agents": list(filter(None, host.agents))}
 
 
 @router.get("/page/state")
 async def state(
-    host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None
+    host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None, agent: str = ""
 ) -> Response:
-    """The panel's state for a conversation, or for a new one."""
+    """The panel's state for a conversation, or for a new one with this agent."""
     if conversation_id is None:
-        return _json({"turns": {}, "greeting": greeting(host.agent, ABOUT)})
+        return _json({"turns": {}, "greeting": greeting(host.agents.get(agent, host.agent), ABOUT)})
     found = await host.store.get(owner, conversation_id)
     if found is None:
         raise not_found("conversation of that id")

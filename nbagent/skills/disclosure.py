@@ -12,11 +12,13 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from nbagent.core.content.marks import without_marks
 from nbagent.core.current import current
+from nbagent.core.messages import LLMMessage
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
@@ -46,12 +48,12 @@ def offered(skills: Iterable[SkillManifest]) -> tuple[dict[str, str], str]:
     if size <= MAX_CATALOGUE:
         return texts, ""
     most = max(MIN_DESCRIPTION, (MAX_CATALOGUE - sum(map(len, texts))) // len(texts))
-    kept: dict[str, str] = {}
-    room = MAX_CATALOGUE
-    for name, text in texts.items():
-        room -= len(name) + min(len(text), most)
-        if room >= 0:
-            kept[name] = shortened(text, most)
+    ends = accumulate(len(name) + min(len(text), most) for name, text in texts.items())
+    kept = {
+        name: shortened(text, most)
+        for (name, text), end in zip(texts.items(), ends, strict=True)
+        if end <= MAX_CATALOGUE
+    }
     problem = f"the descriptions of {len(texts)} skills have {size:,} characters: they are cut to {most}"
     left_out = f", and {len(texts) - len(kept)} skills are not offered to models" if len(kept) < len(texts) else ""
     return kept, f"{problem}{left_out}. Use fewer folders of skills"
@@ -63,20 +65,16 @@ def catalogue(descriptions: Mapping[str, str]) -> str:
     return "\n".join([_INTRODUCTION, *lines]) if lines else ""
 
 
-def wrapped(skill: SkillManifest) -> str:
-    """A skill's instructions, between marks, with its folder and the names of its files."""
-    names = resources(skill)
+def instructions_of(skill: SkillManifest, messages: Iterable[LLMMessage]) -> str:
+    """A skill's instructions, between marks, with its folder and the names of its files; once in a conversation."""
     lines = [f'<skill_content name="{skill.name}">', _as_data(skill.body)]
-    if names:
+    if names := resources(skill):
         about = f"call {READ} to read a text; all are in the folder {_as_data(str(skill.folder))}"
         lines += ["", f"<skill_files> ({about})", *map(_as_data, names), "</skill_files>"]
-    return "\n".join([*lines, "</skill_content>"])
-
-
-def is_active(skill: SkillManifest, messages: Iterable[Any]) -> bool:
-    """Whether a conversation has a skill's instructions as they are now."""
-    text = wrapped(skill)
-    return any(message.pinned and text in message.text for message in messages)
+    text = "\n".join([*lines, "</skill_content>"])
+    if any(message.pinned and text in message.text for message in messages):
+        return f"The instructions of {skill.name!r} are in this conversation already: follow them."
+    return text
 
 
 def resources(skill: SkillManifest) -> list[str]:
@@ -84,11 +82,6 @@ def resources(skill: SkillManifest) -> list[str]:
     ours = (SKILL_FILE, EXECUTABLE_FILE)
     names = [each.name for each in skill.files if each.name not in ours and not each.name.endswith(".pyc")]
     return names if len(names) <= MAX_LISTED else [*names[:MAX_LISTED], "…"]
-
-
-def scripts(skill: SkillManifest) -> list[File]:
-    """A skill's files that can be run."""
-    return [each for each in skill.files if Path(each.name).suffix in _INTERPRETERS]
 
 
 def _as_data(text: str) -> str:
@@ -103,21 +96,23 @@ class Disclosure:
         self._find = find
         self._limits = limits
         self._folder = folder
-        #: The tool that runs scripts, and those that it stands for. Of others, nothing is allowed yet.
-        self._run: tuple[list[tuple[str, File]], Callable[..., Any]] = ([], self.run)
+        #: The scripts as they are, and the function that runs them: another one when they change, so it is asked again.
+        self._scripts: list[tuple[Path, File]] = []
+        self._run: Callable[..., Any] = self.run
 
     def definitions(self, skills: Sequence[SkillManifest]) -> list[FunctionDefinition]:
         """The tools for these skills; none that would have nothing to do."""
-        known = [(str(each.folder), file) for each in skills for file in scripts(each)]
-        if known != self._run[0]:
-            self._run = (known, functools.partial(self.run))
+        scripts = [(each.folder, file) for each in skills for file in each.files if _is_script(file)]
+        if scripts != self._scripts:
+            self._scripts, self._run = scripts, functools.partial(self.run)
         timeout = self._limits.seconds + MORE_TIME_S
-        found = [
-            _tool(ACTIVATE, self.activate, skills, pinned=True),
-            _tool(READ, self.read, filter(resources, skills)),
-            _tool(RUN, self._run[1], filter(scripts, skills), approve=True, timeout=timeout),
+        with_scripts = [each for each in skills if any(map(_is_script, each.files))]
+        found: list[tuple[str, Callable[..., Any], Sequence[SkillManifest], dict[str, Any]]] = [
+            (ACTIVATE, self.activate, skills, {"pinned": True}),
+            (READ, self.read, list(filter(resources, skills)), {}),
+            (RUN, self._run, with_scripts, {"approve": True, "timeout": timeout}),
         ]
-        return [each for each in found if each is not None]
+        return [_tool(name, function, of, options) for name, function, of, options in found if of]
 
     def _skill(self, name: str) -> SkillManifest:
         if (skill := self._find(name)) is None:
@@ -130,10 +125,7 @@ class Disclosure:
         Args:
             name: The skill
         """
-        skill = self._skill(name)
-        if is_active(skill, current.get().history):
-            return f"The instructions of {name!r} are in this conversation already: follow them."
-        return wrapped(skill)
+        return instructions_of(self._skill(name), current.get().history)
 
     def read(self, name: str, path: str, offset: int = 0) -> str:
         """Read a text file of a skill.
@@ -157,48 +149,41 @@ class Disclosure:
             arguments: Command-line arguments
             stdin: What the script reads from its standard input
         """
-        skill, folder = self._skill(name), self.folder
+        skill = self._skill(name)
         skill.check_trusted()
         path = checked_inside(skill.folder, script)
-        before = {each.name for each in files_inside(folder)}
-        command = [*_interpreter(path), str(path), *arguments]
-        done = run_limited(script, command, cwd=folder, stdin=stdin.encode(), limits=self._limits)
-        new = sorted({each.name for each in files_inside(folder)} - before)
-        printed = {"stdout": done.stdout, "stderr": done.stderr}
-        return {"exit_code": done.returncode, **printed, "folder": str(folder), "new_files": new}
-
-    @property
-    def folder(self) -> Path:
-        """The folder that scripts work in: a temporary one if none was given."""
+        if (words := _INTERPRETERS.get(path.suffix)) is None:
+            raise ToolError(f"{path.name} can't be run: expected a name that ends in {', '.join(_INTERPRETERS)}.")
+        if (program := shutil.which(words[0])) is None:
+            raise ToolError(f"{path.name} can't be run: {words[0]} is not installed here.")
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="nbagent-scripts-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
-        return self._folder
+        before = {each.name for each in files_inside(self._folder)}
+        command = [program, *words[1:], str(path), *arguments]
+        done = run_limited(script, command, cwd=self._folder, stdin=stdin.encode(), limits=self._limits)
+        new = sorted({each.name for each in files_inside(self._folder)} - before)
+        printed = {"stdout": done.stdout, "stderr": done.stderr}
+        return {"exit_code": done.returncode, **printed, "folder": str(self._folder), "new_files": new}
+
+
+def _is_script(file: File) -> bool:
+    return Path(file.name).suffix in _INTERPRETERS
 
 
 def _tool(
-    name: str, function: Callable[..., Any], skills: Iterable[SkillManifest], **options: Any
-) -> FunctionDefinition | None:
-    """A tool whose argument `name` is one of these skills; None if there are none."""
+    name: str, function: Callable[..., Any], skills: Sequence[SkillManifest], options: dict[str, Any]
+) -> FunctionDefinition:
+    """A tool whose argument `name` is one of these skills."""
     from nbagent.functions.schema.function_schema import schema_of
 
-    names, about = [each.name for each in skills], schema_of(function)
+    about = schema_of(function)
     properties = about.parameters["properties"]
-    parameters = about.parameters | {"properties": properties | {"name": properties["name"] | {"enum": names}}}
-    definition = FunctionDefinition(name, about.description, parameters, function, source=_source, **options)
-    return definition if names else None
+    named = {"name": properties["name"] | {"enum": [each.name for each in skills]}}
+    parameters = about.parameters | {"properties": properties | named}
+    return FunctionDefinition(name, about.description, parameters, function, source=_source, **options)
 
 
 def _source(name: str, **others: Any) -> str:
     return f"skill:{name}"
-
-
-def _interpreter(path: Path) -> list[str]:
-    """What runs a script. Raises `ToolError` if nothing here does."""
-    command = _INTERPRETERS.get(path.suffix)
-    if command is None:
-        raise ToolError(f"{path.name} can't be run: expected a name that ends in {', '.join(_INTERPRETERS)}.")
-    if (found := shutil.which(command[0])) is None:
-        raise ToolError(f"{path.name} can't be run: {command[0]} is not installed here.")
-    return [found, *command[1:]]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from nbagent.functions.validation import unknown_tool
 from nbagent.skills import trust
 from nbagent.skills.calls import call_entry
 from nbagent.skills.disclosure import Disclosure, catalogue, offered
-from nbagent.skills.discovery import Place, of_packages, places, skill_folders
+from nbagent.skills.discovery import Place, discovered, of_packages, skill_folders
 from nbagent.skills.inside import File, files_inside
 from nbagent.skills.manifest import Problem, SkillManifest, load_manifest
 from nbagent.skills.processes import MORE_TIME_S, ProcessLimits
@@ -35,21 +34,17 @@ from nbagent.skills.wire import SkillResult
 if TYPE_CHECKING:
     import pandas as pd
 
-_DISTRUSTED = "off: its project is not trusted"
-_NOT_ASKED = "off: nobody can answer here whether its project is trusted"
-
 
 @dataclass
 class _Loaded:
-    """What is known of a skill's folder that has these files."""
+    """What is known of a skill's folder that has these files. `definition` is the tool of an executable skill."""
 
     place: Place
     files: tuple[File, ...]
     manifest: SkillManifest | None
     problems: list[Problem]
+    definition: FunctionDefinition | None = None
     state: str = "on"
-    #: The tool of an executable skill.
-    definition: FunctionDefinition | None = field(default=None, repr=False)
 
 
 class SkillHost(Toolset):
@@ -83,13 +78,15 @@ class SkillHost(Toolset):
         limits: ProcessLimits | None = None,
         work_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.folders = [checked_path(folder, "Pass folders with skills.").absolute() for folder in folders]
-        self.builtin, self.discover = builtin, discover
-        self.limits = limits or ProcessLimits()
+        given = (checked_path(folder, "Pass folders with skills.").absolute() for folder in folders)
+        self._given = [Place(folder, "given") for folder in given]
+        self._discover, self._last = discover, list(of_packages()) if discover else []
+        if builtin:
+            self._last.append(Place(Path(__file__).with_name("builtin"), "builtin"))
+        self._limits = limits or ProcessLimits()
         self.tools = FunctionRegistry()
         folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
-        self._disclosure = Disclosure(self.manifest, self.limits, folder)
-        self._packages = list(of_packages()) if discover else []
+        self._disclosure = Disclosure(self.manifest, self._limits, folder)
         self._loaded: dict[Path, _Loaded] = {}
         #: What is wrong with places, and between skills.
         self._problems: list[Problem] = []
@@ -122,9 +119,9 @@ class SkillHost(Toolset):
     def _search(self) -> None:
         self._problems = []
         loaded: dict[Path, _Loaded] = {}
-        for place in places(self.folders, self._packages, discover=self.discover, builtin=self.builtin):
-            folders, problem = skill_folders(place)
-            self._problems += [problem] if problem else []
+        for place in (*self._given, *(discovered() if self._discover else ()), *self._last):
+            folders, problems = skill_folders(place)
+            self._problems += problems
             loaded |= {folder: self._load(folder, place) for folder in folders if folder not in loaded}
         self._loaded = loaded
 
@@ -134,21 +131,18 @@ class SkillHost(Toolset):
         if known is not None and (known.place, known.files) == (place, files):
             return known
         manifest, problems = load_manifest(folder, place.scope, files)
-        loaded = _Loaded(place, files, manifest, problems)
-        if manifest is not None and manifest.is_executable:
-            try:
-                loaded.definition = self._definition(manifest)
-            except ValueError as error:
-                problems.append(Problem("error", manifest.name, str(error), str(folder)))
-                loaded.manifest = None
-        return loaded
+        try:
+            definition = self._definition(manifest) if manifest is not None and manifest.is_executable else None
+        except ValueError as error:
+            return _Loaded(place, files, None, [*problems, Problem("error", folder.name, str(error), str(folder))])
+        return _Loaded(place, files, manifest, problems, definition)
 
     def _definition(self, manifest: SkillManifest) -> FunctionDefinition:
         """An executable skill as a tool. Raises ValueError if it can't be one."""
 
         async def call_skill(**arguments: Any) -> dict[str, Any]:
             manifest.check_trusted()
-            return {"success": True, "data": await call_entry(manifest, definition, arguments, self.limits)}
+            return {"success": True, "data": await call_entry(manifest, definition, arguments, self._limits)}
 
         definition = FunctionDefinition(
             manifest.tool_name,
@@ -173,11 +167,13 @@ class SkillHost(Toolset):
         answers = {project: trust.ask(project, skills) for project, skills in self._of_projects().items()}
         names: dict[str, Path] = {}
         for each in self._loaded.values():
-            project, manifest = each.place.project, each.manifest
+            manifest, answer = each.manifest, answers.get(each.place.project) if each.place.project else True
             if manifest is None:
                 each.state = "off: it is broken"
-            elif project is not None and not answers[project]:
-                each.state = _NOT_ASKED if answers[project] is None else _DISTRUSTED
+            elif answer is None:
+                each.state = "off: nobody can answer here whether its project is trusted"
+            elif not answer:
+                each.state = "off: its project is not trusted"
             elif manifest.name in names:
                 each.state = "off: another skill has the same name"
                 text = f"it is not used, since {names[manifest.name]} has the same name"
@@ -188,34 +184,34 @@ class SkillHost(Toolset):
 
     def _offer(self) -> None:
         """Register the tools that are new or have changed, and remove those that are gone."""
-        shown = {name: each for name, each in self.skills.items() if not each.for_people_only}
-        self._offered, problem = offered(each for each in shown.values() if not each.is_executable)
+        shown = [each for each in self.skills.values() if not each.for_people_only]
+        self._offered, problem = offered(each for each in shown if not each.is_executable)
         if problem:
             self._problems.append(Problem("warning", "", problem, ""))
-        instructions = [shown[name] for name in self._offered]
-        wanted = {each.name: each for each in self._disclosure.definitions(instructions)}
-        for loaded in self._on():
-            definition = loaded.definition
-            if definition is None or loaded.manifest is None or loaded.manifest.for_people_only:
+        wanted = {
+            each.name: each
+            for each in self._disclosure.definitions([each for each in shown if each.name in self._offered])
+        }
+        for skill in shown:
+            loaded = self._loaded[skill.folder]
+            if loaded.definition is None:
                 continue
-            if definition.name in wanted:
+            if loaded.definition.name in wanted:
                 loaded.state = "off: another tool has the same name"
-            wanted.setdefault(definition.name, definition)
+            wanted.setdefault(loaded.definition.name, loaded.definition)
         self.tools.set_tools(wanted.values())
 
     def instructions(self) -> str:
         """See `Toolset`: the names and descriptions of the skills that the model can activate."""
         return catalogue(self._offered)
 
-    def _on(self) -> Iterator[_Loaded]:
-        return (each for each in self._loaded.values() if each.state == "on")
-
     # -- what is there ------------------------------------------------------------------------------------------------
 
     @property
     def skills(self) -> dict[str, SkillManifest]:
         """The skills that are on, by name."""
-        return {each.manifest.name: each.manifest for each in self._on() if each.manifest is not None}
+        on = (each.manifest for each in self._loaded.values() if each.state == "on")
+        return {manifest.name: manifest for manifest in on if manifest is not None}
 
     @property
     def table(self) -> pd.DataFrame:
@@ -224,11 +220,10 @@ class SkillHost(Toolset):
 
         rows = []
         for folder, each in self._loaded.items():
-            about = each.manifest
-            kind = "" if about is None else "tool" if about.is_executable else "instructions"
-            described = "" if about is None else about.tool_description
-            name = folder.name if about is None else about.name
-            rows.append((name, each.state, kind, each.place.scope, described, len(each.problems), str(folder)))
+            about = each.manifest or SkillManifest(folder.name, "", folder)
+            kind = "" if each.manifest is None else "tool" if about.is_executable else "instructions"
+            described = (about.tool_description, len(each.problems), str(folder))
+            rows.append((about.name, each.state, kind, each.place.scope, *described))
         return pd.DataFrame(rows, columns=["skill", "state", "kind", "scope", "description", "problems", "folder"])
 
     @property
@@ -243,14 +238,6 @@ class SkillHost(Toolset):
         """The skill of this name, or whose tool has it, if it is on."""
         return next((each for each in self.skills.values() if name in (each.name, each.tool_name, each.id)), None)
 
-    def _tool_of(self, name: str) -> FunctionDefinition:
-        """The tool of a skill. Raises `ToolError` if it has none."""
-        manifest = self.manifest(name)
-        definition = None if manifest is None else self._loaded[manifest.folder].definition
-        if definition is None:
-            raise unknown_tool(name, [each.name for each in self.skills.values() if each.is_executable])
-        return definition
-
     def __repr__(self) -> str:
         names = list(self.skills)
         count = "1 skill" if len(names) == 1 else f"{len(names)} skills"
@@ -263,7 +250,11 @@ class SkillHost(Toolset):
         began, trace_id = time.perf_counter(), current.get().call.run_id or new_id("run")
         data, wrong = None, None
         try:
-            data = (await self._tool_of(name).func(**(arguments or {})))["data"]
+            manifest = self.manifest(name)
+            definition = None if manifest is None else self._loaded[manifest.folder].definition
+            if definition is None:
+                raise unknown_tool(name, [each.name for each in self.skills.values() if each.is_executable])
+            data = (await definition.func(**(arguments or {})))["data"]
         except ToolError as error:
             wrong = str(error)
         return SkillResult(wrong is None, data, wrong, trace_id, (time.perf_counter() - began) * 1_000)

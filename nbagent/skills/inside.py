@@ -66,8 +66,7 @@ def files_inside(folder: Path) -> tuple[File, ...]:
     found: list[File] = []
     for number, (path, folders, names) in enumerate(os.walk(folder)):
         folders[:] = sorted(each for each in folders if each != ".git")
-        for name in (*names, *folders):
-            full = Path(path, name)
+        for full in (Path(path, name) for name in (*names, *folders)):
             with suppress(OSError):
                 status = full.lstat()
                 if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):

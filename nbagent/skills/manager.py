@@ -32,11 +32,6 @@ from nbagent.skills.manifest import SkillManifest, tool_name
 from nbagent.skills.wire import Skill, SkillResult, Skills
 from nbagent.text import shortened
 
-#: Characters of a server's answer that an error repeats.
-ERROR_CHARS = 300
-
-FunctionSchema = dict[str, Any]
-
 
 class ToolManager(Toolset):
     """The executable skills of a host, or of a server at a URL, as functions that a model can call.
@@ -58,11 +53,9 @@ class ToolManager(Toolset):
         check_type("host_or_url", host_or_url, SkillHost, str, fix="Pass a SkillHost or the URL of a server.")
         self._host = host_or_url if isinstance(host_or_url, SkillHost) else None
         self._url = "" if isinstance(host_or_url, SkillHost) else host_or_url.rstrip("/")
-        if self._host is None:
-            parts = urlsplit(self._url)
-            if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-                expected = "an http or https address without a password"
-                raise invalid("url", host_or_url, expected, "Pass a key as token=...")
+        parts = urlsplit(self._url)
+        if self._host is None and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc):
+            raise invalid("url", host_or_url, "an http or https address without a password", "Pass a key as token=...")
         self._token = SecretStr(token) if isinstance(token, str) else token
         self._timeout, self._approve = timeout, approve
         self.tools = FunctionRegistry() if self._host is None else self._host.tools
@@ -76,10 +69,9 @@ class ToolManager(Toolset):
             return
         listed: Skills = await self._request(Skills, "GET", "/skills")
         try:
-            tools = [self._tool(each) for each in listed.skills]
+            self.tools.set_tools([self._tool(each) for each in listed.skills])
         except ConfigurationError as error:
             raise ToolError(f"{self._url}/skills: {error}") from None
-        self.tools.set_tools(tools)
         self._ids = {tool_name(each.id): each.id for each in listed.skills}
 
     def _tool(self, skill: Skill) -> FunctionDefinition:
@@ -90,7 +82,7 @@ class ToolManager(Toolset):
         check_parameters(tool)
         return tool
 
-    def get_available_tools(self) -> list[FunctionSchema]:
+    def get_available_tools(self) -> list[dict[str, Any]]:
         """`{name, description, parameters}` of each tool. Raises `ToolError` if the server does not answer."""
         if self._host is None:
             run_sync(self.prepare())
@@ -98,7 +90,7 @@ class ToolManager(Toolset):
         # a host has others, which disclose its instructions: theirs depends on the arguments
         return [each.to_dict() for each in found if each is not None and isinstance(each.source, str)]
 
-    def skill_to_function_schema(self, manifest: SkillManifest) -> FunctionSchema:
+    def skill_to_function_schema(self, manifest: SkillManifest) -> dict[str, Any]:
         """`{name, description, parameters}` of one executable skill of the host."""
         definition = self.tools.get_function(manifest.tool_name)
         if definition is None:
@@ -140,28 +132,27 @@ class ToolManager(Toolset):
     async def _request(self, kind: type[Any], method: str, path: str, body: Any = None) -> Any:
         """The server's answer, of this type. Raises `ToolError` if there is none."""
         headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"} if self._token else {}
-        url = self._url + path
         try:
             async with asyncio.timeout(self._timeout), httpx2.AsyncClient(headers=headers, timeout=None) as client:
-                response = await client.request(method, url, json=body)
+                response = await client.request(method, self._url + path, json=body)
             if response.is_success:
                 return TypeAdapter(kind).validate_json(response.content)
-            why = f"status {response.status_code}: {shortened(repr(response.text), ERROR_CHARS)}"
+            why = f"status {response.status_code}: {shortened(repr(response.text), 300)}"
         except TimeoutError:
             why = f"the answer did not end within {self._timeout:g} s"
         except httpx2.HTTPError as error:
             why = f"the server did not answer: {type(error).__name__}: {error}"
         except ValidationError as error:
             why = f"the answer is invalid: {problem_in(error)}"
-        raise ToolError(f"{method} {url}: {why}")
+        raise ToolError(f"{method} {self._url}{path}: {why}")
 
 
-def _described(schema: FunctionSchema) -> str:
+def _described(schema: dict[str, Any]) -> str:
     parameters = schema["parameters"]
     lines = []
     for name, each in parameters.get("properties", {}).items():
         about = " or ".join(kinds(each, parameters)) + ("" if name in parameters.get("required", ()) else ", optional")
-        told = each.get("description", "") if isinstance(each, dict) else ""
-        lines.append(f"- `{name}` ({about}): {told}".rstrip(": "))
+        said = each.get("description", "") if isinstance(each, dict) else ""
+        lines.append(f"- `{name}` ({about}): {said}".rstrip(": "))
     text = "\n\n".join(filter(None, [f"## {schema['name']}", schema["description"], "\n".join(lines)]))
     return show_control_chars(text)

@@ -8,22 +8,28 @@ skills are written for many programs: what can be used is used, and each departu
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nbagent.checks import problem_in
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
-from nbagent.skills.front_matter import BrokenSkillError, read_mapping, split_front_matter
 from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
+from nbagent.skills.signature import read_signature
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
-#: Characters of a name and a description, as the specification has them.
-MAX_NAME, MAX_DESCRIPTION = 64, 1_024
+#: Characters of a name and a description, as the specification has them; and of YAML, which is slow to read.
+MAX_NAME, MAX_DESCRIPTION, MAX_YAML = 64, 1_024, 64_000
+_FRONT_MATTER = re.compile(r"\s*^---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+#: A value with a colon that YAML takes for another key: `description: Use it when: …`.
+_UNQUOTED = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s'\"|>\[{&*!#].*?:(?: .*?)?)[ \t]*$", re.MULTILINE)
 
 
 class Problem(NamedTuple):
@@ -98,17 +104,51 @@ def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[Sk
     """A folder's skill, or None if it can't be used, and what is wrong with it: the error that stopped it is last."""
     reader = _Reader(folder, {each.name for each in files})
     try:
-        if scope == "project":
-            reader.check_can_be_trusted(files)
+        if scope == "project":  # what a link leads to can change, and is not in the digest
+            if link := next((each.name for each in files if (folder / each.name).is_symlink()), None):
+                raise _BrokenSkillError(f"{link} is a link, and links can't be trusted")
+            if len(files) > MAX_FILES:
+                raise _BrokenSkillError(f"more than {MAX_FILES:,} files can't be trusted")
         fields = reader.fields()
-    except (BrokenSkillError, RefusedFileError) as error:
+    except (_BrokenSkillError, RefusedFileError) as error:
         reader.add("error", str(error).rstrip("."), getattr(error, "line", None))
         return None, reader.problems
     return SkillManifest(folder=folder, scope=scope, files=files, **fields), reader.problems
 
 
+class _BrokenSkillError(Exception):
+    """A skill can't be used: its file, or a `line` of its YAML, says why not."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _FrontMatter(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    name: str = ""
+    description: str = ""
+    for_people_only: bool = Field(default=False, alias="disable-model-invocation")
+
+
+class _SkillYAML(BaseModel):
+    """`timeout` is the seconds of a call, `parameters` a JSON Schema."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: str = ""
+    description: str = ""
+    entry: str = "skill.py:run"
+    timeout: float = Field(default=30.0, gt=0, le=3_600)
+    parameters: dict[str, Any] | None = None
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
 class _Reader:
-    """Reads the files of a skill, and collects what is wrong. Raises `BrokenSkillError` for what makes it unusable."""
+    """Reads the files of a skill, and collects what is wrong. Raises `_BrokenSkillError` for what makes it unusable."""
 
     def __init__(self, folder: Path, names: set[str]) -> None:
         self.folder, self.names = folder, names
@@ -120,45 +160,36 @@ class _Reader:
         name, message, path = map(show_control_chars, (self.folder.name, message, str(self.folder / self._file)))
         self.problems.append(Problem(level, name, message, path, line))
 
-    def check_can_be_trusted(self, files: Sequence[File]) -> None:
-        if len(files) > MAX_FILES:
-            raise BrokenSkillError(f"more than {MAX_FILES:,} files can't be trusted")
-        for each in files:  # what they lead to can change, and is not in the digest
-            if (self.folder / each.name).is_symlink():
-                raise BrokenSkillError(f"{each.name} is a link, and links can't be trusted")
-
     def fields(self) -> dict[str, Any]:
         """The fields of the manifest."""
-        executable, about = self._executable(), self._skill_file()
+        executable, about = self._executable(), self._instructions()
         if not executable and not about["description"]:
-            raise BrokenSkillError("the description is missing or empty: it is how a model finds the skill")
+            raise _BrokenSkillError("the description is missing or empty: it is how a model finds the skill")
         return about | {"tool_description": about["description"]} | executable
 
     def _text(self, file: str) -> str:
         self._file = file
         return read_text_inside(self.folder, file)
 
-    def _skill_file(self) -> dict[str, Any]:
+    def _instructions(self) -> dict[str, Any]:
         """What `SKILL.md` says."""
-        found = split_front_matter(self._text(SKILL_FILE))
+        text = self._text(SKILL_FILE)
+        found = _FRONT_MATTER.match(text)
         if found is None:
-            raise BrokenSkillError(
-                "the front matter is missing: begin the file with a line ---, and end it with another"
-            )
-        front_matter, body, first_line = found
-        values = read_mapping(front_matter, first_line, plain=True)
-        texts = {key: show_control_chars(value.strip()) for key, value in values.items() if isinstance(value, str)}
-        description = texts.get("description", "")
+            expected = "begin the file with a line ---, and end it with another"
+            raise _BrokenSkillError(f"the front matter is missing: {expected}")
+        said = _read_yaml(_FrontMatter, found[1].rstrip(), text.count("\n", 0, found.start(1)) + 1)
+        description = show_control_chars(said.description.strip())
         if len(description) > MAX_DESCRIPTION:
             self.add("warning", f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}")
         return {
-            "name": self._name(texts.get("name")),
+            "name": self._name(said.name.strip()),
             "description": description[:MAX_DESCRIPTION],
-            "body": body,
-            "for_people_only": texts.get("disable-model-invocation", "").lower() == "true",
+            "body": text[found.end() :].strip(),
+            "for_people_only": said.for_people_only,
         }
 
-    def _name(self, given: str | None) -> str:
+    def _name(self, given: str) -> str:
         """The name as it can be used; without one, the folder's."""
         folder = unicodedata.normalize("NFKC", self.folder.name)
         name = unicodedata.normalize("NFKC", given or folder)
@@ -166,7 +197,7 @@ class _Reader:
         chars = (char if char.isalnum() or unicodedata.category(char).startswith("M") else " " for char in name.lower())
         usable = "-".join("".join(chars).split())[:MAX_NAME].strip("-")
         if not usable:
-            raise BrokenSkillError("the skill has no usable name")
+            raise _BrokenSkillError("the skill has no usable name")
         if not given:
             self.add("warning", "the name is missing: the folder's name is used")
         elif not name == usable == folder:
@@ -176,25 +207,19 @@ class _Reader:
 
     def _executable(self) -> dict[str, Any]:
         """What `skill.yaml` and the entry say; nothing if there is no entry."""
-        if EXECUTABLE_FILE not in self.names and ENTRY_FILE not in self.names:
+        has_yaml = EXECUTABLE_FILE in self.names
+        if not has_yaml and ENTRY_FILE not in self.names:
             return {}
-        from pydantic import ValidationError
-
-        from nbagent.skills.signature import SkillYAML, read_signature
-
-        values = read_mapping(self._text(EXECUTABLE_FILE)) if EXECUTABLE_FILE in self.names else {}
+        said = _read_yaml(_SkillYAML, self._text(EXECUTABLE_FILE)) if has_yaml else _SkillYAML()
+        file, _, function = said.entry.rpartition(":")
         try:
-            said = SkillYAML.model_validate(values)
-            file, _, function = said.entry.rpartition(":")
             read = read_signature(read_text_inside(self.folder, file), function)
-        except ValidationError as error:
-            raise BrokenSkillError(problem_in(error)) from None
         except (RefusedFileError, TypeError) as error:
-            raise BrokenSkillError(f"entry: {error}") from None
-        if read is None and not values:
-            return {}  # a script that is called skill.py
+            raise _BrokenSkillError(f"entry: {error}") from None
         if read is None:
-            raise BrokenSkillError(f"entry: {file} is not Python, or has no function {function!r}")
+            if not has_yaml:
+                return {}  # a script that is called skill.py
+            raise _BrokenSkillError(f"entry: {file} is not Python, or has no function {function!r}")
         description = show_control_chars((said.description or read[1]).strip())
         return {
             "id": show_control_chars(said.id or self.folder.name),
@@ -202,3 +227,27 @@ class _Reader:
             "timeout": said.timeout,
             "parameters": said.parameters or read[0],
         } | ({"tool_description": description} if description else {})
+
+
+def _read_yaml(model: type[_Model], text: str, first_line: int = 1) -> _Model:
+    """What YAML that begins in this line of a file says."""
+    if len(text) > MAX_YAML:
+        raise _BrokenSkillError(f"the YAML has {len(text):,} characters; at most {MAX_YAML:,} are read", first_line)
+    text = _UNQUOTED.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", text)
+    try:
+        # by which a few lines become gigabytes
+        if alias := next((each for each in yaml.scan(text) if isinstance(each, yaml.AliasToken)), None):
+            raise _BrokenSkillError("aliases are not read", first_line + alias.start_mark.line)
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = first_line + (mark.line if mark is not None else 0)
+        raise _BrokenSkillError(f"this is not YAML: {getattr(error, 'problem', None) or error}", line) from None
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:  # such as `!!bool maybe`
+        raise _BrokenSkillError(f"a value can't be read: {error}", first_line) from None
+    if not isinstance(values or {}, dict):
+        raise _BrokenSkillError("expected `key: value` lines", first_line)
+    try:
+        return model.model_validate({key: value for key, value in (values or {}).items() if value is not None})
+    except ValidationError as error:
+        raise _BrokenSkillError(problem_in(error), first_line) from None

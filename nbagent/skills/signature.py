@@ -12,37 +12,21 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, Literal, TypeGuard, Union, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Union, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, create_model
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, create_model
 
 from nbagent.functions.schema.function_schema import UntitledJsonSchema
 
 #: What a file may take its types from. Nothing else is imported.
 _MODULES = {"typing", "collections.abc", "datetime", "decimal", "pathlib", "uuid", "pydantic"}
-_BUILTINS = {each.__name__: each for each in (bool, dict, float, frozenset, int, list, set, str, tuple)}
 #: What a strange import, annotation or default raises here.
 _STRANGE = (TypeError, ValueError, LookupError, AttributeError, ImportError, SyntaxError)
-
-#: How many names a type may stand for: a few that double each other would be gigabytes.
-MAX_SIZE = 2_000
-
-Schema = dict[str, Any]
+#: How many types are read of one file: aliases that double each other would be gigabytes.
+MAX_TYPES = 2_000
 
 
-class SkillYAML(BaseModel):
-    """What a `skill.yaml` can say: `timeout` is the seconds of a call, `parameters` a JSON Schema."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    id: str = ""
-    description: str = ""
-    entry: str = "skill.py:run"
-    timeout: float = Field(default=30.0, gt=0, le=3_600)
-    parameters: Schema | None = None
-
-
-def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
+def read_signature(source: str, function: str) -> tuple[dict[str, Any], str] | None:
     """The JSON Schema of a function's arguments, and its docstring; None if there is no such function.
 
     Raises TypeError for `*args`: arguments have names.
@@ -52,31 +36,30 @@ def read_signature(source: str, function: str) -> tuple[Schema, str] | None:
     """
     with warnings.catch_warnings(action="ignore"):
         try:
-            names = _Names(ast.parse(source))
+            file = _File(ast.parse(source))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        node = names.nodes.get(function)
+        node = file.nodes.get(function)
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return None
         if node.args.vararg:
             raise TypeError(f"{function} takes *{node.args.vararg.arg}: make it a list")
         try:
-            schema = names.arguments(node.args).model_json_schema(schema_generator=UntitledJsonSchema)
+            schema = file.arguments(node.args).model_json_schema(schema_generator=UntitledJsonSchema)
             schema.pop("title", None)
         except Exception:  # noqa: BLE001  as below
             schema = {}
         return {"type": "object", "properties": {}} | schema, ast.get_docstring(node) or ""
 
 
-class _Names:
-    """What the names of a file stand for."""
+class _File:
+    """A file whose types are read. `nodes` is what its names stand for."""
 
     def __init__(self, module: ast.Module) -> None:
         self.nodes: dict[str, ast.AST] = {}
         #: Types, and modules that have some.
-        self._known: dict[str, Any] = dict(_BUILTINS)
-        #: How many names have been read, each with all that it stands for; and how many one stands for.
-        self._size, self._sizes = 0, dict[str, int]()
+        self._known: dict[str, Any] = {each.__name__: each for each in (bool, dict, float, int, list, set, str, tuple)}
+        self._types_left = MAX_TYPES
         for node in module.body:
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -106,17 +89,18 @@ class _Names:
         fields: dict[str, Any] = {}
         for name, annotation, default in given:
             kind = self._type(annotation)
-            if get_origin(kind) is ClassVar:
-                continue
             try:
                 TypeAdapter(kind).json_schema()
             except Exception:  # noqa: BLE001  pydantic raises errors of many kinds
-                kind = Any
-            fields[name] = (kind, self._default(default))
+                kind = kind if get_origin(kind) is ClassVar else Any
+            fields[name] = (kind, self._field(default))
         return fields
 
     def _type(self, node: ast.AST | None) -> Any:
         """The type that an annotation names; `Any` for what is not known here."""
+        self._types_left -= 1
+        if self._types_left < 0:
+            return Any
         with suppress(*_STRANGE):
             match node:
                 case ast.Constant(value=str(text)):
@@ -129,48 +113,42 @@ class _Names:
                     return kinds[1] if is_number else Union[kinds]  # noqa: UP007  some types don't know `|`
                 case ast.Attribute(value=ast.Name(id=module), attr=name) if isinstance(self._known[module], ModuleType):
                     return getattr(self._known[module], name)
+                case ast.Name(id=name) if name in self._known:
+                    return self._known[name]
                 case ast.Name(id=name):
-                    return self._named(name)
+                    node = self.nodes.get(name)
+                    return self._model(node) if isinstance(node, ast.ClassDef) else self._type(node)
                 case ast.Subscript(value=value, slice=inner):
                     kind, parts = self._type(value), inner.elts if isinstance(inner, ast.Tuple) else [inner]
                     if kind is Literal:
                         return Literal[tuple(map(self._value, parts))]
                     if kind is Annotated:
-                        return Annotated[(self._type(parts[0]), *map(self._default, filter(self._is_field, parts)))]
+                        about = (self._field(each) for each in parts[1:] if self._is_field(each))
+                        return Annotated[(self._type(parts[0]), *about)]
                     types = tuple(map(self._type, parts))
                     return kind[types if len(types) > 1 else types[0]]
         return Any
 
-    def _named(self, name: str) -> Any:
-        if name in self._known:
-            self._size += self._sizes.get(name, 1)
-            return self._known[name]
-        node, before = self.nodes[name], self._size
-        self._known[name] = Any  # a type may hold itself
-        kind = self._model(node) if isinstance(node, ast.ClassDef) else self._type(node)
-        if (size := self._size - before) <= MAX_SIZE:
-            self._known[name], self._sizes[name] = kind, size
-        return self._known[name]
-
     def _model(self, node: ast.ClassDef) -> Any:
         """A model of the file, without its code; `Any` for another class."""
+        self._known[node.name] = Any  # it may hold itself
         bases = tuple(map(self._type, node.bases))
-        if not bases or not all(isinstance(each, type) and issubclass(each, BaseModel) for each in bases):
-            return Any
-        found = ((each.target, each) for each in node.body if isinstance(each, ast.AnnAssign))
-        named = ((name.id, each.annotation, each.value) for name, each in found if isinstance(name, ast.Name))
-        fields = self._fields(each for each in named if not each[0].startswith(("_", "model_")))
-        return create_model(node.name, __base__=bases, **fields)
+        if bases and all(isinstance(each, type) and issubclass(each, BaseModel) for each in bases):
+            found = ((each.target, each) for each in node.body if isinstance(each, ast.AnnAssign))
+            named = ((name.id, each.annotation, each.value) for name, each in found if isinstance(name, ast.Name))
+            fields = self._fields(each for each in named if not each[0].startswith(("_", "model_")))
+            self._known[node.name] = create_model(node.name, __base__=bases, **fields)
+        return self._known[node.name]
 
-    def _is_field(self, node: ast.AST | None) -> TypeGuard[ast.Call]:
+    def _is_field(self, node: ast.AST | None) -> bool:
         return isinstance(node, ast.Call) and self._type(node.func) is Field
 
-    def _default(self, node: ast.expr | None) -> Any:
+    def _field(self, default: ast.expr | None) -> Any:
         """A default, or `Field(…)`, as pydantic takes it."""
-        given = {"default": node} if node is not None else {}
-        if self._is_field(node):
-            given = {str(each.arg): each.value for each in node.keywords}
-            given |= {"default": node.args[0]} if node.args else {}
+        given = {} if default is None else {"default": default}
+        if isinstance(default, ast.Call) and self._is_field(default):
+            given = {str(each.arg): each.value for each in default.keywords}
+            given |= {"default": default.args[0]} if default.args else {}
         values: dict[str, Any] = {}
         for name, value in given.items():
             with suppress(*_STRANGE):

@@ -11,7 +11,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -40,8 +40,11 @@ def by_input(can_answer: Callable[[], bool]) -> Asker:
     return ask_person
 
 
+_in_terminal = by_input(lambda: sys.stdin is not None and sys.stdin.isatty())
 #: Who is asked: one function. A notebook sets its own.
-_asker: list[Asker] = [_in_terminal := by_input(lambda: sys.stdin is not None and sys.stdin.isatty())]
+_asker: list[Asker] = [_in_terminal]
+#: The answers that were given in this process.
+_here: dict[str, str | bool] = {}
 
 
 def set_asker(asker: Asker | None) -> None:
@@ -49,30 +52,12 @@ def set_asker(asker: Asker | None) -> None:
     _asker[:] = [asker or _in_terminal]
 
 
-@lru_cache
-def _digest(skills: tuple[tuple[str, Path, tuple[File, ...]], ...]) -> str:
-    """A digest of all files of these skills, computed again when a file has changed."""
-    digest = hashlib.sha256()
-    for name, folder, files in skills:
-        for file in files:
-            content = ""
-            with suppress(OSError), (folder / file.name).open("rb") as opened:
-                content = hashlib.file_digest(opened, "sha256").hexdigest()
-            digest.update(f"{name!r} {file.name!r} {content}\n".encode())
-    return digest.hexdigest()
-
-
-def digest_of(skills: Iterable[SkillManifest]) -> str:
-    """What the user's answer is bound to: the files of these skills as they are."""
-    return _digest(tuple((each.name, each.folder, each.files) for each in skills))
-
-
 def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
     """Whether the user trusts a project with these skills; asks if that is not known yet.
 
     None if nobody can be asked, as in a thread beside the main one.
     """
-    known, digest = _read().get(_key(project)), digest_of(skills)
+    known, digest = _answers().get(str(project)), _digest_of(skills)
     if known in (digest, False):
         return known == digest
     can_ask = threading.current_thread() is threading.main_thread()
@@ -84,39 +69,49 @@ def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
     return answer
 
 
-@lru_cache
-def _warn_once(project: Path, digest: str) -> None:
-    logger.warning("The skills in %s have changed: they are off until you trust them again, by host.trust().", project)
-
-
-def set_trust(project: Path, skills: Iterable[SkillManifest], answer: bool) -> None:
+def set_trust(project: Path, skills: Sequence[SkillManifest], answer: bool) -> None:
     """Remember whether a project is trusted with these skills as they are; for this process at least."""
-    _here[_key(project)] = answer and digest_of(skills)
-    path = trust_file()
+    _here[str(project)] = answer and _digest_of(skills)
+    path = _file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps({"projects": _read()}, indent=1), encoding="utf-8")
+            temporary.write_text(json.dumps({"projects": _answers()}, indent=1), encoding="utf-8")
     except OSError as error:
         logger.warning("the trust in %s is remembered for this process only: %s", project, error)
 
 
-def trust_file() -> Path:
-    """Where the answers are."""
+def _answers() -> dict[str, str | bool]:
+    """By project: the digest of what is trusted, or False."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return {**json.loads(_file().read_text(encoding="utf-8"))["projects"], **_here}
+    return dict(_here)
+
+
+def _file() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_config_dir("nbagent", appauthor=False)) / "trusted_projects.json"
 
 
-#: The answers that were given in this process.
-_here: dict[str, str | bool] = {}
+def _digest_of(skills: Sequence[SkillManifest]) -> str:
+    """What the user's answer is bound to: the files of these skills as they are."""
+    return _digest(tuple((each.name, each.folder, each.files) for each in skills))
 
 
-def _read() -> dict[str, str | bool]:
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        return {**json.loads(trust_file().read_text(encoding="utf-8"))["projects"], **_here}
-    return dict(_here)
+@lru_cache
+def _digest(skills: tuple[tuple[str, Path, tuple[File, ...]], ...]) -> str:
+    """The digest, computed again when a file has changed."""
+    digest = hashlib.sha256()
+    for name, folder, files in skills:
+        for file in files:
+            content = ""
+            with suppress(OSError), (folder / file.name).open("rb") as opened:
+                content = hashlib.file_digest(opened, "sha256").hexdigest()
+            digest.update(f"{name!r} {file.name!r} {content}\n".encode())
+    return digest.hexdigest()
 
 
-def _key(project: Path) -> str:
-    return str(project.resolve())
+@lru_cache
+def _warn_once(project: Path, digest: str) -> None:
+    logger.warning("The skills in %s have changed: they are off until you trust them again, by host.trust().", project)

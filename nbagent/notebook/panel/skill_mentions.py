@@ -15,7 +15,7 @@ from nbagent.core.content.images import joined_content
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.notebook.panel.mentions import ABOUT_CHARS, Suggestion
-from nbagent.skills.disclosure import is_active, wrapped
+from nbagent.skills.disclosure import instructions_of
 from nbagent.skills.host import SkillHost
 from nbagent.skills.manifest import SkillManifest
 from nbagent.text import shortened
@@ -47,12 +47,7 @@ def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> li
     skills = skills_of(agent)
     names = takewhile(skills.__contains__, (word.removeprefix("/") for word in match[1].split()))
     before = list(takewhile(lambda message: message is not replaces, agent.conversation_history))
-    return [Attachment(f"/{name}", _ABOUT, _text(skills[name], before)) for name in dict.fromkeys(names)]
-
-
-def _text(skill: SkillManifest, before: Sequence[LLMMessage]) -> str:
-    known = f"The instructions of {skill.name!r} are in this conversation already: follow them."
-    return known if is_active(skill, before) else wrapped(skill)
+    return [Attachment(f"/{name}", _ABOUT, instructions_of(skills[name], before)) for name in dict.fromkeys(names)]
 
 
 def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:

@@ -100,17 +100,10 @@ async def test_a_slow_server_does_not_hold_up_the_others(monkeypatch):
     assert len(good.articles) == 2
 
 
-async def test_a_feed_of_the_internet_does_not_lead_into_the_users_network(monkeypatch):
+async def test_a_feed_does_not_lead_to_another_host_in_the_users_network():
     async with FeedServer(feed=feed()) as inner:
         own = inner.url.replace("127.0.0.1", "localhost")
         async with FeedServer(feed=redirect(f"{own}/feed"), cloud=redirect("http://169.254.169.254/")) as outer:
-            assert len((await fetched(outer)).articles) == 2  # both are the user's
-            asked, real = len(inner.requests), feeds._is_public
-
-            async def is_public(host):
-                return host == "127.0.0.1" or await real(host)
-
-            monkeypatch.setattr(feeds, "_is_public", is_public)
             for path in ("feed", "cloud"):
                 assert "which is this machine or in its network" in (await fetched(outer, path)).error
-            assert len(inner.requests) == asked
+        assert inner.requests == []

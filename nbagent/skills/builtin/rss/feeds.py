@@ -1,7 +1,7 @@
 """The user's list of feeds, a text file, and how they are fetched: ten at a time, within bounds of time and size.
 
-Only the list says where to fetch from: no model chooses an address, and no feed of the internet leads into the user's
-own network.
+Only the list says where to fetch from: no model chooses an address, and no feed leads to another host of the
+user's own network.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import BytesIO
 from ipaddress import ip_address
@@ -35,7 +36,7 @@ TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
 #: Bytes of a feed when it is unpacked, and characters of a title and a summary.
 MAX_BYTES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 300, 600
-#: The extension of a request, and of the redirections that follow: the address in the list.
+#: The extension of a request, and of the redirections that follow: the host in the list.
 _LISTED = "nbagent_listed"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 DEFAULT = """\
@@ -135,27 +136,25 @@ async def fetch(sources: Iterable[Source]) -> list[Fetched]:
 
 
 async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.Semaphore, end: float) -> Fetched:
-    error = ""
-    try:
+    error = f"no answer within {TOTAL_S:g} s"
+    with suppress(TimeoutError):
         async with asyncio.timeout_at(end), free:
             for attempt in range(RETRIES + 1):
                 await asyncio.sleep(RETRY_DELAY_S * 2**attempt if attempt else 0)
                 try:
                     async with asyncio.timeout(TIMEOUT_S):
                         return Fetched(source, await _articles(client, source))
-                except (TimeoutError, httpx2.TimeoutException):
+                except TimeoutError:
                     error = f"no answer within {TIMEOUT_S:g} s"
                 except httpx2.TransportError as failed:
                     error = str(failed) or type(failed).__name__
-    except TimeoutError:
-        error = f"no answer within {TOTAL_S:g} s"
-    except (FeedError, httpx2.HTTPError, httpx2.InvalidURL) as failed:
-        error = str(failed) or type(failed).__name__
+                except (FeedError, httpx2.HTTPError, httpx2.InvalidURL) as failed:
+                    return Fetched(source, [], str(failed))
     return Fetched(source, [], error)
 
 
 async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]:
-    async with client.stream("GET", source.url, extensions={_LISTED: httpx2.URL(source.url)}) as response:
+    async with client.stream("GET", source.url, extensions={_LISTED: httpx2.URL(source.url).host}) as response:
         if response.status_code in _TEMPORARY:
             raise httpx2.TransportError(f"HTTP {response.status_code}")
         if response.status_code != 200:
@@ -170,20 +169,14 @@ async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]
 
 
 async def _check_redirection(request: httpx2.Request) -> None:
-    """Refuse to follow a feed of the internet to this machine or its network."""
-    host, listed = request.url.host, request.extensions[_LISTED].host
-    if host != listed and not await _is_public(host) and await _is_public(listed):
-        raise FeedError(f"it leads to {host}, which is this machine or in its network")
-
-
-async def _is_public(host: str) -> bool:
-    """Whether all addresses of a name belong to the internet."""
-    try:
+    """Refuse to follow a feed to another host in this machine's network."""
+    host = request.url.host
+    if host == request.extensions[_LISTED]:
+        return
+    with suppress(OSError, UnicodeError):  # only a proxy knows the name, or nobody, as the request will say
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return True  # only a proxy knows the name, or nobody, as the request will say
-    addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
-    return all(each.is_global and not each.is_multicast for each in addresses)
+        if not all(ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found):
+            raise FeedError(f"it leads to {host}, which is this machine or in its network")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -207,12 +200,10 @@ def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
 
 def _article(entry: Any, source: str) -> Article:
     content = entry.get("summary") or next((part.get("value") for part in entry.get("content", ())), "")
-    link = entry.get("link") or ""
-    moment = entry.get("published_parsed") or entry.get("updated_parsed")
-    try:
-        published = datetime.fromtimestamp(calendar.timegm(moment), UTC).isoformat() if moment else None
-    except (ValueError, OverflowError):
-        published = None
+    link, published = entry.get("link") or "", None
+    with suppress(ValueError, OverflowError, TypeError):  # no date, or one that no calendar has
+        moment = entry.get("published_parsed") or entry.get("updated_parsed")
+        published = datetime.fromtimestamp(calendar.timegm(moment), UTC).isoformat()
     return {
         "title": plain_text(entry.get("title") or "", MAX_TITLE),
         "link": link if re.match(r"https?://", link, re.IGNORECASE) else "",

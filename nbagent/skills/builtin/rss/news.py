@@ -129,11 +129,8 @@ def _most_relevant(articles: list[Article], query: str) -> list[Article]:
     def total(terms: set[str]) -> float:
         return sum(weight[term] for term in terms)
 
-    scored = [
-        {**article, "score": round(_TITLE_WEIGHT * total(title) + total(summary), 3)}
-        for article, (title, summary) in zip(articles, found, strict=True)
-        if title or summary
-    ]
+    scores = [round(_TITLE_WEIGHT * total(title) + total(summary), 3) for title, summary in found]
+    scored = [{**article, "score": score} for article, score in zip(articles, scores, strict=True) if score]
     return sorted(scored, key=lambda article: -article["score"])
 
 

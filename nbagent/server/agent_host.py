@@ -18,7 +18,7 @@ from nbagent.providers import resolve
 from nbagent.providers.base import LLMProvider
 from nbagent.server.approvals import HTTPApprover, deny
 from nbagent.server.budgets import Budgets
-from nbagent.server.conversations.store import Conversation, ConversationStore, HeldTurn, Spent
+from nbagent.server.conversations.store import Conversation, ConversationStore, Lease, Spent
 from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
 from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
@@ -180,7 +180,7 @@ class AgentHost:
             await provider.aclose()
 
     @asynccontextmanager
-    async def _turn(self, owner: str, request: RunRequest, run: HostedRun) -> AsyncIterator[HeldTurn]:
+    async def _turn(self, owner: str, request: RunRequest, run: HostedRun) -> AsyncIterator[Lease]:
         """The turn of the run's conversation; that of a branch if others went on there."""
         async with self.store.turn(owner, run.conversation_id) as turn:
             messages = turn.conversation.messages if turn.conversation else ()
@@ -198,7 +198,7 @@ class AgentHost:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
 
-    async def _save(self, request: RunRequest, turn: HeldTurn | None, agent: Agent, run: HostedRun) -> None:
+    async def _save(self, request: RunRequest, turn: Lease | None, agent: Agent, run: HostedRun) -> None:
         """Save the turn, what it cost, and the answer for a repeated request."""
         messages = [message for message in agent.conversation_history if message.role != "system"]
         if turn is not None and not messages and turn.conversation is None:  # the first question failed

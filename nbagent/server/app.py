@@ -21,7 +21,6 @@ from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.failures import MEDIA_TYPE, on_error
 from nbagent.server.guards import RATE_HEADERS, Guards
 from nbagent.server.metrics import Metrics
-from nbagent.server.problems import ProblemDetails
 from nbagent.server.requests import Observed
 from nbagent.server.routes import approvals, chat, conversations, health, page, skills
 from nbagent.server.routes.ag_ui import route as ag_ui
@@ -39,7 +38,10 @@ ROUTERS = (
     ag_ui.router,
     page.router,
 )
-_PROBLEM = {"content": {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}}
+#: A problem (RFC 9457): `code` is for programs, `detail` for people.
+_MEMBERS = {name: {"type": "string"} for name in ("type", "title", "detail", "code")} | {"status": {"type": "integer"}}
+_SCHEMA = {"title": "ProblemDetails", "type": "object", "properties": _MEMBERS, "required": list(_MEMBERS)}
+_PROBLEM = {"content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
 _FAILURES: dict[int | str, dict[str, Any]] = {
     "4XX": {"description": "The request is refused.", **_PROBLEM},
     "5XX": {"description": "The server or the model's vendor failed.", **_PROBLEM},

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields
 
 from nbagent.core.limits import Account, Limits
-from nbagent.server.conversations.store import ConversationStore, HeldTurn
+from nbagent.server.conversations.store import ConversationStore, Lease
 from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
 
@@ -52,7 +52,7 @@ class Budgets:
             if not runs:
                 del self._accounts[owner]
 
-    def limits(self, asked: Limits, own: Limits, turn: HeldTurn | None, account: Account) -> Limits:
+    def limits(self, asked: Limits, own: Limits, turn: Lease | None, account: Account) -> Limits:
         """The limits of a run. Raises `RefusedError` if the budget of its conversation or token is spent."""
         left = [asked.max_cost, own.max_cost, self._settings.limits.max_cost]
         per_conversation = self._settings.max_cost_per_conversation

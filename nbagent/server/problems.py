@@ -12,25 +12,11 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from nbagent import errors
 from nbagent.server.logs import request_id
 from nbagent.text import without_keys
 
 log = logging.getLogger("nbagent")
-
-
-class ProblemDetails(BaseModel):
-    """What a client is told of a failed request (RFC 9457). `code` is for programs, `detail` for people."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
 
 
 @dataclass(frozen=True)
@@ -48,14 +34,8 @@ class HTTPProblem:
 
     def to_dict(self) -> dict[str, Any]:
         """The members of the problem details."""
-        title = HTTPStatus(self.status).phrase
-        return {
-            "type": "about:blank",
-            "title": title,
-            "status": self.status,
-            "detail": self.detail,
-            "code": self.code,
-        } | (dict(self.more))
+        about = {"type": "about:blank", "title": HTTPStatus(self.status).phrase, "status": self.status}
+        return {**about, "detail": self.detail, "code": self.code, **self.more}
 
 
 class RefusedError(errors.NbagentError):

@@ -200,7 +200,7 @@ async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_goes_on(place)
         time.sleep(0.3)
         await store.save(ANNA, Spent(), turn=turn, messages=turn_of("Is it?"))
         time.sleep(0.3)
-        assert await store._take(Lease(ANNA, turn.lease.name, "another ticket"))
+        assert await store._take(Lease(ANNA, turn.name, "another ticket"))
         with pytest.raises(TurnLostError):
             await store.save(ANNA, Spent(), turn=turn, messages=turn_of("late"))
     assert questions(await store.get(ANNA, "c1")) == ["Is it?"]

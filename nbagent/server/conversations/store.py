@@ -113,29 +113,17 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """The right to do something alone. `lost` is set when another process has it, or the conversation was deleted."""
+    """The right to do something alone. `lost` is set when another process has it, or the conversation was deleted.
+
+    That of a turn has its conversation, None if it is new; each `save` of the turn updates it.
+    """
 
     owner: str
     name: str
     ticket: str
     lost: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass(slots=True)
-class HeldTurn:
-    """The exclusive turn of a conversation; `conversation` is None if it is new. `lost`: nothing can be saved any more.
-
-    Each `save` of the turn updates `conversation`.
-    """
-
-    lease: Lease
-    id: str
-    conversation: Conversation | None
-
-    @property
-    def lost(self) -> asyncio.Event:
-        """Is set when another process has the turn, or when the conversation was deleted: end the run."""
-        return self.lease.lost
+    conversation_id: str = ""
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +204,12 @@ class ConversationStore(ABC):
     # -- turns --------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[HeldTurn]:
+    async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[Lease]:
         """The exclusive turn of a conversation, also across processes. Waits until it is free."""
         async with self._alone(owner, _turn_of(conversation_id)) as lease:
-            yield HeldTurn(lease, conversation_id, await self.get(owner, conversation_id))
+            lease.conversation_id = conversation_id
+            lease.conversation = await self.get(owner, conversation_id)
+            yield lease
 
     @asynccontextmanager
     async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
@@ -241,7 +231,7 @@ class ConversationStore(ABC):
         owner: str,
         spent: Spent,
         *,
-        turn: HeldTurn | None = None,
+        turn: Lease | None = None,
         messages: Sequence[LLMMessage] = (),
         answer: KeptAnswer | None = None,
     ) -> None:
@@ -381,7 +371,7 @@ def _turn_of(conversation_id: str) -> str:
     return f"conversation:{conversation_id}"
 
 
-def _change(owner: str, spent: Spent, turn: HeldTurn, messages: Sequence[LLMMessage]) -> Change:
+def _change(owner: str, spent: Spent, turn: Lease, messages: Sequence[LLMMessage]) -> Change:
     before = turn.conversation
     kept = 0
     for old, new in zip(before.messages if before else (), messages, strict=False):
@@ -390,7 +380,7 @@ def _change(owner: str, spent: Spent, turn: HeldTurn, messages: Sequence[LLMMess
         kept += 1
     now = time.time()
     info = Conversation(
-        id=turn.id,
+        id=turn.conversation_id,
         owner=owner,
         title=before.title if before else _title(messages),
         created=before.created if before else now,
@@ -398,7 +388,7 @@ def _change(owner: str, spent: Spent, turn: HeldTurn, messages: Sequence[LLMMess
         spent=before.spent + spent if before else spent,
         message_count=len(messages),
     )
-    return Change(turn.lease, info, kept, [to_json(message) for message in messages[kept:]])
+    return Change(turn, info, kept, [to_json(message) for message in messages[kept:]])
 
 
 def _title(messages: Sequence[LLMMessage]) -> str:

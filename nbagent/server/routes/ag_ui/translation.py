@@ -20,6 +20,7 @@ from nbagent.server.routes.ag_ui.messages import shown_call
 
 #: The key of what nbagent adds: to the client's state, and to the metadata of events.
 OURS = "nbagent"
+Kind = Literal["thinking", "text"]
 _NO_RESULT = "The run ended before this call had a result."
 
 
@@ -36,12 +37,9 @@ class Translation:
         self._run_id = ""
         self._state: Any = None
         self._call_id = ""
-        self._streaming: Literal["", "thinking", "text"] = ""
-        self._thinking: ag_ui.ReasoningMessage | None = None
-        self._answer: ag_ui.AssistantMessage | None = None
-        #: What the two hold so far.
-        self._thought: list[str] = []
-        self._said: list[str] = []
+        #: Which message is being streamed, and the messages of this answer with the pieces that came.
+        self._streaming: Kind | None = None
+        self._growing: dict[Kind, tuple[Any, list[str]]] = {}
         #: Calls without a result: their id in the history, by the one that the client knows.
         self._open_calls: dict[str, str | None] = {}
 
@@ -80,7 +78,7 @@ class Translation:
 
     def failed(self, message: str, code: str | None = None) -> Iterator[ag_ui.BaseEvent]:
         """The run failed. What came before stays."""
-        yield from self._stream("")
+        yield from self._stream(None)
         yield from self._close_calls(())
         yield from self.snapshots("error")
         yield ag_ui.RunErrorEvent(message=message, code=code)
@@ -94,12 +92,13 @@ class Translation:
         """AG-UI's events for one of ours."""
         match event:
             case events.TurnStarted():
-                yield from self._stream("")
-                self._begin_answer(str(event.metadata["call_id"]))
+                yield from self._stream(None)
+                self._fill()
+                self._call_id, self._growing = str(event.metadata["call_id"]), {}
             case events.Thinking():
-                yield from self._think(event.content)
+                yield from self._add("thinking", event.content)
             case events.Text():
-                yield from self._say(event.content)
+                yield from self._add("text", event.content)
             case events.Retry():
                 yield from self._discard()
             case events.ToolCall():
@@ -107,76 +106,72 @@ class Translation:
             case events.ToolResult():
                 yield from self._result(event)
             case events.TurnDone():
-                yield from self._stream("")
+                yield from self._stream(None)
             case events.Done():
                 yield from self._done(event)
 
-    def _begin_answer(self, call_id: str) -> None:
-        self._fill()
-        self._call_id, self._thinking, self._answer, self._thought, self._said = call_id, None, None, [], []
-
     def _fill(self) -> None:
         """Give the messages what was streamed: to add each piece would copy a long text for each."""
-        if self._thinking is not None:
-            self._thinking.content = "".join(self._thought)
-        if self._answer is not None:
-            self._answer.content = "".join(self._said) or None
+        for kind, (message, pieces) in self._growing.items():
+            message.content = "".join(pieces) or (None if kind == "text" else "")
 
-    def _think(self, piece: str) -> Iterator[ag_ui.BaseEvent]:
-        if self._thinking is None:
-            self._thinking = ag_ui.ReasoningMessage(id=f"{self._call_id}_thinking", content="")
-            self.messages.append(self._thinking)
-        self._thought.append(piece)
-        yield from self._stream("thinking")
-        yield ag_ui.ReasoningMessageContentEvent(message_id=self._thinking.id, delta=piece)
+    def _message(self, kind: Kind) -> Any:
+        """The message of this answer that holds its thinking, or its text and calls."""
+        if kind not in self._growing:
+            name = self._id(kind)
+            made = (
+                ag_ui.ReasoningMessage(id=name, content="") if kind == "thinking" else ag_ui.AssistantMessage(id=name)
+            )
+            self.messages.append(made)
+            self._growing[kind] = made, []
+        return self._growing[kind][0]
 
-    def _say(self, piece: str) -> Iterator[ag_ui.BaseEvent]:
-        answer = self._assistant()
-        self._said.append(piece)
-        yield from self._stream("text")
-        yield ag_ui.TextMessageContentEvent(message_id=answer.id, delta=piece)
+    def _id(self, kind: Kind) -> str:
+        return self._call_id if kind == "text" else f"{self._call_id}_thinking"
 
-    def _assistant(self) -> ag_ui.AssistantMessage:
-        if self._answer is None:
-            self._answer = ag_ui.AssistantMessage(id=self._call_id)
-            self.messages.append(self._answer)
-        return self._answer
+    def _add(self, kind: Kind, piece: str) -> Iterator[ag_ui.BaseEvent]:
+        message = self._message(kind)
+        self._growing[kind][1].append(piece)
+        yield from self._stream(kind)
+        if kind == "thinking":
+            yield ag_ui.ReasoningMessageContentEvent(message_id=message.id, delta=piece)
+        else:
+            yield ag_ui.TextMessageContentEvent(message_id=message.id, delta=piece)
 
-    def _stream(self, kind: Literal["", "thinking", "text"]) -> Iterator[ag_ui.BaseEvent]:
+    def _stream(self, kind: Kind | None) -> Iterator[ag_ui.BaseEvent]:
         """End what is being streamed, and begin with the other; the client appends to a message that it has."""
         if kind == self._streaming:
             return
-        thought, said = f"{self._call_id}_thinking", self._call_id
-        if self._streaming == "thinking":
-            yield ag_ui.ReasoningMessageEndEvent(message_id=thought)
-            yield ag_ui.ReasoningEndEvent(message_id=thought)
-        elif self._streaming == "text":
-            yield ag_ui.TextMessageEndEvent(message_id=said)
-        self._streaming = kind
+        before, self._streaming = self._streaming, kind
+        if before == "thinking":
+            yield ag_ui.ReasoningMessageEndEvent(message_id=self._id(before))
+            yield ag_ui.ReasoningEndEvent(message_id=self._id(before))
+        elif before == "text":
+            yield ag_ui.TextMessageEndEvent(message_id=self._id(before))
         if kind == "thinking":
-            yield ag_ui.ReasoningStartEvent(message_id=thought)
-            yield ag_ui.ReasoningMessageStartEvent(message_id=thought)
+            yield ag_ui.ReasoningStartEvent(message_id=self._id(kind))
+            yield ag_ui.ReasoningMessageStartEvent(message_id=self._id(kind))
         elif kind == "text":
-            yield ag_ui.TextMessageStartEvent(message_id=said, role="assistant")
+            yield ag_ui.TextMessageStartEvent(message_id=self._id(kind), role="assistant")
 
     def _discard(self) -> Iterator[ag_ui.BaseEvent]:
         """The request is sent again. AG-UI takes text back by a snapshot without it.
 
         The client keeps thinking that no snapshot mentions, so it gets an empty one, to which the next attempt adds.
         """
-        yield from self._stream("")
-        if self._thinking is None and self._answer is None:
+        yield from self._stream(None)
+        if not self._growing:
             return
-        self._thought, self._said = [], []
-        if self._answer is not None:
-            self.messages.remove(self._answer)
-            self._answer = None
+        if "text" in self._growing:
+            self.messages.remove(self._growing.pop("text")[0])
+        for _, pieces in self._growing.values():
+            pieces.clear()
         yield from self.snapshots("running")
 
     def _call(self, event: events.ToolCall) -> Iterator[ag_ui.BaseEvent]:
-        yield from self._stream("")
+        yield from self._stream(None)
         name, call_id = event.tool_name or "", str(event.metadata["tool_call_id"])
-        call, answer = shown_call(call_id, name, event.tool_arguments), self._assistant()
+        call, answer = shown_call(call_id, name, event.tool_arguments), self._message("text")
         answer.tool_calls = [*(answer.tool_calls or ()), call]
         self._open_calls[call_id] = event.metadata.get("wire_id")
         yield ag_ui.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=name, parent_message_id=answer.id)
@@ -206,7 +201,7 @@ class Translation:
 
     def _done(self, event: events.Done) -> Iterator[ag_ui.BaseEvent]:
         result = event.result
-        yield from self._stream("")
+        yield from self._stream(None)
         yield from self._close_calls(event.messages)
         facts = {"limit_reason": result.limit_reason, "status_reason": result.status_reason}
         told = {key: fact for key, fact in facts.items() if fact is not None}

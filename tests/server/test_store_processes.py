@@ -1,7 +1,6 @@
 """Several processes share a store: turns never interleave, and a process that dies takes nothing with it."""
 
 import asyncio
-import os
 import signal
 import sys
 
@@ -11,9 +10,6 @@ from support.store_turns import OWNER, add_turn, turn_taker
 from nbagent.core.history.repair import repair
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.conversations.store import Lease
-
-#: How often a process is killed while it writes.
-KILLS = int(os.environ.get("NBAGENT_KILLS", "10"))
 
 
 async def questions(store, conversation_id):
@@ -78,22 +74,3 @@ async def test_the_only_process_on_a_file_takes_the_turns_of_one_that_was_killed
         await add_turn(store, name, f"next in {name}")
         assert await questions(store, name) == [f"next in {name}"]
     await store.aclose()
-
-
-@pytest.mark.full
-async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(place, store):
-    acknowledged, lost = [], 0
-    for attempt in range(KILLS):
-        with turn_taker("write", place, str(attempt), lease_s=1.0) as process:
-            said = [process.stdout.readline().strip() for _ in range(1 + attempt % 7)]
-            process.kill()
-            said += process.stdout.read().split()  # what it saved before the kill came
-        acknowledged += [f"{attempt}-{number}" for number in said if number != "lost"]
-        lost += said.count("lost")
-    found = [text for number in range(3) for text in await questions(store, f"c{number}")]
-    assert set(acknowledged) <= set(found)
-    assert len(acknowledged) >= KILLS - lost
-    assert len(found) == len(set(found)) <= len(acknowledged) + KILLS  # at most the one that was being saved
-    # what belongs to a turn is there with it, or not at all
-    assert [text for text in found if not await store.answer(OWNER, text)] == []
-    assert lost or (await store.spent(OWNER)).tokens == len(found)  # a lost turn has spent, too

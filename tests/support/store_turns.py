@@ -1,7 +1,6 @@
 """A process that takes turns of conversations, for tests: `with turn_taker("hold", place, "c1") as process: …`."""
 
 import asyncio
-import itertools
 import sys
 
 from nbagent.core.messages import FunctionCall, LLMMessage
@@ -36,16 +35,6 @@ async def take_turns(store: ConversationStore, conversation_id: str, name: str, 
     for number in range(int(count)):
         await add_turn(store, conversation_id, f"{name}-{number}")
     print("done", flush=True)
-
-
-async def write(store: ConversationStore, name: str) -> None:
-    """Turns without end, of three conversations; prints the number of each that was saved, else "lost"."""
-    for number in itertools.count(1):
-        try:
-            await add_turn(store, f"c{number % 3}", f"{name}-{number}")
-            print(number, flush=True)
-        except TurnLostError:  # a busy machine has paused this process for longer than its lease
-            print("lost", flush=True)
 
 
 async def hold(store: ConversationStore, conversation_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -82,6 +83,12 @@ class Recorder:
         self._offered: deque[tuple[Any, str]] = deque(maxlen=REMEMBERED)
         #: By conversation, the last request.
         self._sent: dict[str | None, Sent] = {}
+        _recorders.add(self)
+
+    def begin_anew(self) -> None:
+        """Begin another session without rows, in a forked process: the databases stay its parent's."""
+        _of_parent.append(vars(self).copy())  # closing them would wait for locks of threads that are not here
+        vars(self).update(vars(Recorder(self.keep_results, self.max_bytes)), forks=self.forks)
 
     @property
     def store(self) -> TraceStore:
@@ -629,6 +636,9 @@ _NESTED = frozenset({"run_started", "turn_started", "context", "retry", "http"})
 _TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})
 #: Which recorder has a run in progress, by `run_id`.
 _recording: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
+#: All of this process, and what those of the process that it was forked from had.
+_recorders: WeakSet[Recorder] = WeakSet()
+_of_parent: list[Mapping[str, Any]] = []
 #: Events that may come when their run is not open.
 _OUTSIDE = frozenset({"run_started", "http"})
 
@@ -636,3 +646,12 @@ _OUTSIDE = frozenset({"run_started", "http"})
 _HANDLERS: dict[str, Callable[[Recorder, Any, Any], None]] = {
     name.removeprefix("_on_"): method for name, method in vars(Recorder).items() if name.startswith("_on_")
 }
+
+
+def _begin_anew() -> None:
+    for recorder in list(_recorders):
+        recorder.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -511,7 +511,8 @@ class Trace:
         """Write to a `.sqlite` file from now on: first the rows so far, then new ones after each turn.
 
         The file can be read while it grows. After a crash it holds the run up to its last turn. Several processes may
-        write to one file. Raises ConfigurationError for a file with other content, and leaves that alone. None ends it.
+        write to one file; a forked one, whose trace begins anew, calls this itself. None ends it. Raises
+        ConfigurationError for a file with other content, and leaves that alone.
 
         >>> agent.trace.stream_to("monday.sqlite")                          # doctest: +SKIP
         """

@@ -1,5 +1,7 @@
 """A trace with many rows moves them to a temporary file: tables stay complete, memory is bounded."""
 
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -89,6 +91,45 @@ def test_memory_is_bounded_within_one_long_run_too():
     results = steps * 5_000  # those that the run itself returns
     assert whole > results + 6 * most
     assert bounded < results + 5 * most
+
+
+FORKS = """
+import json, os, sys
+from nbagent import Agent, ScriptedProvider, Trace
+
+def ask(name):
+    for number in range(20):
+        agent.chat_sync(f"{name}{number} ".ljust(20_000, "x"))
+    return [prompt.split()[0] for prompt in trace.runs["prompt"]]
+
+trace = Trace(max_bytes=100_000)
+trace.stream_to("t.sqlite")
+agent = Agent(ScriptedProvider(lambda messages, functions: "y" * 20_000), trace=trace)
+ask("before")
+if is_parent := os.fork():
+    asked = ask("parent")
+    assert os.wait()[1] == 0
+    trace.stream_to(None)
+else:
+    asked = ask("child")
+    trace.stream_to("t.sqlite")
+    agent.chat_sync("child20")
+with open(f"{bool(is_parent)}.json", "w") as file:
+    json.dump(asked, file)
+sys.stdout.flush()
+os._exit(0)  # the threads are the parent's
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_a_trace_of_its_own(tmp_path):
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    parent, child = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("True", "False"))
+    assert parent == [f"{name}{number}" for name in ("before", "parent") for number in range(20)]
+    assert child == [f"child{number}" for number in range(20)]
+    streamed = [prompt.split()[0] for prompt in Trace.load(tmp_path / "t.sqlite").runs["prompt"]]
+    assert sorted(streamed) == sorted([*parent, *child, "child20"])
 
 
 async def test_results_count_towards_the_limit_and_move_to_the_file():

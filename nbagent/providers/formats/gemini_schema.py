@@ -34,7 +34,7 @@ def gemini_schema(
     if ref := schema.get("$ref"):
         _, place, name = ref.split("/")
         again = {"type": "object", "description": f"Again {name}."}  # a reference to itself may be refused
-        return again if ref in inside else gemini_schema(root[place][name], root, (*inside, ref))
+        return again if ref in inside or len(inside) > 2 else gemini_schema(root[place][name], root, (*inside, ref))
     convert = partial(gemini_schema, root=root, inside=inside)
     for part in schema.get("allOf", ()):
         schema = both(schema, convert(part))

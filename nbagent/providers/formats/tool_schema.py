@@ -33,6 +33,8 @@ _INNER = (
 )
 #: What says which draft a schema is of, or how it is drawn.
 _ABOUT = ("$schema", "$id", "$comment", "discriminator", "nullable")
+#: How many schemas of one document are written out: those of an MCP server may each refer to the next one twice.
+_WRITTEN_OUT = 2_000
 #: What can't stand at the top level, beside alternatives.
 _NOT_ON_TOP = ("not", "enum", "const", "if", "then", "else")
 
@@ -67,7 +69,9 @@ def _tool_schema(text: str) -> dict[str, Any]:
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema in draft 2020-12, with `anyOf` for `oneOf` and without references, except to types that hold themselves.
+    """A schema in draft 2020-12, with `anyOf` for `oneOf`, and without references.
+
+    Those to types that hold themselves stay, and all that follow where a document would become too large.
 
     >>> plain_schema({"oneOf": [{"$ref": "#/$defs/Id", "description": "Which."}], "$defs": {"Id": {"type": "string"}}})
     {'anyOf': [{'type': 'string', 'description': 'Which.'}]}
@@ -81,8 +85,9 @@ class _Dialect:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        #: The references to types that hold themselves: they stay.
+        #: The references that stay: to types that hold themselves, and all once too much is written out.
         self._kept: list[str] = []
+        self._left = _WRITTEN_OUT
 
     def top(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of a function's parameters: an object, with the properties of all its alternatives."""
@@ -115,8 +120,9 @@ class _Dialect:
 
     def _expanded(self, schema: Any, inside: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The schema with its reference resolved, and the references through which it was reached."""
+        self._left -= 1
         schema = dict(schema) if isinstance(schema, Mapping) else {}
-        while isinstance(ref := schema.pop("$ref", None), str) and ref not in inside:
+        while isinstance(ref := schema.pop("$ref", None), str) and ref not in inside and self._left > 0:
             inside = (*inside, ref)
             schema = {**self._target(ref), **schema}
         return schema, inside
@@ -133,7 +139,8 @@ class _Dialect:
         """One schema, reached through the references `inside`."""
         if schema is False:
             return {"not": {}}
-        if isinstance(ref := schema.get("$ref") if isinstance(schema, Mapping) else None, str) and self._recurs(ref):
+        ref = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if isinstance(ref, str) and (self._left <= 0 or self._recurs(ref)):
             return self._again(ref, schema)
         given, inside = self._expanded(schema, inside)
         found: dict[str, Any] = {}
@@ -168,7 +175,7 @@ class _Dialect:
         return ref in seen
 
     def _again(self, ref: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A type that holds itself: a reference, which can't stand beside other words."""
+        """A reference that stays. It can't stand beside other words."""
         if not ref.startswith(("#/$defs/", "#/definitions/")) or ref.count("/") != 2:
             return {"type": "object", "description": f"Again {ref.rpartition('/')[2] or 'the whole'}."}
         if ref not in self._kept:

@@ -7,6 +7,7 @@ import pytest
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini_schema import gemini_schema
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.tool_schema import tool_schema
 from nbagent.providers.options.resolved import ResolvedOptions
@@ -105,6 +106,14 @@ def test_alternatives_at_the_top_level_are_merged():
     assert schema["properties"] == {"c": COUNT, "kind": kind, "a": TEXT, "b": TEXT}
     assert (schema["required"], schema["description"]) == (["c", "kind"], "Needs a, or b.")
     assert schema.keys() == {"type", "properties", "required", "description"}
+
+
+@pytest.mark.parametrize("pair", [lambda one: {"properties": {"a": one, "b": one}}, lambda one: {"allOf": [one, one]}])
+def test_a_schema_that_refers_to_the_next_twice_is_not_written_out(pair):
+    levels = {f"T{level}": pair({"$ref": f"#/$defs/T{level + 1}"}) for level in range(40)}
+    schema = tool_schema({**pair({"$ref": "#/$defs/T0"}), "$defs": levels | {"T40": TEXT}})
+    assert len(json.dumps(schema)) < 200_000
+    assert len(json.dumps(gemini_schema(schema))) < 400_000
 
 
 def test_facts_of_the_vendors():

@@ -8,6 +8,7 @@ from typing import Any
 from nbagent.chat.checklist import checklist_html, plan_of_call
 from nbagent.chat.preview import LINE_CHARS, preview_html
 from nbagent.chat.tool_call import LANGUAGES
+from nbagent.chat.words import words_in
 from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
@@ -21,25 +22,26 @@ from nbagent.functions.registry import FunctionDefinition
 HERE = "in your kernel"
 
 
-def asks_html(call: FunctionCall, where: str, room: float = math.inf) -> tuple[str, int]:
+def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
     """The question, with as many lines of what the call is about as there is room for, and how many are left.
 
     `role="alert"` makes screen readers read it out.
     """
     name = f"<strong>{render.escape(render.readable_name(call.name))}</strong>"
+    t = words_in(language)
     left, plan = 0, plan_of_call(call.name, call.arguments)
     if isinstance(call, Question):
-        said = f"{name} asks you<pre>{render.escape(folded(call.text))}</pre>"
+        said = f"{name} {t('asks you')}<pre>{render.escape(folded(call.text))}</pre>"
     elif isinstance(call, PreviewedCall):
         page, left = preview_html(call.preview, room)
-        said = f"{name} asks to {render.escape(where)}{page}"
+        said = f"{name} {t('asks to')} {render.escape(where)}{page}"
     else:
         only = only_name(call.arguments)
         language, text = LANGUAGES.get(only, ""), arguments_text(call.arguments)
         arguments, left = _beginning(text.removeprefix(f"{only} =\n") if language else text, room)
         code = highlight_code(render.printable(arguments), language)
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
-        said = f"{name} asks to run {render.escape(where)}{shown}"
+        said = f"{name} {t('asks to run')} {render.escape(t(where))}{shown}"
         if plan and room and not left:
             said = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
     return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>', left

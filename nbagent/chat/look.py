@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nbagent.chat.words import TABLE
 from nbagent.core.render import markdown as render
 from nbagent.core.render.diff import DIFF_STYLE
 
 _FOLDER = Path(__file__).parent
-_WORDS = (_FOLDER / "words.json").read_text("utf-8")
 #: The script, which knows the panel's words in Chinese, by the English ones. Whatever has none is shown in English.
-SCRIPT = f'const WORDS = navigator.language.startsWith("zh") ? {_WORDS} : {{}};\n' + (_FOLDER / "panel.js").read_text(
+SCRIPT = f'const WORDS = navigator.language.startsWith("zh") ? {TABLE} : {{}};\n' + (_FOLDER / "panel.js").read_text(
     "utf-8"
 )
 #: The style of the question before a tool runs; the panel uses the same colours.

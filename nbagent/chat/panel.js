@@ -922,7 +922,7 @@ function initialize({ model }) {
     if (patch) model.set("state", merged(model.get("state"), patch));
   };
   model.on("msg:custom", told);
-  model.send({ do: "hello", with: null });
+  model.send({ do: "hello", with: navigator.language });
   return () => model.off("msg:custom", told);
 }
 

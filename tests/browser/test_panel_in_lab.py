@@ -195,7 +195,7 @@ def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
 
 def test_the_panel_speaks_the_language_of_the_browser(lab):
     chinese = "Object.defineProperty(navigator, 'language', {get: () => 'zh-CN'})"
-    cells = [SETUP, "agent = script('6300 克。')\nChatPanel(agent)"]
+    cells = [SETUP, "agent = script(clean, '6300 克。')\nChatPanel(agent)"]
     page = lab.open("chinese.ipynb", cells, prepare=lambda page: page.add_init_script(chinese))
     lab.command(page, "notebook:run-all-cells")
     panel = page.get_by_role("region", name="与智能体对话")
@@ -203,6 +203,8 @@ def test_the_panel_speaks_the_language_of_the_browser(lab):
     expect(panel.get_by_role("button", name="2 个工具")).to_be_visible()
     panel.get_by_role("textbox", name="你的问题").fill("最重的有多重？")
     panel.get_by_role("button", name="发送").click()
+    panel.get_by_role("alert").get_by_text("run_code 请求运行 （在你的内核里）").wait_for()
+    panel.get_by_role("button", name="批准").click()
     expect(panel.get_by_role("button", name="重试")).to_have_count(1)
     panel.get_by_role("tab", name="设置").click()
     expect(panel.get_by_text("系统提示词", exact=True)).to_be_visible()

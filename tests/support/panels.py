@@ -36,7 +36,7 @@ class Panel:
         self.bundle = saved["data"]
         self._saved_id = saved["transient"]["display_id"]
         self._state, self._read, self.typed = {}, 0, ""
-        self.tell("hello")
+        self.tell("hello", "en")
         self.until(lambda: "tab" in self.state)
 
     @property

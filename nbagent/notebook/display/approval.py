@@ -23,6 +23,7 @@ from nbagent.chat.approval import HERE, asks_html, only_name, where_asked
 from nbagent.chat.checklist import plan_name, plan_of_call
 from nbagent.chat.look import APPROVAL_STYLE
 from nbagent.chat.preview import LINE_CHARS
+from nbagent.chat.words import words_in
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
 from nbagent.core.messages import FunctionCall
@@ -56,7 +57,11 @@ _ANSWERS = "[y for {}, other JSON, or Enter for no] "
 Answer = bool | Allow | dict[str, Any]
 
 #: How long a yes holds, as the form offers it.
-_SCOPES = {"this time": True, **{f"{allow.value}, all session": allow for allow in Allow}}
+_SCOPES = {
+    "this time": True,
+    "this tool, all session": Allow.TOOL,
+    "this tool with these arguments, all session": Allow.CALL,
+}
 
 #: Makes a context manager for a question, in which a view shows that the call waits. It gives a function to call with
 #: edited arguments.
@@ -129,23 +134,24 @@ class ApprovalForm:
     Create it on the event loop that waits for the answer; clicks may come on any thread.
     """
 
-    def __init__(self, call: FunctionCall, where: str = HERE) -> None:
+    def __init__(self, call: FunctionCall, where: str = HERE, language: str = "") -> None:
         import ipywidgets as widgets
 
-        self._call, self._where = call, where
+        t = words_in(language)
+        self._call, self._where, self._language = call, where, language
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
         #: Whether no front end has shown the form in time.
         self.was_missed = False
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         asks = isinstance(call, Question)  # then all that is asked for is in the text box
-        title, below = asks_html(call, where, SHOWN_LINES)
+        title, below = asks_html(call, where, SHOWN_LINES, language)
         self._title = widgets.HTML(APPROVAL_STYLE + title)
         self._text_argument = _text_argument(call)
         if self._text_argument is None:
             text, label = (
                 render.readable_json(call.arguments, indent=2),
-                "Answers, as JSON" if asks else "Arguments, as JSON",
+                t("Answers, as JSON" if asks else "Arguments, as JSON"),
             )
         else:
             text, label = call.arguments[self._text_argument], render.readable_name(self._text_argument)
@@ -155,21 +161,23 @@ class ApprovalForm:
         self._arguments = widgets.Textarea(text, rows=rows, layout=layout, description=label)
         self._problem = widgets.HTML()
         self._more = widgets.Button(
-            description=f"Show {below} more lines", tooltip="Read all of it before you approve it"
+            description=f"Show {below} more lines", tooltip=t("Read all of it before you approve it")
         )
         self._more.on_click(lambda _: self._show_all())
         self._run = approve = widgets.Button(
-            description="Answer" if asks else "Approve",
+            description=t("Answer" if asks else "Approve"),
             button_style="success",
-            tooltip="Send these answers" if asks else "Run it with these arguments",
+            tooltip=t("Send these answers" if asks else "Run it with these arguments"),
             disabled=below > 0,
         )
-        self._scope = widgets.Dropdown(options=list(_SCOPES.items()), description="Approve for", tooltip="How long")
-        self._edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
-        self._cancel = widgets.Button(description="Cancel", tooltip="Keep the model's arguments")
+        scopes = [(t(name), scope) for name, scope in _SCOPES.items()]
+        self._scope = widgets.Dropdown(options=scopes, description=t("Approve for"), tooltip=t("How long"))
+        self._edit = widgets.Button(description=t("Edit"), tooltip=t("Change the arguments first"))
+        self._cancel = widgets.Button(description=t("Cancel"), tooltip=t("Keep the model's arguments"))
         self._cancel.layout.display = "none"
-        deny = widgets.Button(description="Deny", tooltip="Don't run it; the model is told so")
-        self._reason = widgets.Text(placeholder="why not? the model reads it", description="Reason", tooltip="Why not")
+        deny = widgets.Button(description=t("Deny"), tooltip=t("Don't run it; the model is told so"))
+        why = t("why not? the model reads it")
+        self._reason = widgets.Text(placeholder=why, description=t("Reason"), tooltip=t("Why not"))
         approve.on_click(lambda _: self._approve())
         self._edit.on_click(lambda _: self._set_editing(True))
         self._cancel.on_click(lambda _: self._set_editing(False))
@@ -185,7 +193,7 @@ class ApprovalForm:
         self.box.observe(self._on_views, "_view_count")
 
     def _show(self, room: float) -> None:
-        self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room)[0]
+        self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room, self._language)[0]
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""

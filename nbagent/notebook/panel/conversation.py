@@ -91,6 +91,8 @@ class PanelConversation:
         self.meter = Meter(agent)
         #: What went wrong outside of a run.
         self.notice = ""
+        #: The language of the browser that showed a panel last.
+        self.language = ""
         #: The last answer, for screen readers.
         self.spoken_answer = ""
         #: What was done last, until something else is.
@@ -343,7 +345,7 @@ class PanelConversation:
         return here.branch or here.conversation_id
 
     async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
-        entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition))
+        entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition), self.language)
         entry.add_below(piece := {"widget": form.box.model_id})
         try:
             with entry.transcript.call_waits(call.id, FOR_YOU):

@@ -121,7 +121,7 @@ class ChatPanel(anywidget.AnyWidget):
         """Do what the script tells: `{"do": name, "with": value}`."""
         conversation, draft, value = self._conversation, self._draft, message["with"]
         actions: dict[str, Callable[[], Any]] = {
-            "hello": self._greet,
+            "hello": lambda: self._greet(value),
             "ask": lambda: self._ask_typed(**value),
             "stop": conversation.stop,
             "retry": lambda: conversation.retry(value, self._give_back),
@@ -144,8 +144,9 @@ class ChatPanel(anywidget.AnyWidget):
         }
         return actions[message["do"]]()
 
-    def _greet(self) -> None:
-        """A page shows the panel. It may have missed patches, and its clock may be wrong."""
+    def _greet(self, language: str) -> None:
+        """A page shows the panel, in this language. It may have missed patches, and its clock may be wrong."""
+        self._conversation.language = language
         self.send({"state": self._shown, "now": time()})
 
     def _begin(self) -> None:

@@ -177,19 +177,26 @@ class HostedRun:
         self,
         stream: AgentStream,
         context: Context,
-        lost: asyncio.Event | None,
+        lost: asyncio.Future[None] | None,
         save: Callable[[], Awaitable[None]],
         held: AsyncExitStack,
     ) -> asyncio.Task[None]:
         """Begin the run. The task, which nobody may cancel, ends when it is saved and its last event is handed out.
 
-        `lost` is set when the turn of the conversation is lost. What is `held` is let go in the end.
+        The run ends early when `lost` is done, which says that its turn is lost. Releases `held` at the end.
         """
         reading = self._reading = asyncio.create_task(self._read(stream), context=context)
+        if lost is not None:
+            lost.add_done_callback(lambda _: reading.cancel())
 
         async def carry_out() -> None:
             async with held:
-                error = await _ended(reading, lost)
+                await asyncio.wait({reading})
+                error: BaseException | None = None if reading.cancelled() else reading.exception()
+                if lost is not None and lost.done():
+                    error = TurnLostError(
+                        "The conversation was deleted meanwhile, or another process has its turn. Ask again."
+                    )
                 try:
                     await save()
                 except Exception as failure:  # noqa: BLE001  the client gets it as the last event
@@ -226,20 +233,6 @@ class HostedRun:
             self.result = event.result
         elif isinstance(event, Error):
             self.error = event.exception
-
-
-async def _ended(reading: asyncio.Task[None], lost: asyncio.Event | None) -> BaseException | None:
-    """Wait until the run has ended, which it does when its turn is lost. What went wrong beside it, if anything."""
-    losing = asyncio.create_task(lost.wait()) if lost is not None else None
-    await asyncio.wait({reading, losing} if losing else {reading}, return_when=asyncio.FIRST_COMPLETED)
-    is_lost = not reading.done()
-    reading.cancel()
-    await asyncio.wait({reading})
-    if losing is not None:
-        losing.cancel()
-    if is_lost:
-        return TurnLostError("The conversation was deleted meanwhile, or another process has its turn. Ask again.")
-    return None if reading.cancelled() else reading.exception()
 
 
 def _stopped() -> RefusedError:

@@ -140,7 +140,7 @@ async def test_deleting_while_a_turn_runs_ends_the_turn_and_keeps_nothing_of_it(
     await add_turn(store, "c1", "old")
     async with store.turn(ANNA, "c1") as turn:
         assert await store.delete(ANNA, "c1")
-        await turn.lost.wait()
+        await turn.lost
         with pytest.raises(TurnLostError, match="deleted"):
             await store.save(ANNA, Spent(0.25, 1), turn=turn, messages=turn_of("late"))
     assert await store.get(ANNA, "c1") is None
@@ -223,7 +223,7 @@ async def test_a_long_turn_keeps_its_lease(place):
     store._renew = counted
     async with store.turn(ANNA, "c1") as turn:
         assert not await other_took_it
-        assert not turn.lost.is_set()
+        assert not turn.lost.done()
     await store.aclose()
 
 

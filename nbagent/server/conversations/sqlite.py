@@ -130,22 +130,17 @@ class SQLiteStore(ConversationStore):
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
         updated, last_id = (float("inf"), "") if after is None else cursor_from(after)
 
-        def read(database: sqlite3.Connection) -> list[Conversation]:
-            query = f"""
-                SELECT {_INFO} FROM conversations WHERE owner = ? AND updated > ? AND (updated, id) < (?, ?)
-                ORDER BY updated DESC, id DESC LIMIT ?
-            """  # noqa: S608  only our own names are joined in, values are bound
-            return [_info(row) for row in database.execute(query, (owner, self._oldest(), updated, last_id, limit + 1))]
-
-        return page_of(await self._in_thread(read), limit)
+        query = f"""
+            SELECT {_INFO} FROM conversations WHERE owner = ? AND updated > ? AND (updated, id) < (?, ?)
+            ORDER BY updated DESC, id DESC LIMIT ?
+        """  # noqa: S608  only our own names are joined in, values are bound
+        rows = await self._rows(query, owner, self._oldest(), updated, last_id, limit + 1)
+        return page_of([_info(row) for row in rows], limit)
 
     @override
     async def spent(self, owner: str) -> Spent:
-        def read(database: sqlite3.Connection) -> Spent:
-            row = database.execute("SELECT dollars, tokens FROM spending WHERE owner = ?", (owner,)).fetchone()
-            return Spent(*row) if row else Spent()
-
-        return await self._in_thread(read)
+        rows = await self._rows("SELECT dollars, tokens FROM spending WHERE owner = ?", owner)
+        return Spent(*rows[0]) if rows else Spent()
 
     @override
     async def _delete(self, owner: str, conversation_id: str, lease: str) -> bool:
@@ -203,14 +198,14 @@ class SQLiteStore(ConversationStore):
     @override
     async def _note(self, owner: str, name: str) -> str | None:
         query = "SELECT text FROM notes WHERE owner = ? AND name = ? AND expires > ?"
-        row = await self._in_thread(lambda database: database.execute(query, (owner, name, time.time())).fetchone())
-        return row and str(row[0])
+        rows = await self._rows(query, owner, name, time.time())
+        return str(rows[0][0]) if rows else None
 
     @override
     async def _notes(self, owner: str, prefix: str) -> list[str]:
         query = "SELECT text FROM notes WHERE owner = ? AND name >= ? AND name < ? AND expires > ?"
-        values = (owner, prefix, f"{prefix}\U0010ffff", time.time())
-        return await self._in_thread(lambda database: [text for (text,) in database.execute(query, values)])
+        rows = await self._rows(query, owner, prefix, f"{prefix}\U0010ffff", time.time())
+        return [text for (text,) in rows]
 
     # -- leases -------------------------------------------------------------------------------------------------------
 
@@ -266,6 +261,9 @@ class SQLiteStore(ConversationStore):
         return is_alone
 
     # -- the thread ---------------------------------------------------------------------------------------------------
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await self._in_thread(lambda database: database.execute(query, values).fetchall())
 
     async def _in_thread(
         self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, durable: bool = False

@@ -113,7 +113,7 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """The right to do something alone. `lost` is set when another process has it, or the conversation was deleted.
+    """The right to do something alone. `lost` is done when another process has it, or the conversation was deleted.
 
     That of a turn has its conversation, None if it is new; each `save` of the turn updates it.
     """
@@ -121,9 +121,14 @@ class Lease:
     owner: str
     name: str
     ticket: str
-    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     conversation_id: str = ""
     conversation: Conversation | None = None
+
+    def lose(self) -> None:
+        """Tell who has it that it is lost: end the run, which can't be saved any more."""
+        if not self.lost.done():
+            self.lost.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +195,11 @@ class ConversationStore(ABC):
     async def delete(self, owner: str, conversation_id: str) -> bool:
         """Delete a conversation at once; False if there was none. What it cost stays counted for its owner.
 
-        A turn that runs loses its lease: its `lost` is set, and it can't save any more.
+        A turn that runs loses its lease: its `lost` is done, and it can't save any more.
         """
         deleted = await self._delete(owner, conversation_id, _turn_of(conversation_id))
         if (lease := self._held.get((owner, _turn_of(conversation_id)))) is not None:
-            lease.lost.set()
+            lease.lose()
         return deleted
 
     @abstractmethod
@@ -248,7 +253,7 @@ class ConversationStore(ABC):
             saved = await self._save(owner, spent, change, answer)
         if not saved:
             if turn:
-                turn.lost.set()
+                turn.lose()
             raise TurnLostError(
                 "This turn of the conversation can't be saved: the conversation was deleted meanwhile, or the process "
                 "was paused for so long that another one went on. Ask again."
@@ -355,11 +360,11 @@ class ConversationStore(ABC):
 
     async def _keep(self, lease: Lease) -> None:
         """The heartbeat. A store that fails now may answer again before the lease runs out."""
-        while not lease.lost.is_set():
+        while not lease.lost.done():
             await asyncio.sleep(self.lease_s / 3)
             with suppress(StoreError):
                 if not await self._renew(lease):
-                    lease.lost.set()
+                    lease.lose()
 
 
 def answer_name(key: str) -> str:

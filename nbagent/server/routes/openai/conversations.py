@@ -18,7 +18,7 @@ from nbagent.server.routes.asking import MAX_MESSAGES, Host, Owner
 from nbagent.server.routes.openai.body import BodyPart
 from nbagent.server.routes.openai.errors import unsupported
 from nbagent.server.routes.openai.items import ItemsPage, page_of_items, stored_items
-from nbagent.server.routes.openai.responses_request import InputItem, merged
+from nbagent.server.routes.openai.responses import InputItem, merged
 
 router = APIRouter(prefix="/v1/conversations")
 

@@ -6,6 +6,7 @@ from support.small_agent import add, call
 
 from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.events import Retry, Thinking
+from nbagent.server.routes.openai.items import stored_items
 from nbagent.server.routes.openai.writing import settled
 
 USAGE = Usage(100, 20, cache_read_tokens=60, cache_write_tokens=7, reasoning_tokens=12)
@@ -113,6 +114,8 @@ async def test_a_whole_answer_leaves_out_what_a_check_sent_back():
     events = [event async for event in agent.chat_stream("1 + 2?")]
     assert completion_of(events).choices[0].message.content == "3"
     assert response_events_of(settled(events))[-1].response.output_text == "3"
+    stored = [item for item in stored_items("conv_1", agent.conversation_history) if item["role"] == "assistant"]
+    assert [item["content"][0]["text"] for item in stored] == ["3"]
 
 
 async def test_calls_at_the_same_time_keep_their_own_results():

@@ -110,7 +110,7 @@ def image_item(item: str, image: Image) -> dict[str, Any]:
 def stored_items(conversation_id: str, messages: Sequence[LLMMessage]) -> Iterator[dict[str, Any]]:
     """The items of a conversation, or of some of its turns: questions, texts, images, calls with their results.
 
-    Token counts, thinking and the fields of the requests are not kept.
+    Token counts, thinking and the fields of the requests are not kept. Answers that a check sent back are left out.
     """
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     for number, message in enumerate(messages):
@@ -120,7 +120,8 @@ def stored_items(conversation_id: str, messages: Sequence[LLMMessage]) -> Iterat
             content = message.content
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
             yield {**said, "status": "completed", "content": [_input_part(part) for part in parts]}
-        if message.role != "assistant":
+        is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
+        if message.role != "assistant" or is_sent_back:
             continue
         if message.text:
             status = "incomplete" if message.interrupted else "completed"

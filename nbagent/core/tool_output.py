@@ -50,7 +50,7 @@ class ToolOutput:
                 if not kept or len(self.parts) >= 2 * MAX_DISPLAYS:
                     return
                 self.parts.append({"stream": stream, "text": ""})
-            self.parts[-1]["text"] = _overwritten(self.parts[-1]["text"] + kept)
+            self.parts[-1]["text"] = as_on_terminal(self.parts[-1]["text"] + kept)
             self.has_new_parts = True
             self._schedule()
 
@@ -136,10 +136,10 @@ class ToolOutput:
             self._announce()
 
 
-def _overwritten(text: str) -> str:
+def as_on_terminal(text: str) -> str:
     r"""The text as a terminal shows it: what follows `\r` replaces the line, as progress bars do.
 
-    >>> _overwritten("10 %\r20 %\r\ndone")
+    >>> as_on_terminal("10 %\r20 %\r\ndone")
     '20 %\ndone'
     """
     if "\r" not in text:

@@ -26,6 +26,7 @@ class Change:
     - `before`: of an edit, the source before it; of a deletion, the whole cell as nbformat has it
     - `after`: the digest of the source after the change. If the cell's source has another one by now, somebody has
       changed it since, and undoing leaves it alone
+    - `shown`: of an edit or a run, the outputs and the count that the cell had, as nbformat has them
     - `below`: of a move or a deletion, the id of the cell below which it stood; "" for the first place
     """
 
@@ -35,6 +36,7 @@ class Change:
     before: Any = None
     after: str = ""
     below: str = ""
+    shown: Any = None
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the journal; None is left out."""

@@ -7,6 +7,7 @@ notebook; `FileNotebook` works on a file and has a kernel of its own.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -23,6 +24,15 @@ from nbagent.notebook.document.reading import read_cell
 
 #: Seconds that one cell may run.
 CELL_SECONDS = 60.0
+#: Characters of the outputs of one cell that the journal keeps, which stands in the notebook's file.
+KEPT_CHARS = 100_000
+#: In place of longer ones, once the process that knew them has ended.
+TOO_LONG = {
+    "output_type": "stream",
+    "name": "stderr",
+    "text": "What this cell showed was too long to be kept for an undo after a restart. Run the cell again.\n",
+}
+_NOTHING: dict[str, Any] = {"outputs": [], "execution_count": None}
 
 
 class CellChangedError(ToolError):
@@ -43,8 +53,8 @@ class NotebookDocument(ABC):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: By run and cell, what a cell showed before the run changed it. In memory only: plots are large.
-        self._shown: dict[tuple[str, str], tuple[list[dict[str, Any]], int | None]] = {}
+        #: By run and cell, what a cell showed before the run changed it. The journal has it too, unless it is long.
+        self._shown: dict[tuple[str, str], dict[str, Any]] = {}
 
     # -- what a back end does -----------------------------------------------------------------------------------------
 
@@ -126,10 +136,10 @@ class NotebookDocument(ABC):
         """Give a cell another source, and remove its outputs, which were those of the old one. Returns it."""
         async with self._changing():
             run_id, before = _run_id(), await self.cell(cell_id)
-            self._shown.setdefault((run_id, cell_id), (before.outputs, before.execution_count))
+            shown = self._shown_before(run_id, before)
             cell = replace(before, source=source, outputs=[], execution_count=None).marked(run_id)
             await self._replace(cell, before.source if expected is None else expected)
-            await self._keep(Change(run_id, cell_id, "edit", before.source, digest(source)), cell)
+            await self._keep(Change(run_id, cell_id, "edit", before.source, digest(source), shown=shown), cell)
             return cell
 
     async def move(self, cell_id: str, below: str | None = None) -> None:
@@ -159,12 +169,22 @@ class NotebookDocument(ABC):
         if cell.kind != "code":
             return cell
         run_id = _run_id()
-        self._shown.setdefault((run_id, cell_id), (cell.outputs, cell.execution_count))
+        shown = self._shown_before(run_id, cell)
         await self._execute(cell, seconds)
         async with self._changing():
             after = await self.cell(cell_id)
-            await self._keep(Change(run_id, cell_id, "run", after=digest(after.source)), after)
+            await self._keep(Change(run_id, cell_id, "run", after=digest(after.source), shown=shown), after)
             return after
+
+    def _shown_before(self, run_id: str, cell: NotebookCell) -> dict[str, Any] | None:
+        """Keep what a cell shows before a run first changes it. Returns what the journal keeps of that, if anything."""
+        if (run_id, cell.id) in self._shown or cell.run_id == run_id:
+            return None
+        shown = {"outputs": cell.outputs, "execution_count": cell.execution_count}
+        self._shown[run_id, cell.id] = shown
+        if len(json.dumps(shown)) > KEPT_CHARS:
+            shown = {**shown, "outputs": [TOO_LONG]}
+        return shown if cell.outputs else None
 
     # -- looking back -------------------------------------------------------------------------------------------------
 
@@ -197,7 +217,7 @@ class NotebookDocument(ABC):
             kept: list[str] = []
             changes = await self._of_run(run_id)
             for change in reversed(changes):
-                if change.cell_id not in kept and not await self._undo_one(change):
+                if change.cell_id not in kept and not await self._undo_one(change, changes):
                     kept.append(change.cell_id)
             await self._forget([change for change in changes if change.cell_id not in kept])
             return kept[::-1]
@@ -236,8 +256,8 @@ class NotebookDocument(ABC):
         for change in changes:
             self._shown.pop((change.run_id, change.cell_id), None)
 
-    async def _undo_one(self, change: Change) -> bool:
-        """Whether a change could be taken back."""
+    async def _undo_one(self, change: Change, changes: list[Change]) -> bool:
+        """Whether a change, one of these of its run, could be taken back."""
         cells = await self.cells()
         cell = next((each for each in cells if each.id == change.cell_id), None)
         others = [each.id for each in cells if each.id != change.cell_id]
@@ -249,7 +269,6 @@ class NotebookDocument(ABC):
             return True
         if cell is None or digest(cell.source) != change.after:
             return False
-        outputs, count = self._shown.get((change.run_id, change.cell_id), ([], None))
         try:
             if change.kind == "add":
                 await self._delete(cell.id, cell.source)
@@ -257,7 +276,10 @@ class NotebookDocument(ABC):
                 await self._move(cell.id, stood)
             else:
                 source = change.before if change.kind == "edit" else cell.source
-                await self._replace(replace(cell, source=source, outputs=outputs, execution_count=count), cell.source)
+                shown = self._shown.get((change.run_id, cell.id)) or next(
+                    (each.shown for each in changes if each.cell_id == cell.id and each.shown), _NOTHING
+                )
+                await self._replace(replace(cell, source=source, **shown), cell.source)
         except CellChangedError:
             return False
         return True

@@ -21,6 +21,7 @@ from nbagent.chat.throttle import Throttle
 from nbagent.core.background import await_on_main
 from nbagent.core.current import Current, context_with
 from nbagent.core.interrupting import GRACE_S
+from nbagent.core.tool_output import as_on_terminal
 from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
 
 if TYPE_CHECKING:
@@ -213,9 +214,12 @@ class Outputs:
                 self._clear()
             last = self._outputs[-1] if self._outputs else {}
             if kind == "stream" and last.get("name") == content["name"]:
-                last["text"] = last["text"][:STREAM_CHARS] + content["text"][: max(0, STREAM_CHARS - len(last["text"]))]
+                more = content["text"][: max(0, STREAM_CHARS - len(last["text"]))]
+                last["text"] = as_on_terminal(last["text"][:STREAM_CHARS] + more)
                 return
             output = {"output_type": kind, **{key: value for key, value in content.items() if key != "transient"}}
+            if kind == "stream":
+                output["text"] = as_on_terminal(output["text"])
             self._outputs.append(output)
             if display_id := content.get("transient", {}).get("display_id"):
                 self._displays.setdefault(display_id, []).append(output)

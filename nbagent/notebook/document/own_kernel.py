@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from nbagent.core.tool_output import as_on_terminal
 from nbagent.errors import ConfigurationError
 
 #: Characters of all outputs of one cell; one that shows more is stopped, since no page could open the notebook.
@@ -54,6 +55,9 @@ class OwnKernel:
             is_dead = True
         finally:
             watch.cancel()
+        for output in cell.outputs:
+            if output["output_type"] == "stream":
+                output["text"] = as_on_terminal(output["text"])
         if is_dead or not client.km.has_kernel:
             await self.stop()
             died = self._stopped or "the kernel died while this cell ran, perhaps for want of memory"

@@ -15,6 +15,7 @@ from IPython.display import display
 
 from nbagent.core.current import current
 from nbagent.core.messages import Content
+from nbagent.core.tool_output import as_on_terminal
 from nbagent.functions.formatting import MODELS_CODE, format_result, truncate_result
 from nbagent.notebook.display.figures import showing_new_figures
 from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
@@ -46,7 +47,7 @@ def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
         except Exception as error:
             _note_printed(error, text.getvalue())
             raise
-    report = [text.getvalue().rstrip(), "" if value is None else _value_text(value)]
+    report = [as_on_terminal(text.getvalue()).rstrip(), "" if value is None else _value_text(value)]
     images = output.images() if (output := current.get().call.output) is not None else []
     text_report = "\n".join(filter(None, report))
     if images:
@@ -55,7 +56,7 @@ def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
 
 
 def _note_printed(error: Exception, printed: str) -> None:
-    if printed := printed.rstrip():
+    if printed := as_on_terminal(printed).rstrip():
         error.add_note(f"Printed before:\n{printed}")
 
 

@@ -11,7 +11,7 @@ from nbagent.core.current import changed
 from nbagent.core.run_context import RunContext
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.document import own_kernel
-from nbagent.notebook.document.document import CellChangedError
+from nbagent.notebook.document.document import KEPT_CHARS, CellChangedError
 from nbagent.notebook.document.file import FileNotebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("tested_kernel")]
@@ -83,8 +83,18 @@ async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style, line_end
     assert changed.cells[2].metadata.tags == ["keep"]
     assert changed.metadata.widgets == METADATA["widgets"]
     assert json.dumps(METADATA["widgets"]) in json.dumps(json.loads(path.read_text())["metadata"])
-    assert await document.undo() == []
+    assert await FileNotebook(path).undo() == []  # as another process
     assert path.read_bytes() == before
+
+
+async def test_outputs_too_long_for_the_journal_are_named_after_an_undo_by_another_process(tmp_path):
+    long = [{"name": "stdout", "output_type": "stream", "text": ["x" * KEPT_CHARS]}]
+    path = written(tmp_path / "long.ipynb", cells=[{**CELLS[1], "outputs": long}])
+    document = FileNotebook(path)
+    await document.edit("load", "orders = [1]")
+    assert path.stat().st_size < KEPT_CHARS
+    assert await FileNotebook(path).undo() == []
+    assert "too long to be kept" in await document.read("load")
 
 
 async def test_a_cell_that_comes_back_has_no_mark_of_an_accepted_run(tmp_path):

@@ -43,6 +43,9 @@ print("gone")
 clear_output(wait=True)
 print("stays")"""
     assert [each["text"] for each in run(shared, source)[0]] == ["stays\n"]
+    bar = "from tqdm import tqdm\nfor n in tqdm(range(300), mininterval=0): print(end='')"
+    printed = run(shared, bar)[0][0]["text"]
+    assert (printed.count("\n"), printed.count("\r"), printed[:5]) == (1, 0, "100%|")
     head = source.split("print")[0]
     assert run(shared, head)[0][0]["data"]["text/plain"] == "100 %"
 

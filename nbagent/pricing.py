@@ -75,8 +75,9 @@ def _computed(
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
     tokens = Tokens(
-        input_tokens=usage.input_tokens + _tool_use_prompt_tokens(raw),
+        input_tokens=max(usage.input_tokens, cached) + _tool_use_prompt_tokens(raw),  # some servers leave these out
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,

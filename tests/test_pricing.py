@@ -148,3 +148,13 @@ def test_a_cost_that_no_limit_could_count_is_not_believed(said):
     assert price(usage, "openai/gpt-4o-mini", "openrouter", {"cost": said}) == pytest.approx(0.15)
     assert price(usage, "unlisted", "openrouter", {"cost": said}) is None
     assert price(usage, "grok-4", "xai", {"cost_in_usd_ticks": said}) == pytest.approx(price(usage, "grok-4", "xai"))
+
+
+async def test_odd_counts_of_a_server_have_a_price():
+    for counts, dollars in (
+        ({"prompt_tokens": -5, "completion_tokens": 1_000_000, "prompt_tokens_details": {"cached_tokens": -1}}, 0.6),
+        ({"prompt_tokens": 0, "completion_tokens": -1, "prompt_tokens_details": {"cached_tokens": 1_000_000}}, 0.075),
+    ):
+        result, _ = await asked(None, counts)
+        assert result.cost is None
+        assert price(result.usage, "gpt-4o-mini", "openai") == pytest.approx(dollars, rel=1e-4)

@@ -568,6 +568,11 @@ class Agent:
             plans.copy(self.context, other.context)
         return other
 
+    def __reduce__(self) -> Never:
+        raise ConfigurationError(
+            "An Agent can't be copied or pickled. Use agent.fork(), or agent.save(path) for a file."
+        )
+
     def _like_this(self, trace: Trace) -> Agent:
         """A new agent of the same kind."""
         return Agent(self.provider_or_spec, self.function_registry, trace=trace)

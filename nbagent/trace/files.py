@@ -52,10 +52,11 @@ def load(recorder: Recorder, path: Path) -> None:
         if path.suffix == ".sqlite":
             FORMAT.open_readonly(path).close()  # raises
             recorder.load(path)
-            return
-        for table, rows in _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path):
-            recorder.add_rows(table, rows)
-            recorder.flush()
+        else:
+            for table, rows in _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path):
+                recorder.add_rows(table, rows)
+                recorder.flush()
+        recorder.store.check_kinds()
     except ConfigurationError:
         raise
     except (NbagentError, OSError, sqlite3.Error, ValueError, LookupError, TypeError, AttributeError) as error:

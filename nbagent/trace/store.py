@@ -13,7 +13,7 @@ from typing import Any
 
 from nbagent.core.messages import well_formed
 from nbagent.trace.rows import Row, as_json
-from nbagent.trace.schema import FLAG, FORMAT, INDEXES, KINDS, NUMBERS, TABLES, column_sql
+from nbagent.trace.schema import COUNT, FLAG, FORMAT, INDEXES, KINDS, NUMBERS, REAL, TABLES, TIME, column_sql
 
 #: Rows by column: the values of each, oldest first.
 Columns = dict[str, Sequence[Any]]
@@ -23,9 +23,25 @@ COPIED, _BITS = 5_000, 40
 _TURN_BUSY_MS = 5_000
 #: Rows that are read at a time; more take longer for each.
 _PART = 1_000
+#: Years up to 9999.
+_FITS = {
+    COUNT: ("typeof(\"{0}\") IN ('integer', 'null')", "a whole number"),
+    FLAG: ("typeof(\"{0}\") IN ('integer', 'null')", "true or false"),
+    REAL: ("typeof(\"{0}\") IN ('real', 'integer', 'null')", "a number"),
+    TIME: (
+        '"{0}" IS NULL OR (typeof("{0}") IN (\'real\', \'integer\') AND abs("{0}") < 253402300800)',
+        "Unix seconds",
+    ),
+}
 _FLAGS = {table: [name for name, kind in KINDS[table].items() if kind == FLAG] for table in TABLES}
 #: The columns of each table, its number first.
 _ALL = {table: tuple(dict.fromkeys((NUMBERS[table], *KINDS[table]))) for table in TABLES}
+
+#: The columns of numbers: what SQL says of a value that fits, and what it is.
+_EXPECTED = {
+    table: {name: (_FITS[kind][0].format(name), _FITS[kind][1]) for name, kind in KINDS[table].items() if kind in _FITS}
+    for table in TABLES
+}
 
 
 class TraceStore:
@@ -114,6 +130,13 @@ class TraceStore:
                 )
         finally:
             self.database.execute("DETACH other")
+
+    def check_kinds(self) -> None:
+        """Raise ValueError for a value that is not of its column's kind, as another program may have written it."""
+        for table in TABLES:
+            for name, (fits, expected) in _EXPECTED[table].items():
+                if found := self.get(f'SELECT "{name}" FROM "{table}" WHERE NOT ({fits}) LIMIT 1'):  # noqa: S608  our own names
+                    raise ValueError(f"{name} in {table} is {found[0][0]!r}, expected {expected}")
 
     def add_columns(self) -> None:
         """Add the columns that an older version did not know. Raises sqlite3.Error."""

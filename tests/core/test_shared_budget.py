@@ -65,10 +65,11 @@ async def test_extract_and_compare_spend_it_too():
     assert "of 10,000 tokens" in repr(budget)
 
 
-def test_a_copy_would_be_another_budget():
-    budget = Budget(max_cost=1.0)
+def test_what_can_not_be_copied_says_so():
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(ConfigurationError, match="Budget"):
-            copied(budget)
+            copied(Budget(max_cost=1.0))
+        with pytest.raises(ConfigurationError, match=r"agent\.fork"):
+            copied(Agent("scripted"))
     with pytest.raises(ConfigurationError, match="-1"):
         Budget(max_cost=-1)

@@ -131,6 +131,23 @@ def test_what_is_no_trace_is_a_clear_error(tmp_path, name, content, told):
     assert content is None or path.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("input_tokens", "many", "a whole number"),
+        ("input_tokens", 2**70, "a whole number"),
+        ("cost_usd", "free", "a number"),
+        ("started", 1e300, "Unix seconds"),
+    ],
+)
+async def test_a_value_of_another_kind_is_named_when_the_file_is_loaded(trace, tmp_path, name, value, expected):
+    trace.recorder.add_rows("runs", [{"run_id": "odd", name: value}])
+    for path in (tmp_path / "t.sqlite", tmp_path / "t.jsonl"):
+        trace.save(path)
+        with pytest.raises(ConfigurationError, match=rf"{path.name}.*{name} in runs is .*, expected {expected}"):
+            Trace.load(path)
+
+
 def test_an_unknown_suffix_is_an_error_that_names_the_formats(tmp_path):
     for use in (Trace.load, Trace().save):
         with pytest.raises(ConfigurationError, match=r"\.sqlite, \.parquet, \.jsonl, got 't\.csv'"):

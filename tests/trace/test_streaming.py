@@ -140,6 +140,7 @@ async def test_a_file_that_was_deleted_ends_but_not_the_run(tmp_path, caplog):
 
 KILLED = '''
 import sys, time
+import pandas  # on a busy machine, longer than a tool may take
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 trace = Trace(max_bytes=20_000)
 turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]

@@ -553,7 +553,7 @@ class Panel {
     this.chips = h("div", { class: "nbagent-chips", hidden: true });
     this.row = h("div", { class: "nbagent-row" }, this.chips, this.clip, this.files, input, this.sends);
     this.status = h("div", { class: "nbagent-status" });
-    this.draft = h("div", { class: "nbagent-draft" });
+    this.draft = h("div", { class: "nbagent-draft", "data-hint": t("Shift-Enter for a new line") });
     const below = h("div", { class: "nbagent-below" }, this.status, this.draft);
     this.latest = button(t("↓ Jump to latest"), "", () => this.jump(), { class: "nbagent-latest", hidden: true });
     this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);

@@ -158,6 +158,7 @@ def test_a_browser_in_chinese_gets_its_words(visit):
         expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
         page.get_by_role("textbox", name="你的问题").fill(DROP)
         page.get_by_role("button", name="发送").click()
+        expect(page.get_by_role("alert")).to_contain_text("run_code 请求运行 （在服务器上）")
         page.get_by_role("textbox", name="理由").fill("Send")
         page.get_by_role("button", name="拒绝").click()
         finished(page)

@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
@@ -92,9 +92,9 @@ def _json(shown: State) -> Response:
 
 
 @router.post("/page/chat")
-async def chat(host: Host, owner: Owner, body: ChatRequest) -> Response:
+async def chat(host: Host, owner: Owner, body: ChatRequest, accept_language: Annotated[str, Header()] = "") -> Response:
     """Ask the agent as `/agent/chat` does. The answer is a stream of merge patches of the panel's state."""
-    return EventStream(host.run(owner, run_request(body)), partial(_patches, body.message))
+    return EventStream(host.run(owner, run_request(body)), partial(_patches, body.message, accept_language))
 
 
 class StopRequest(BaseModel):
@@ -109,8 +109,8 @@ async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
     return {"stopped": host.stop(owner, body.conversation_id)}
 
 
-async def _patches(question: str, run: HostedRun) -> AsyncIterator[str]:
-    turn = RunningTurn(question)
+async def _patches(question: str, language: str, run: HostedRun) -> AsyncIterator[str]:
+    turn = RunningTurn(question, language)
     following = asyncio.create_task(turn.follow(run))
     try:
         while (patch := await turn.patches.get()) is not None:
@@ -123,9 +123,10 @@ async def _patches(question: str, run: HostedRun) -> AsyncIterator[str]:
 class RunningTurn:
     """A turn whose run goes on: `patches` gets what changes the panel's state, and None at the end."""
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()
         self._entry = PanelEntry(LLMMessage("user", question))
+        self._language = language
         self._shown: State = {}
         self._throttle = Throttle(self._publish)
         #: What to do once a call is decided on, by its id.
@@ -167,7 +168,7 @@ class RunningTurn:
     def _ask(self, event: Event) -> None:
         """Show that a call waits for a person, with all of its arguments, until that is over."""
         call = FunctionCall(event.tool_name or "", event.tool_arguments or {})
-        html, _ = asks_html(call, event.metadata["where"])
+        html, _ = asks_html(call, event.metadata["where"], language=self._language)
         piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}
         call_id = event.metadata["tool_call_id"]
         asked = self._asked[call_id] = ExitStack()

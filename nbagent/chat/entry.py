@@ -62,8 +62,6 @@ class PanelEntry:
         self.replaces: LLMMessage | None = None
         #: What is known of the run that asks the question, such as its branch and cell.
         self.run = run
-        #: The run is under way, failed or was refused: it is shown even if the history does not have its question.
-        self.outlasts_history = False
         self._status = ""
         #: HTML, and widgets by their ids, below the answer.
         self._below: list[Piece] = []
@@ -82,15 +80,7 @@ class PanelEntry:
         if isinstance(event, events.ToolPrinted | events.ToolResult):
             self._live |= {part["widget"]: None for part in event.outputs if "widget" in part}
         if isinstance(event, events.Error) and event.exception is not None:
-            self.show_error(event.exception)
-        elif isinstance(event, events.Done):
-            self.outlasts_history = event.result is not None and event.result.status == "blocked"
-        elif isinstance(event, events.Interrupted):
-            self.outlasts_history = False
-
-    def show_error(self, error: BaseException) -> None:
-        """Show an error below what is there."""
-        self.show_failure(type(error).__name__, str(error))
+            self.show_failure(type(event.exception).__name__, str(event.exception))
 
     def show_failure(self, name: str, text: str) -> None:
         """Show what went wrong below what is there, in words."""
@@ -113,14 +103,14 @@ class PanelEntry:
     def begin(self, run: Mapping[str, Any]) -> None:
         """Start with an empty answer: `run` (its metadata) begins, or the same question is asked again."""
         self.transcript, self._status, self._state = Transcript(), "", None
-        self.run, self.outlasts_history = run, True
+        self.run = run
         self._live.clear()
         self._below.clear()
 
-    def fail(self, error: BaseException, run: Mapping[str, Any]) -> None:
+    def fail(self, error: BaseException) -> None:
         """The question could not be sent."""
-        self._status, self.outlasts_history, self.run = "", True, run
-        self.show_error(error)
+        self._status = ""
+        self.show_failure(type(error).__name__, str(error))
 
     def wait_for(self, status: str) -> None:
         """Say what the question waits for."""

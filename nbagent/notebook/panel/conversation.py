@@ -33,7 +33,7 @@ from nbagent.core.current import NO_CELL, current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
 from nbagent.core.history.history import split_turns
-from nbagent.core.messages import Content, FunctionCall
+from nbagent.core.messages import Content, FunctionCall, LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
@@ -99,6 +99,9 @@ class PanelConversation:
         self._done = ""
         self._pending: list[PendingQuestion] = []
         self._running: dict[str, PanelEntry | None] = {}  # by run_id; None for a run that began before the first panel
+        #: The questions that failed or were refused: the conversation of each, and the question of the history that it
+        #: follows.
+        self._failed: dict[PanelEntry, tuple[str, LLMMessage | None]] = {}
         #: The conversation and the branch that `entries` show.
         self._shown: tuple[str, Branch] | None = None
         self._events: deque[Event] = deque()
@@ -186,7 +189,7 @@ class PanelConversation:
         """
         if history is None:
             history = {id(message) for message in self.agent.conversation_history}
-        is_known = entry.outlasts_history or id(entry.message) in history
+        is_known = entry in self._failed or id(entry.message) in history
         return self.is_idle and entry in self.entries and entry.message.role == "user" and is_known
 
     def find(self, key: str) -> PanelEntry | None:
@@ -236,7 +239,7 @@ class PanelConversation:
         """
         entry = PanelEntry(as_question(content))
         if replaced is not None and self.can_edit(replaced):
-            if replaced.outlasts_history:  # it failed
+            if replaced in self._failed:
                 entry.replaces = replaced.replaces
                 self._remove(replaced)
             else:
@@ -323,7 +326,8 @@ class PanelConversation:
             self._remove(entry)
             question.give_back(entry.message.content)
         elif not question.is_started and (error := task.exception()) is not None:
-            entry.fail(error, {"branch": self._branch})
+            entry.fail(error)
+            self._note_failed(entry)
         self._notify()
 
     def _awaited(self, question: PendingQuestion) -> str:
@@ -338,11 +342,12 @@ class PanelConversation:
             return f"Waiting for the run {asked_in(running[0]).replace('cell', 'in cell')} to end."
         return "Waiting for a run that began earlier." if self.is_busy else "Waiting…"
 
-    @property
-    def _branch(self) -> str:
-        """Names what failed questions belong to; another one after the history was changed by hand."""
-        here = self.agent.context.here
-        return here.branch or here.conversation_id
+    def _note_failed(self, entry: PanelEntry) -> None:
+        """Remember its place."""
+        history = {id(message) for message in self.agent.conversation_history}
+        before = [each.message for each in self.entries[: self.entries.index(entry)] if id(each.message) in history]
+        follows = entry.replaces or (before[-1] if before else None)
+        self._failed[entry] = self.agent.context.here.conversation_id, follows
 
     async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition), self.language)
@@ -367,7 +372,7 @@ class PanelConversation:
             event = self._events.popleft()
             run_id = event.metadata["run_id"]
             if isinstance(event, events.RunStarted):
-                self._running[run_id] = self._begin_entry(event)
+                self._begin_entry(event)
                 self._notify()
             elif run_id not in self._running:
                 self._running[run_id] = None
@@ -380,13 +385,14 @@ class PanelConversation:
                 self.meter.count(run_id, event)
                 self._notify()
             if isinstance(event, events.Done | events.Error | events.Interrupted):
-                self._end_entry(self._running.pop(run_id))
+                self._end_entry(self._running.pop(run_id), event)
 
-    def _begin_entry(self, event: events.RunStarted) -> PanelEntry | None:
-        """The entry that shows this run."""
-        messages = [message for message in event.messages if message.role != "system"]
+    def _begin_entry(self, event: events.RunStarted) -> None:
+        """Find or add the entry that shows this run."""
+        run_id, messages = event.metadata["run_id"], [each for each in event.messages if each.role != "system"]
         if not messages:
-            return None
+            self._running[run_id] = None
+            return
         self._done = ""
         waiting = [question for question in self._pending if not question.is_started]
         if waiting and event.metadata["source"] == "panel":
@@ -399,24 +405,32 @@ class PanelConversation:
             self.entries.append(entry)
         cell_id, asking_cell = event.metadata.get("cell_id"), messages[-1].cell_id
         for other in [each for each in self.entries if each is not entry]:
-            if asking_cell is not None and other.message.cell_id == asking_cell and not other.outlasts_history:
-                entry.replaces = other.message
-            is_failed = other.outlasts_history and cell_id is not None and other.run.get("cell_id") == cell_id
-            if is_failed or other.message is entry.replaces:
+            if other in self._failed:
+                is_replaced = cell_id is not None and other.run.get("cell_id") == cell_id
+            else:
+                is_replaced = asking_cell is not None and other.message.cell_id == asking_cell
+                entry.replaces = other.message if is_replaced else entry.replaces
+            if is_replaced or other.message is entry.replaces:
                 self._remove(other)  # the new turn replaces it; if this one fails, the history has the old turn again
+        self._failed.pop(entry, None)
         entry.begin(event.metadata)
+        self._running[run_id] = entry  # before the look at the history, which a quick failure has left by now
         self._sync_entries()
-        return entry
 
-    def _end_entry(self, entry: PanelEntry | None) -> None:
+    def _end_entry(self, entry: PanelEntry | None, end: Event) -> None:
         if entry is not None:
-            entry.run = {**entry.run, "branch": self._branch}
             is_kept = any(each is entry.message for each in self.agent.conversation_history)
-            entry.outlasts_history = entry.outlasts_history and not is_kept
+            is_refused = isinstance(end, events.Done) and end.result is not None and end.result.status == "blocked"
+            if not is_kept and (is_refused or isinstance(end, events.Error)):
+                self._note_failed(entry)
+            elif entry.replaces is not None and entry.message.cell_id is not None:  # what came after its turn stays
+                for failed, (conversation, follows) in self._failed.items():
+                    if follows is entry.replaces:
+                        self._failed[failed] = conversation, entry.message
             self.spoken_answer = entry.spoken_text()
         else:  # only the end of the run was seen: show the turn from the history instead
             waiting = [question.entry for question in self._pending]
-            shown = [each for each in self.entries if each not in waiting and not each.outlasts_history]
+            shown = [each for each in self.entries if each not in waiting and each not in self._failed]
             for last in shown[-1:]:
                 self._remove(last)
         self.refresh()
@@ -434,12 +448,13 @@ class PanelConversation:
     def _sync_entries(self) -> bool:
         """Keep the entries whose messages are in the history, add the missing ones, drop those that were undone.
 
-        Turns that were trimmed from the beginning of a long conversation stay visible, and so do questions that failed,
-        until the conversation is undone to before them, or left. Returns whether turns of the past were added.
+        Turns that were trimmed from the beginning of a long conversation stay visible. Questions that failed are shown
+        below the question that they followed. Returns whether turns of the past were added.
         """
-        context, here, name = self.agent.context, self.agent.context.here, self._branch
+        context, here = self.agent.context, self.agent.context.here
         history = {id(turn[0]): turn for turn in split_turns(here.messages)}
-        pending = [question.entry for question in self._pending]
+        under_way = [question.entry for question in self._pending]
+        under_way += [entry for entry in self._running.values() if entry is not None]
         known = {id(entry.message): entry for entry in self.entries}
         surviving = [index for index, entry in enumerate(self.entries) if id(entry.message) in history]
         is_same_conversation = self._shown is None or self._shown[0] == here.conversation_id
@@ -447,30 +462,28 @@ class PanelConversation:
         others = [] if is_same_branch else [branch for branch in context.branches if branch is not here]
         in_others = {id(message) for branch in others for message in branch.messages}
         trimmed = self.entries[: surviving[0]] if surviving and is_same_conversation else []
-        trimmed = [entry for entry in trimmed if id(entry.message) not in in_others]
+        trimmed = [entry for entry in trimmed if id(entry.message) not in in_others and entry not in self._failed]
         has_past = bool(history.keys() - known)
         recorded = Recorded(self.agent.trace if has_past else None)
         matched = [
             known.get(key) or PanelEntry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
             for key, turn in history.items()
         ]
-        rest = [entry for entry in pending if entry not in matched and entry not in trimmed]
-        entries = [*trimmed, *matched]
-        for index, entry in enumerate(self.entries):
-            follows = is_same_conversation and (is_same_branch or index == 0 or self.entries[index - 1] in entries)
-            is_before_others = bool(surviving) and index < surviving[-1] and follows
-            is_in_branch = entry.run.get("branch") == name
-            if entry.outlasts_history and entry not in entries and (is_before_others or is_in_branch):
-                neighbours = [other for other in self.entries[:index] if other in entries]
-                neighbours += [other for other in entries if other.message is entry.replaces]
-                entries.insert(entries.index(neighbours[-1]) + 1 if neighbours else 0, entry)
-        self.entries = list(dict.fromkeys([*entries, *rest]))
+        followers: dict[int, list[PanelEntry]] = {}
+        for entry, (conversation, follows) in self._failed.items():
+            if conversation == here.conversation_id:
+                followers.setdefault(id(follows), []).append(entry)
+        entries = followers.get(id(None), [])
+        for entry in (*trimmed, *matched):
+            entries += [entry, *followers.get(id(entry.message), [])]
+        self.entries = list(dict.fromkeys([*entries, *under_way]))
         self._shown = here.conversation_id, here
         for entry in self.entries:
             entry.show_versions(context.versions(entry.message), here)
         return has_past
 
     def _remove(self, entry: PanelEntry) -> None:
+        self._failed.pop(entry, None)
         if entry in self.entries:
             self.entries.remove(entry)
 

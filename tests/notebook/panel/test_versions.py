@@ -71,6 +71,19 @@ def test_a_version_that_fails_leaves_the_conversation_as_it_was(kernel):
     panel.until_text("after one", "after one+two", "1/2")
 
 
+def test_a_failed_turn_keeps_its_place_when_the_first_question_is_edited(kernel):
+    panel = opened(kernel, "one", answer=ANSWER.replace("'after", FAILING + "'after"))
+    panel.ask("fail")
+    panel.until(lambda: "it broke" in panel.text and panel.can("Retry"))
+    panel.ask("two")
+    panel.until(lambda: "after one+two" in panel.text and panel.can("Retry"))
+    edit(panel, 0, "uno")
+    panel.until(lambda: "after uno" in panel.text and "it broke" not in panel.text)
+    panel.click("Previous version")
+    panel.until_text("after one+two", "it broke")
+    assert panel.text.index("after one") < panel.text.index("it broke") < panel.text.index("after one+two")
+
+
 def test_nothing_can_be_switched_during_a_run(kernel, tmp_path):
     panel = opened(kernel, "one")
     panel.click("Retry")

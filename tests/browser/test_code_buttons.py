@@ -154,17 +154,21 @@ def test_a_click_explains_a_failed_cell_and_another_corrects_it(lab, host):
     lab.close_others()
 
 
-def test_a_correction_in_a_copy_of_the_notebook_changes_no_cell_of_the_original(lab):
-    page = lab.run("fix.ipynb", FIX)
-    page.locator(".jp-Cell").nth(1).get_by_role("button", name="Explain and fix").click()
+def test_a_copy_of_the_notebook_changes_no_cell_of_the_original(lab):
+    page = lab.run("fix.ipynb", [SETUP_FIX, "%%agent\nHow?", FAILED])
+    page.locator(".jp-Cell").nth(2).get_by_role("button", name="Explain and fix").click()
     expect(page.get_by_role("button", name="Accept")).to_be_visible()
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     shutil.copy(lab.folder / "fix.ipynb", lab.folder / "a copy.ipynb")
     page.evaluate("""window.jupyterapp.commands.execute('docmanager:open',
         {path: 'a copy.ipynb', kernelPreference: {autoStartDefault: false, shouldStart: false}})""")
-    copied = page.locator(".jp-NotebookPanel:visible .jp-Cell").nth(1)
-    copied.get_by_role("button", name="Accept").click()
-    expect(copied.get_by_text("Not accepted: this is another notebook")).to_be_visible()
+    copied = page.locator(".jp-NotebookPanel:visible .jp-Cell")
+    copied.nth(2).get_by_role("button", name="Accept").click()
+    expect(copied.nth(2).get_by_text("Not accepted: this is another notebook")).to_be_visible()
+    copied.nth(2).get_by_role("button", name="Explain and fix").click()
+    expect(copied.nth(2).get_by_text("%agent fix")).to_be_visible()
+    copied.nth(1).get_by_role("button", name="Insert below").click()
+    expect(copied.nth(1).get_by_text("Not inserted: this is another notebook")).to_be_visible()
     in_all = """[...window.jupyterapp.shell.widgets('main')].filter(each => each.context)
-        .map(each => each.context.model.sharedModel.cells[1].getSource())"""
-    assert page.evaluate(in_all) == [FAILED, FAILED]
+        .map(each => each.context.model.sharedModel.cells.map(cell => cell.getSource()))"""
+    assert page.evaluate(in_all) == [[SETUP_FIX, "%%agent\nHow?", FAILED]] * 2

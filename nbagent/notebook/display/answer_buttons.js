@@ -190,7 +190,10 @@ function initialize({ model }) {
   const isDressed = (block) => block.previousElementSibling?.matches(".nbagent-on-code");
   // as shown: nothing is hidden
   const textOf = (parts) => parts.map((part) => part.textContent).join("").replace(/\n$/, "");
-  const insertButton = (text, below) => button("Insert below", "Insert a cell", () => enter(insert(text(), below())));
+  const insertButton = (text, below) => button("Insert below", "Insert a cell", (made) => {
+    if (isInOther(made)) made.textContent = "Not inserted: this is another notebook";
+    else enter(insert(text(), below()));
+  });
 
   function dressCode(code, run) {
     const block = code.parentElement;
@@ -252,8 +255,8 @@ function initialize({ model }) {
   }
 
   // Whether this is in the tab of another notebook: a copy has cells of the same ids. The tab's title has the path.
-  function isInOther(block) {
-    const tab = document.getElementById(block.closest("[role=tabpanel]")?.getAttribute("aria-labelledby"));
+  function isInOther(element) {
+    const tab = document.getElementById(element.closest(".jp-NotebookPanel")?.getAttribute("aria-labelledby"));
     return Boolean(tab?.title) && !tab.title.split("\n").some((line) => line.endsWith(`: ${model.widget_manager.context.localPath}`));
   }
 
@@ -294,16 +297,22 @@ function initialize({ model }) {
 
   function dressFailed(words) {
     const id = idOf(words);
-    if (!outputsOf(id)) return; // another notebook of this kernel
+    if (!outputsOf(id) || isInOther(words)) return; // another notebook of this kernel, or a copy
     const asks = words.previousElementSibling?.matches(".nbagent-fix") ? words.previousElementSibling : null;
     words.hidden = Boolean(kernel());
     if (!words.hidden) return asks?.remove();
-    const made = asks ?? button("", "Ask the agent, as %agent fix does", () => explain(id));
+    const made = asks ?? button("", "Ask the agent, as %agent fix does", () => (isInOther(words) ? undressFailed(words) : explain(id)));
     made.classList.add("nbagent-fix");
     made.disabled = explaining.has(id);
     const text = explaining.get(id) ?? "Explain and fix";
     if (made.textContent !== text) made.textContent = text;
     if (!asks) words.before(made);
+  }
+
+  // Leaves only the words.
+  function undressFailed(words) {
+    words.hidden = false;
+    if (words.previousElementSibling?.matches(".nbagent-fix")) words.previousElementSibling.remove();
   }
 
   const dressAllFailed = () => allFailed().forEach(dressFailed);
@@ -483,10 +492,7 @@ function initialize({ model }) {
     cellModels?.contentChanged.disconnect(showAsText);
     [...typeBefore.keys()].forEach(showAsCode);
     for (const run of [...known.keys()]) remove(run);
-    for (const words of allFailed()) {
-      words.hidden = false;
-      if (words.previousElementSibling?.matches(".nbagent-fix")) words.previousElementSibling.remove();
-    }
+    allFailed().forEach(undressFailed);
   }
 
   const changes = new MutationObserver((records) => {

@@ -105,6 +105,21 @@ def test_the_client_holds_the_conversation():
         assert run(server.client(OTHER_TOKEN), [])[1]["messages"] == []
 
 
+def test_what_a_check_says_is_no_message_of_the_user():
+    def is_number(text):
+        assert text.isdigit(), "Give a number."
+
+    provider = ScriptedProvider(["Two.", "2", "3"])
+    with served(Agent(provider, validators=[is_number])) as server:
+        client = server.client()
+        streamed = last_messages(run(client))
+        assert [(m["role"], m["content"]) for m in last_messages(run(client, []))] == [
+            (m["role"], m["content"]) for m in streamed
+        ]
+        run(client, [*streamed, {"id": "u2", "role": "user", "content": "And 1 more?"}])
+    assert [m.is_correction for m in provider.requests[-1][0]] == [False, False, True, False, False]
+
+
 def test_what_comes_back_unchanged_keeps_what_its_vendor_wants_back():
     calls = [FunctionCall("mean", {"numbers": [n]}) for n in (1, 3)]
     asks = LLMResponse("", calls, "tool_calls", raw_response={"vendor": "scripted", "signature": "abc"})

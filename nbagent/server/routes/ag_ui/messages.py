@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from ag_ui.core import types
@@ -60,12 +60,20 @@ def known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LLM
 
     The stored ones also hold what vendors want back, such as signatures of the model's thinking.
     """
-    same = 0
-    for own, other in zip(stored, given, strict=False):
-        if _essence(own) != _essence(other):
+    same: list[LLMMessage] = []
+    corrections: list[LLMMessage] = []  # the client has none
+    rest = iter(given)
+    for own in stored:
+        if own.is_correction:
+            corrections.append(own)
+            continue
+        other = next(rest, None)
+        if other is None or _essence(own) != _essence(other):
+            rest = chain([] if other is None else [other], rest)
             break
-        same += 1
-    return [*stored[:same], *given[same:]]
+        same += [*corrections, own]
+        corrections.clear()
+    return [*same, *rest]
 
 
 def _essence(message: LLMMessage) -> Any:
@@ -80,7 +88,7 @@ def as_shown(messages: Iterable[LLMMessage], conversation_id: str) -> list[types
     for number, message in enumerate(messages):
         name = message.message_id or f"{conversation_id}_{number}"
         match message.role:
-            case "user":
+            case "user" if not message.is_correction:
                 shown.append(types.UserMessage(id=name, content=message.text))
             case "assistant":
                 calls = [shown_call(str(call.id), call.name, call.arguments) for call in message.tool_calls or ()]

@@ -111,10 +111,10 @@ test: $(VENV)/.dev lint ## rules, tests, notebooks and docstring examples: all t
 quick: $(VENV)/.dev ## a folder's tests, and the few that vouch for the layers below it (T=tests/trace)
 	@tests=$$(PYTHONPATH=tests $(BIN)/python -m support.quick $(T)) && $(BIN)/pytest -q $(SPREAD) -m "$(QUICK)" $$tests
 
-check: types docs ## types, documentation, what is made from the code (the map, the reference pages), and CONTRIBUTING's recipes
+check: types docs ## types, documentation and its English, what is made from the code (the map, the reference pages), and CONTRIBUTING's recipes
 	@$(BIN)/python tests/support/imports.py --check
 	@PYTHONPATH=tests $(BIN)/python -m support.reference --check
-	@$(BIN)/pytest -q tests/test_recipes.py
+	@$(BIN)/pytest -q tests/test_recipes.py tests/test_prose.py
 
 coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they leave out
 	@$(PULL)

@@ -71,7 +71,7 @@ def _add_notebooks(commands: Any) -> None:
         command.set_defaults(run=run)
     write.add_argument("task", help="what to find out, in words")
     for command in (write, fix):
-        command.add_argument("--model", metavar="VENDOR:MODEL", help="default: the model that Agent() uses")
+        command.add_argument("--model", metavar="PROVIDER:MODEL", help="default: the model that Agent() uses")
         command.add_argument("--budget", type=float, metavar="DOLLARS", help="what the model may cost in all")
     for command in (write, fix, verify):
         command.add_argument("--kernel", metavar="NAME", help="an installed kernel; by default the notebook's")
@@ -87,7 +87,7 @@ def _add_acp(commands: Any) -> None:
         help="app.py:agent or module:function; by default $NBAGENT_AGENT, else Agent()",
     )
     acp.add_argument("--store", metavar="ADDRESS", help="keeps the sessions, as for serve; a file by default")
-    acp.add_argument("--model", action="append", default=[], metavar="VENDOR:MODEL", help="a session may choose it")
+    acp.add_argument("--model", action="append", default=[], metavar="PROVIDER:MODEL", help="a session may choose it")
     acp.set_defaults(run=_acp)
 
 
@@ -117,7 +117,7 @@ def _add_serve(commands: Any) -> None:
         "--allow-host", action="append", default=[], metavar="NAME", help="a host name that clients use; repeatable"
     )
     who.add("--origin", action="append", default=[], help="a web page that may ask (CORS); repeatable")
-    who.add("--model", action="append", default=[], metavar="VENDOR:MODEL", help="requests may choose it; repeatable")
+    who.add("--model", action="append", default=[], metavar="PROVIDER:MODEL", help="requests may choose it; repeatable")
     most = _Options(serve.add_argument_group("limits"))
     most.add("--max-cost", type=float, metavar="DOLLARS", help="of each request")
     most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="of all its turns")
@@ -211,7 +211,7 @@ def _mcp(arguments: argparse.Namespace) -> None:
         raise missing_extra("MCP", "mcp") from error
     only = arguments.tools.split(",") if arguments.tools else None
     if arguments.port is not None and not arguments.http:
-        raise ConfigurationError("--port: it belongs to --http. Add --http, or leave the port out.")
+        raise ConfigurationError("--port requires --http. Add --http, or omit --port.")
     if arguments.http:
         script.serve_http(arguments.file, partial(print, flush=True), only, port=arguments.port or 0)
         return

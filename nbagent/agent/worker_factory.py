@@ -20,7 +20,7 @@ def worker_factory(agent: Any) -> Callable[[], Any]:
     names: list[str] = agent.offered_tools()
     if agent.toolsets or (names and type(agent.function_registry) not in (FunctionRegistry, LiveRegistry)):
         raise ConfigurationError(
-            "tools: those of MCP servers, skills and registries of your own stay in this process. Pass functions as "
+            "tools: tools of MCP servers, skills and your own registries stay in this process. Pass functions as "
             "Agent(tools=[...]), or map without tools."
         )
     definitions = [found for name in names if (found := agent.function_registry.get_function(name))]

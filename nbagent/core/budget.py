@@ -55,7 +55,7 @@ class Budget:
         return self.account.reached_budget() is not None
 
     def __reduce__(self) -> Never:
-        raise ConfigurationError("A Budget can't be copied or pickled: the copy would be another one, spent by itself.")
+        raise ConfigurationError("A Budget can't be copied or pickled: the copy would be spent separately.")
 
     def __repr__(self) -> str:
         limits, account = self.account.limits, self.account

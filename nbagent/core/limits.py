@@ -310,4 +310,7 @@ _BUDGETS: tuple[tuple[str, str, str, Callable[[Usage], int]], ...] = (
 
 
 def _reached(reason: str, limit: float, unit: str) -> LimitReached:
-    return LimitReached(reason, f"The limit of {limit:g} {unit} is reached.")
+    if unit == "dollars":
+        amount = f"{limit:g}" if round(limit, 2) != limit else f"{limit:.2f}"
+        return LimitReached(reason, f"The ${amount} limit was reached.")
+    return LimitReached(reason, f"The limit of {limit:g} {unit} was reached.")

@@ -105,7 +105,7 @@ class QueueEntry:
             )
         if any(entry.thread in blocked_threads for entry in earlier):
             raise AgentBusyError(
-                "an earlier question to this agent can't go on, because this call blocks the event loop that it was "
+                "an earlier question to this agent can't continue, because this call blocks the event loop that it was "
                 "asked on. Use `await agent.chat(...)` here, or await the earlier question first"
             )
         await self.queue.wait(self)

@@ -403,7 +403,7 @@ class Turn:
         run = self.run
         count = run.spent.take_tool_calls(len(self.calls))
         for index in range(count, len(self.calls)):
-            text = "Not run: the limit of tool calls is reached."
+            text = "Not run: the limit of tool calls was reached."
             yield self._add_outcome(index, ToolOutcome(self.calls[index], text, is_error=True, started=time()))
         is_single = count == 1
         groups = groupby(range(count), lambda i: -1 if is_single or run.tools.is_parallel(self.calls[i].name) else i)

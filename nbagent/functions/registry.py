@@ -148,9 +148,9 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
 
     if problems := schema_of(func).problems:
         raise ConfigurationError(
-            f"tool {name!r}: {'; '.join(problems)}. Change the annotation; or give the parameter a default, "
-            "and it is not offered; or annotate it with Annotated[..., SkipJsonSchema()], and the model may send any "
-            "JSON; or with RunContext, which nbagent fills in."
+            f"tool {name!r}: {'; '.join(problems)}. Change the annotation. Or give the parameter a default, "
+            "and it is not offered. Or annotate it with Annotated[..., SkipJsonSchema()], and the model may send any "
+            "JSON. Or annotate it with RunContext, which nbagent fills in."
         )
 
 

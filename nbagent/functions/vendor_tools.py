@@ -125,7 +125,7 @@ def _definition(name: str, description: str, **options: Any) -> FunctionDefiniti
         raise ConfigurationError(f"{name}: give allowed_domains or blocked_domains, not both.")
 
     def run_here(**_: Any) -> None:
-        raise ConfigurationError(f"{name} is a tool that the vendor runs itself; nothing runs it here.")
+        raise ConfigurationError(f"{name} is a tool that the provider runs itself; nothing runs it here.")
 
     return FunctionDefinition(name, f"{description} The vendor runs this tool.", {}, run_here, vendor_options=given)
 

@@ -161,8 +161,8 @@ def _name_of(spec: AgentConfig | str | None) -> str:
         return _name_of(None)
     named = f"of the model {spec.model!r}" if spec.model else "for its api_key"
     raise ConfigurationError(
-        f"AgentConfig: the vendor {named} is not known. Name it, as in provider='openai', or the address of a server, "
-        "as in base_url='http://localhost:8000/v1'."
+        f"AgentConfig: the provider {named} is not known. Name it, as in provider='openai', or the address of a "
+        "server, as in base_url='http://localhost:8000/v1'."
     )
 
 

@@ -65,7 +65,7 @@ class ServerSettings:
         for model in self.models:
             if ":" not in model:
                 raise invalid(
-                    "models", model, "names such as 'openai:gpt-5.6-luna'", "Put the vendor before the model."
+                    "models", model, "names such as 'openai:gpt-5.6-luna'", "Put the provider before the model."
                 )
         check_type("limits", self.limits, Limits, fix="Pass Limits(...).")
         for name in ("max_cost_per_conversation", "max_cost_per_token"):

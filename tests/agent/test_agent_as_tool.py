@@ -69,7 +69,7 @@ async def test_a_call_has_limits_of_its_own_and_says_which_one_ended_it():
     )
     as_tool = child.as_tool("research", "Facts.", limits=Limits(max_iterations=2))
     result = await answering(ask("a"), "end", tools=[as_tool]).chat("Go")
-    assert result.function_calls[0]["result"] == "[limit: The limit of 2 model requests is reached.]"
+    assert result.function_calls[0]["result"] == "[limit: The limit of 2 model requests was reached.]"
     assert result.status == "ok"
 
 

@@ -46,7 +46,7 @@ DIFFERENT: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("AG-UI", "error"): ("the client keeps the question that failed", {"after": "question 2"}),
     ("ACP", "deny"): ("the end of a turn has no word for it", {"status": "ok"}),
     ("ACP", "retry"): ("what was said can't be taken back", {"text": "It is It is sunny."}),
-    ("ACP", "limit"): ("it says so in the text", {"text": "\nThe limit of 2 model requests is reached."}),
+    ("ACP", "limit"): ("it says so in the text", {"text": "\nThe limit of 2 model requests was reached."}),
     ("ACP", "image of a tool"): ("the image needs no note", {"calls": (Call("draw", {}, ""),)}),
     ("MCP", "*"): ("the conversation is the client's", {"text": "", "after": ""}),
     ("MCP", "deny"): ("the client's result is an error", {"status": "error"}),

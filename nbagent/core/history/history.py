@@ -64,7 +64,7 @@ class ContextManager:
         check_number("max_tokens", max_tokens, whole=True, minimum=1, optional=True)
         check_choice("strategy", strategy, ["trim", "summarise", "server"])
         if strategy == "server" and max_messages is not None:
-            raise ConfigurationError("max_messages: vendors count tokens. With strategy='server', pass max_tokens.")
+            raise ConfigurationError("max_messages: providers count tokens. With strategy='server', pass max_tokens.")
         self.max_messages = max_messages
         self.max_tokens = COMPACT_AT if strategy == "server" and max_tokens is None else max_tokens
         self.strategy = strategy

@@ -190,7 +190,7 @@ class NotebookPages(anywidget.AnyWidget):
                 notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # another one is asked next
                 raise PageError(
                     f"the page with {notebook.path} did not answer for {ANSWER_S:.0f} s: it is closed, or it has lost "
-                    "its connection. What was asked of it last may not have been done: read the notebook again."
+                    "its connection. The last request may not have been carried out: read the notebook again."
                 )
             return waiting.result()
         finally:

@@ -72,7 +72,7 @@ class AgentMagics(Magics):
         type=options.variable,
         help="the variable that holds the agent; created if it does not exist",
     )
-    @argument("-m", "--model", metavar="VENDOR:MODEL", help="switch this agent to another model; history stays")
+    @argument("-m", "--model", metavar="PROVIDER:MODEL", help="switch this agent to another model; history stays")
     @argument("-t", "--tools", metavar="NAME,NAME", type=options.names, help="offer only these tools")
     @argument("--no-tools", action="store_true", help="offer no tools")
     @argument("-s", "--system", metavar="TEXT", type=options.unquoted, help="set the agent's system prompt")

@@ -82,7 +82,7 @@ def models(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
     """Switch the agent to another model."""
     if len(words) != 1:
-        raise UsageError(f"%agent model VENDOR[:MODEL], where VENDOR is one of {', '.join(provider_names())}")
+        raise UsageError(f"%agent model PROVIDER[:MODEL], where PROVIDER is one of {', '.join(provider_names())}")
     agent.provider = words[0]
     return agent
 
@@ -91,7 +91,7 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Ask for a vendor's key without echo, and keep it in this process only."""
     rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
-        raise UsageError(f"%agent key VENDOR, where VENDOR is one of {', '.join(rows)}")
+        raise UsageError(f"%agent key PROVIDER, where PROVIDER is one of {', '.join(rows)}")
     variable = rows[words[0]].key_variable()
     try:
         secret = getpass.getpass(f"{variable}: ").strip()
@@ -410,9 +410,9 @@ COMMANDS: dict[str, Command] = {
     "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
     "mcp": Command(mcp, MCP_USAGE, "list its MCP servers and their tools; use those of an mcp.json; close some"),
     "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and mend cells of this notebook, or no more"),
-    "models": Command(models, "", "list the models of its vendor"),
-    "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
-    "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),
+    "models": Command(models, "", "list its provider's models"),
+    "model": Command(model, "PROVIDER[:MODEL]", "switch to another model; the conversation stays"),
+    "key": Command(key, "PROVIDER", "type a provider's key, for this kernel only"),
     "trace": Command(lambda shell, agent, words: agent.trace, "", "show what happened; agent.trace has DataFrames"),
     "panel": Command(panel, f"[{DOCK}]", "open the conversation in a panel: below the cell, or beside the notebook"),
     "new": Command(new, "", "begin another conversation; this one stays"),

@@ -150,7 +150,7 @@ def names(text: str) -> list[str]:
     """The type of an option that lists names."""
     listed = [name.strip() for name in unquoted(text).split(",")]
     if not all(listed):
-        raise ArgumentTypeError(f"a name is missing beside a comma in {text!r}: write the names without spaces, a,b,c")
+        raise ArgumentTypeError(f"a name is missing next to a comma in {text!r}: write the names without spaces, a,b,c")
     return listed
 
 

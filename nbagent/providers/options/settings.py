@@ -128,7 +128,7 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
     if misplaced := [name for name in unknown if name in _SETTINGS]:
         raise ConfigurationError(
             f"{', '.join(misplaced)} can't be given for one request: make a provider with it, "
-            "create_provider('vendor', …), and assign that to agent.provider."
+            "create_provider('provider', …), and assign that to agent.provider."
         )
     if unknown:
         name = unknown[0]

@@ -75,7 +75,7 @@ def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: st
             made.betas += own.betas
             if made.functions and not own.with_functions:
                 raise ConfigurationError(
-                    f"{tool['name']}: {model} can't have it beside functions. Offer it alone, with "
+                    f"{tool['name']}: {model} can't combine it with functions. Offer it alone, with "
                     f"tools=[{tool['name']!r}], or take a newer model."
                 )
             made.functions = [{**each, "vendor_fields": own.function_fields} for each in made.functions]

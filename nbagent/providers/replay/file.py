@@ -188,7 +188,7 @@ class RecordingFile:
         written = data["request"]
         before = requests.get(written.get("after", ""), Fingerprint())
         if written.get("after") and written["after"] not in requests:
-            raise ValueError(f"the request goes on after {written['after']!r}, which no line before it has")
+            raise ValueError(f"the request continues after {written['after']!r}, which no line before it has")
         hashes = list(before.hashes)
         for message in written["messages"]:
             hashes.append(self.fingerprints.add(hashes[-1] if hashes else "", message))

@@ -256,7 +256,7 @@ class ConversationStore(ABC):
                 turn.lose()
             raise TurnLostError(
                 "This turn of the conversation can't be saved: the conversation was deleted meanwhile, or the process "
-                "was paused for so long that another one went on. Ask again."
+                "was paused for so long that another one took over. Ask again."
             )
         if turn and change:
             turn.conversation = replace(change.info, messages=tuple(messages))

@@ -88,7 +88,7 @@ async def test_http_until_ctrl_c(served):
     [
         (["none.py"], "expected a Python file, got 'none.py'"),
         (["sums.py", "--http", "--tools", "nothing"], "no tool 'nothing'"),
-        (["sums.py", "--port", "1"], "--port: it belongs to --http"),
+        (["sums.py", "--port", "1"], "--port requires --http"),
     ],
 )
 def test_wrong_arguments(file, words, problem, capsys, monkeypatch):

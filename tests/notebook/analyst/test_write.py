@@ -113,7 +113,7 @@ async def test_a_spent_budget_and_a_failing_vendor_keep_what_is_written(tmp_path
     result = await write_notebook(tmp_path / "a.ipynb", "Count.", agent, kernel="tested")
     assert result.verification.ok
     assert not result.ok
-    assert "limit of 1e-06 dollars is reached" in result.unfinished
+    assert "$1e-06 limit was reached" in result.unfinished
     failing = Agent(ScriptedProvider([add("kept = 1"), ServerError("down")]))
     with pytest.raises(ServerError, match="down"):
         await write_notebook(tmp_path / "b.ipynb", "Count.", failing, kernel="tested")

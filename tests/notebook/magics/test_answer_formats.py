@@ -95,7 +95,7 @@ def test_answers_without_code(text):
 
 @pytest.mark.parametrize("form", ["json", "code", "df"])
 def test_an_incomplete_answer_is_an_error(form):
-    reason = "The limit of 9 tokens is reached."
+    reason = "The limit of 9 tokens was reached."
     result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", status="limit", status_reason=reason)
     with pytest.raises(ExtractionError, match=reason) as raised:
         convert_answer(form, result)

@@ -1,0 +1,20 @@
+"""The documentation and the error messages avoid patterns that read as translated: see `support.prose`."""
+
+from pathlib import Path
+
+import pytest
+from support.prose import faults, messages, pages, sentences
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "nbagent").rglob("*.py"))
+
+
+@pytest.mark.parametrize("page", [str(each.relative_to(ROOT)) for each in pages(ROOT)])
+def test_pages_read_well(page):
+    found = [(advice, each) for each in sentences((ROOT / page).read_text("utf-8")) for advice in faults(each)]
+    assert found == [], "see the terms in CONTRIBUTING.md"
+
+
+def test_error_messages_read_well():
+    texts = ((path.relative_to(ROOT), each) for path in MODULES for each in messages(path.read_text("utf-8")))
+    assert [(str(path), advice, each) for path, each in texts for advice in faults(each)] == []

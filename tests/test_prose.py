@@ -1,11 +1,13 @@
-"""The documentation and the error messages avoid patterns that read as translated: see `support.prose`."""
+"""Pages, notebooks and error messages avoid patterns that read as translated: see `support.prose`."""
 
 from pathlib import Path
 
+import nbformat
 import pytest
 from support.prose import faults, messages, pages, sentences
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MODULES = sorted((ROOT / "nbagent").rglob("*.py"))
 
 
@@ -13,6 +15,13 @@ MODULES = sorted((ROOT / "nbagent").rglob("*.py"))
 def test_pages_read_well(page):
     found = [(advice, each) for each in sentences((ROOT / page).read_text("utf-8")) for advice in faults(each)]
     assert found == [], "see the terms in CONTRIBUTING.md"
+
+
+@pytest.mark.parametrize("name", [path.name for path in NOTEBOOKS])
+def test_notebooks_read_well(name):
+    cells = nbformat.read(ROOT / "notebooks" / name, as_version=4).cells
+    texts = (each for cell in cells if cell.cell_type == "markdown" for each in sentences(cell.source))
+    assert [(advice, each) for each in texts for advice in faults(each)] == []
 
 
 def test_error_messages_read_well():

@@ -15,7 +15,7 @@ PATTERNS = {
     r"\b(?:that|those) of\b": "name the thing again, or use a compound",
     r"\b(?:stands?|stood) (?:in|for|by|there|before|after|behind|beside|below|above|on)\b": 'write "is"',
     r"\bbeside\b(?! the notebook)": 'write "next to", "with" or "outside"',
-    r"\b[Aa] yes\b|\bsays? yes\b|\banswer is no\b": 'write "approve" or "deny"',
+    r"\b[Aa] yes\b|\bsays? yes\b|\banswer is no[.:;,]": 'write "approve" or "deny"',
     r"\bgo(?:es)? on\b|\bwent on\b": 'write "continue"',
     r"\bmend(?:s|ed|ing)?\b": 'write "fix" or "repair"',
     r"\bas ever\b|\ball the same\b|\bhere and there\b": "leave it out",

@@ -58,6 +58,4 @@ def checked_labels(
         json.dumps(pairs, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise invalid("metadata", pairs, "values that JSON has", f"{error}.") from None
-    if other := [key for key in pairs if not isinstance(key, str)]:
-        raise invalid("metadata", other[0], "names that are texts")
     return Labels(names, user, session, pairs)

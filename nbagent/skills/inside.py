@@ -28,10 +28,7 @@ class File(NamedTuple):
 
 def checked_inside(folder: Path, name: str) -> Path:
     """The path of a file in a folder, with no link that leads out of it. Raises `RefusedFileError`."""
-    try:
-        path = (folder / name.replace("\\", "/")).resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # such as a zero byte, or links that lead to themselves
-        raise RefusedFileError(f"{name!r} can't be read: {error}.") from None
+    path = (folder / name.replace("\\", "/")).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise RefusedFileError(f"{name!r} is outside of the skill's folder. Pass a path as it is listed there.")
     return path
@@ -41,7 +38,7 @@ def read_text_inside(folder: Path, name: str) -> str:
     """The text of a file in a folder. Raises `RefusedFileError`."""
     try:
         return read_text(checked_inside(folder, name))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, links that lead to themselves
         raise RefusedFileError(f"{name!r} can't be read: {getattr(error, 'strerror', None) or error}.") from None
 
 

@@ -43,7 +43,7 @@ class ProcessLimits:
 def run_limited(
     name: str, command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits: ProcessLimits
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of `name` to its end. Raises `ToolError` if it can't be started, or meets its limits. Blocks.
+    """Run a command of `name` to its end. Raises `ToolError` if it meets its limits. Blocks.
 
     Whatever ends this call, such as a KeyboardInterrupt, ends the command and what it started.
     """
@@ -52,12 +52,9 @@ def run_limited(
         given.write(stdin)
         given.seek(0)
         streams: dict[str, Any] = {"stdin": given, "stdout": out, "stderr": err}
-        try:
-            process = subprocess.Popen(  # noqa: S603  what a person approved
-                command, **streams, cwd=cwd, env=_environment(cwd), start_new_session=True
-            )
-        except (OSError, ValueError) as error:  # such as a zero byte in an argument
-            raise ToolError(f"{name} could not be started: {error}") from None
+        process = subprocess.Popen(  # noqa: S603  what a person approved
+            command, **streams, cwd=cwd, env=_environment(cwd), start_new_session=True
+        )
         try:
             refused = _watch(process, (out, err), limits)
         finally:

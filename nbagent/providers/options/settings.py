@@ -86,8 +86,6 @@ def check_settings(
     if timeout == math.inf:
         raise invalid("timeout", timeout, "a finite number of seconds")
     check_number("timeout", timeout, above=0, fix="Pass seconds.")
-    if max_retries == math.inf:
-        raise invalid("max_retries", max_retries, "a finite number")
     check_number("max_retries", max_retries, whole=True, minimum=0)
     check_choice("streaming", streaming, (True, False))
     check_choice("function_calling", function_calling, (True, False))
@@ -115,8 +113,6 @@ def check_price(price: Any) -> None:
     for name, dollars in price.items():
         check_choice("price", name, ("input", "output", "cached"), fix)
         check_number(f"price[{name!r}]", dollars, minimum=0, fix=fix)
-        if dollars == math.inf:
-            raise invalid(f"price[{name!r}]", dollars, "a finite number", fix)
 
 
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:

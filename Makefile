@@ -198,8 +198,10 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 bench-browser: $(VENV)/.browser ## measure what a streamed answer costs JupyterLab in Chromium: fails on a miss
 	@$(BIN)/python benchmarks/frontend.py
 
-bench-server: $(VENV)/.dev ## compare requests to the server with plain FastAPI, and watch its memory (minutes)
+bench-server: $(VENV)/.dev ## compare the server with plain FastAPI and pydantic-ai's adapter, and watch its memory (minutes)
 	@$(BIN)/python benchmarks/server.py
+	@echo
+	@$(BIN)/python benchmarks/server_peers.py
 
 bench-batches: $(VENV)/.dev ## compare a map over 10,000 rows with hand-written requests, and watch its memory (minutes)
 	@$(BIN)/python benchmarks/batches.py

@@ -17,6 +17,9 @@ from nbagent.errors import ConfigurationError
 LOOPBACK = "127.0.0.1"
 #: Seconds that a server may take to stop beside its requests.
 _ENDS_WITHIN_S = 5.0
+#: Seconds for which an idle connection stays open. Whoever keeps one for as long sends a request as it closes: clients
+#: keep theirs for 5 s, proxies for 60 s.
+_KEPT_S = 75
 
 
 def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
@@ -28,6 +31,7 @@ def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
         access_log=False,
         ws="none",
         server_header=False,
+        timeout_keep_alive=_KEPT_S,
         timeout_graceful_shutdown=ends_within_s,  # type: ignore[arg-type]  # a fraction is fine for asyncio's timeout
         **{"log_config": None, **options},
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import ClientDisconnect
@@ -60,7 +61,7 @@ class EventStream(Response, Generic[T]):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, run: AbstractAsyncContextManager[T], write: Callable[[T], AsyncIterator[str]]) -> None:
+    def __init__(self, run: AbstractAsyncContextManager[T], write: Callable[[T], AsyncGenerator[str]]) -> None:
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._run = run
@@ -72,31 +73,27 @@ class EventStream(Response, Generic[T]):
             await while_connected(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
-        async with self._run as run, aclosing(_with_comments(self._write(run))) as pieces:
-            has_begun = False
-            async for piece in pieces:
-                if not has_begun:
-                    has_begun = True
-                    await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
+        has_begun, last = False, monotonic()
+
+        async def say(piece: str) -> None:
+            nonlocal has_begun, last
+            if not has_begun:
+                has_begun = True
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            last = monotonic()
+            await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
+
+        async def break_silence() -> None:
+            while True:
+                await asyncio.sleep(last + SILENCE_S - monotonic())
+                if monotonic() >= last + SILENCE_S:
+                    await say(": waiting\n\n")
+
+        commenting = asyncio.create_task(break_silence())
+        try:
+            async with self._run as run, aclosing(self._write(run)) as pieces:
+                async for piece in pieces:
+                    await say(piece)
+        finally:
+            commenting.cancel()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _with_comments(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
-    """The pieces, with a comment where none comes for a while."""
-    following: asyncio.Future[str] | None = None
-    try:
-        while True:
-            following = following or asyncio.ensure_future(anext(pieces))
-            done, _ = await asyncio.wait({following}, timeout=SILENCE_S)
-            if not done:
-                yield ": waiting\n\n"
-                continue
-            try:
-                yield following.result()
-            except StopAsyncIteration:
-                return
-            following = None
-    finally:
-        if following is not None:
-            following.cancel()

@@ -1,9 +1,12 @@
 """`POST /agent/chat` on a real server."""
 
+import asyncio
+
 from support.serving import events_of, served
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.errors import ServerError
+from nbagent.server import event_stream
 
 
 def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_function():
@@ -42,6 +45,26 @@ def test_a_number_that_json_lacks_is_null():
     assert ["Infinity" in answer.text for answer in answers] == [False] * 3
     assert answers[0].json()["tool_calls"][0]["result"]["data"] == {"x": None}
     assert "half" in answers[2].text
+
+
+def test_a_silent_run_keeps_its_connection(monkeypatch):
+    monkeypatch.setattr(event_stream, "SILENCE_S", 0.02)
+    commented = asyncio.Event()
+
+    async def answer(messages, functions):
+        await commented.wait()
+        return "Yes."
+
+    with (
+        served(Agent(ScriptedProvider(answer))) as server,
+        server.client().stream(
+            "POST", "/agent/chat", json={"message": "?"}, headers={"Accept": "text/event-stream"}
+        ) as stream,
+    ):
+        lines = stream.iter_lines()
+        assert ": waiting" in lines
+        server.loop.call_soon_threadsafe(commented.set)
+        assert '"done"' in [line for line in lines if line.startswith("data: ")][-1]
 
 
 def test_an_unforeseen_error_tells_no_details_here_or_in_an_agent_that_a_tool_asks():

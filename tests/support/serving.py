@@ -24,6 +24,7 @@ from nbagent import Agent
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.app import create_app
 from nbagent.server.settings import ServerSettings
+from nbagent.thread_server import config
 
 TOKEN, OTHER_TOKEN = "a-token-of-the-tests", "another-token-of-the-tests"
 
@@ -53,8 +54,7 @@ class Served:
 def served(agent: Agent, store: Any = None, **settings: Any) -> Iterator[Served]:
     options = {"tokens": [TOKEN, OTHER_TOKEN], **settings}
     app = create_app(agent, ServerSettings(**options), store)
-    config = uvicorn.Config(app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=10)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(config(app, 10, port=0))
     started: Future[asyncio.AbstractEventLoop] = Future()
 
     async def serve() -> None:

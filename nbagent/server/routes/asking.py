@@ -15,19 +15,21 @@ ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
 #: Messages of a conversation that a client holds and sends.
 MAX_MESSAGES = 10_000
 
+# FastAPI would call plain functions in a thread, which takes longer than they do.
 
-def _host_of(request: Request) -> AgentHost:
+
+async def _host_of(request: Request) -> AgentHost:
     host: AgentHost = request.app.state.host
     return host
 
 
-def _holder_of(request: Request) -> Holder:
+async def _holder_of(request: Request) -> Holder:
     holder: Holder = request.scope["nbagent.holder"]
     return holder
 
 
-def _owner_of(request: Request) -> str:
-    return _holder_of(request).owner
+async def _owner_of(request: Request) -> str:
+    return (await _holder_of(request)).owner
 
 
 Host = Annotated[AgentHost, Depends(_host_of)]

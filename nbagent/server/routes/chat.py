@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from time import monotonic
 from typing import Annotated, Any
 
@@ -186,7 +186,7 @@ def _result(event: ToolResult) -> dict[str, Any]:
     return {"success": True, "data": data}
 
 
-async def _written(run: HostedRun) -> AsyncIterator[str]:
+async def _written(run: HostedRun) -> AsyncGenerator[str]:
     """The events of a run as they come."""
     async for event in run:
         yield _event_text(event)

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
@@ -109,7 +109,7 @@ async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
     return {"stopped": host.stop(owner, body.conversation_id)}
 
 
-async def _patches(question: str, language: str, run: HostedRun) -> AsyncIterator[str]:
+async def _patches(question: str, language: str, run: HostedRun) -> AsyncGenerator[str]:
     turn = RunningTurn(question, language)
     following = asyncio.create_task(turn.follow(run))
     try:

@@ -7,7 +7,7 @@ Meanwhile the agent's run waits in this process. It goes on by itself if nobody 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -66,7 +66,7 @@ async def ag_ui_run(request: Request, host: Host, owner: Owner, body: AgUiInput)
     return EventStream(AgUiExchange(host, request.app.state.waiting_talks, owner, body), _write)
 
 
-async def _write(exchange: AgUiExchange) -> AsyncIterator[str]:
+async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
     async for event in exchange.events():
         yield sse(event.model_dump(by_alias=True))
 

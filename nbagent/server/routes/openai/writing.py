@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -84,7 +84,7 @@ def settled(run: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
 
 async def _pieces(
     run: HostedRun, answer: Answer, write: Callable[[dict[str, Any]], str], last: str
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """The pieces of a stream, and `last` after an answer that is whole.
 
     Nothing is sent before the model has begun to answer, so that what fails until then is told by the HTTP status.

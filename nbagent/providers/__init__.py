@@ -78,15 +78,26 @@ def register_provider(name: str, factory: Factory) -> None:
 
 
 def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvider:
-    """A provider by name, `"vendor"` or `"vendor:model"`.
+    """A provider by name, `"provider"` or `"provider:model"`.
 
-    Options: api_key, model, base_url, region, timeout=60, max_retries=3, streaming=True, client, price, and the
-    provider's own. `price` is in dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`. Those of
-    a request, such as `max_tokens` or `extra_body`, hold for all requests.
+    Options, all by keyword:
 
-    Raises `ConfigurationError` for an unknown name or option, and says which was probably meant.
+    - `api_key`, `model`, `base_url`, `region`: otherwise from the environment, or the provider's defaults
+    - `headers`: a dict, sent to the provider's address only
+    - `timeout` (seconds, 60), `max_retries` (3), `streaming` (True)
+    - `client`: your own client of the SDK, httpx2 or httpx, which is never closed
+    - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`
+    - `function_calling`: False describes the tools in the prompt instead
+    - `api` (OpenAI: "responses" or "chat"), `cache` (Claude, MiniMax: "5m", "1h" or False), `n_ctx` (local: tokens),
+      `path` and `speed` (replay), `turns` and `delay` (scripted)
+    - the fields of `RequestOptions`, such as `max_tokens`, for all requests
+
+    Raises `ConfigurationError` for an unknown name or option, and suggests the likely one.
+
+    >>> create_provider("openai:gpt-5.6-luna", api_key="…", temperature=0).model_name
+    'gpt-5.6-luna'
     """
-    check_type("name", name, str, fix="Pass 'vendor' or 'vendor:model'.")
+    check_type("name", name, str, fix="Pass 'provider' or 'provider:model'.")
     if model := name.partition(":")[2]:
         options.setdefault("model", model)
     return _factory(name)(**options)

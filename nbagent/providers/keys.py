@@ -73,12 +73,10 @@ def _ask_colab(variable: str) -> tuple[str, float]:
 def _from_env_file(variable: str) -> str | None:
     from dotenv import find_dotenv
 
-    try:
-        path = find_dotenv(usecwd=True)
-        found = os.stat(path) if path else None
-    except OSError:  # the working directory was deleted
+    if not (path := find_dotenv(usecwd=True)):
         return None
-    return _read_env_file(path, found.st_mtime_ns, found.st_size).get(variable) if found else None
+    found = os.stat(path)
+    return _read_env_file(path, found.st_mtime_ns, found.st_size).get(variable)
 
 
 @functools.lru_cache(maxsize=1)

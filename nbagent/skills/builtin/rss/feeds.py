@@ -144,7 +144,7 @@ async def _fetch_one(client: httpx2.AsyncClient, source: Source, free: asyncio.S
                 try:
                     async with asyncio.timeout(TIMEOUT_S):
                         return Fetched(source, await _articles(client, source))
-                except TimeoutError:
+                except (TimeoutError, httpx2.TimeoutException):
                     error = f"no answer within {TIMEOUT_S:g} s"
                 except httpx2.TransportError as failed:
                     error = str(failed) or type(failed).__name__

@@ -196,10 +196,11 @@ async def test_who_gives_up_waiting_holds_nobody_up(store):
 async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_goes_on(place):
     store = open_store(place, lease_s=0.1)
     await store.open()
+    store._renew = lambda lease: asyncio.sleep(600)  # a process that is paused renews nothing
     async with store.turn(ANNA, "c1") as turn:
-        time.sleep(0.3)
+        await asyncio.sleep(0.3)
         await store.save(ANNA, Spent(), turn=turn, messages=turn_of("Is it?"))
-        time.sleep(0.3)
+        await asyncio.sleep(0.3)
         assert await store._take(Lease(ANNA, turn.name, "another ticket"))
         with pytest.raises(TurnLostError):
             await store.save(ANNA, Spent(), turn=turn, messages=turn_of("late"))

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import random
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
+from support.dialects.script import Counts
 from support.loopback import Answer, Loopback, said, sse
 from support.property_tools import PNG
 from support.property_vendors import CASES, Step, Wish
@@ -129,6 +132,74 @@ def test_a_run_has_the_system_prompt_that_was_in_force(told):
         assert ("system: Be brief." in str(trace.transcript(run_id))) is bool(texts)
     assert trace.prompts["hash"].is_unique, "what requests share is kept once"
     assert trace.prompts["kind"].tolist().count("tools") == 2
+
+
+PRICE = {"input": 3.0, "output": 15.0, "cached": 0.3}
+
+
+def random_plan(chance, takes_images):
+    """Questions with images, thinking and calls, and changes of the conversation between them."""
+    plan = []
+    for _ in range(chance.randint(3, 8)):
+        wishes = [
+            Wish("double", json.dumps({"x": chance.randrange(9)})),
+            Wish("lookup"),
+            Wish("made_up"),
+            Wish("lookup", "{"),
+        ]
+        steps = [
+            Step(chance.random() < 0.8, chance.random() < 0.4, tuple(chance.sample(wishes, chance.randrange(1, 4))))
+            for _ in range(chance.randrange(3))
+        ]
+        more = chance.choice([{}, {}, {"tools": ["double"]}, {"max_tokens": 900}])
+        plan.append(("ask", steps, takes_images and chance.random() < 0.2, more))
+        others = [
+            ("edit", chance.randrange(20), "Other."),
+            ("pin", chance.randrange(20)),
+            ("system", chance.choice([None, "Be kind.", "Answer in German."])),
+            ("limit", chance.choice(["summarise", "trim"]), chance.randint(4, 12)),
+        ]
+        plan += chance.sample(others, chance.randrange(3))
+    return plan
+
+
+@pytest.mark.full
+async def test_five_hundred_random_requests_are_told_with_their_tokens_and_dollars(vendors, tmp_path, monkeypatch):
+    counted, step = [], vendors.step
+
+    def noted(case, asked):
+        cached = chance.randrange(900)
+        counts = Counts(cached + chance.randrange(1, 900), chance.randrange(20, 900), cached)
+        counted.append(counts)
+        return replace(step(case, asked), counts=counts)
+
+    monkeypatch.setattr(vendors, "step", noted)
+    told = 0
+    for seed in range(10_000):
+        if told >= 500:
+            break
+        vendors.start_anew()
+        counted.clear()
+        chance = random.Random(seed)
+        case = CASES[chance.choice(sorted(CASES))]
+        provider = vendors.provider(case, price=PRICE)
+        trace = Trace(max_bytes=10_000)
+        agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace)
+        await converse(agent, vendors, random_plan(chance, provider.codec.vendor.takes_images(provider.model_name)))
+        await provider.aclose()
+        received = [request.body for request in vendors.servers[case.name].requests]
+        check(trace, provider, received)
+        trace.save(tmp_path / f"{seed}.sqlite")
+        check(loaded := Trace.load(tmp_path / f"{seed}.sqlite"), provider, received)
+        told += len(received)
+        calls = loaded.calls
+        assert (calls["input_tokens"].sum(), calls["output_tokens"].sum()) == (
+            sum(each.input for each in counted),
+            sum(each.output for each in counted),
+        ), case.name
+        dollars = sum(3 * (each.input - each.cached) + 0.3 * each.cached + 15 * each.output for each in counted) / 1e6
+        assert loaded.runs["cost_usd"].sum() == pytest.approx(dollars), case.name
+    assert told >= 500
 
 
 async def test_refused_options_are_told():

@@ -71,7 +71,7 @@ async def test_times_are_those_of_the_recording_without_what_had_to_be_set_up(pa
     class SettingUp(ScriptedProvider):
         async def stream(self, request):
             with request.timing:
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(4)
             async for item in super().stream(request):
                 yield item
 
@@ -82,8 +82,8 @@ async def test_times_are_those_of_the_recording_without_what_had_to_be_set_up(pa
     with nbagent.replay(path):
         await events_of(agent, "x")
     live, call = first.trace.calls.iloc[0], agent.trace.calls.iloc[0]
-    assert 0.09 <= call["duration_s"] == took == pytest.approx(live["duration_s"], abs=0.3)
-    assert 0.03 <= call["ttft_s"] == pytest.approx(live["ttft_s"], abs=0.3)
+    assert 0.09 <= call["duration_s"] == took == pytest.approx(live["duration_s"], abs=3)
+    assert 0.03 <= call["ttft_s"] == pytest.approx(live["ttft_s"], abs=3)
     agent = Agent(ReplayProvider(path, speed=0.5))  # at the recorded pace, twice as slow
     await events_of(agent, "x")
     run = agent.trace.runs.iloc[0]

@@ -9,26 +9,28 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import checked_path
 from nbagent.core.background import blocking
+from nbagent.core.browser import IN_BROWSER
 from nbagent.core.current import current
 from nbagent.core.messages import new_id
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
-from nbagent.functions.validation import unknown_tool
+from nbagent.functions.validation import invalid_arguments, unknown_tool
 from nbagent.skills import trust
-from nbagent.skills.calls import call_entry
 from nbagent.skills.disclosure import Disclosure, catalogue, offered
 from nbagent.skills.discovery import Place, discovered, of_packages, skill_folders
+from nbagent.skills.entry import answer
 from nbagent.skills.inside import File, files_inside
 from nbagent.skills.manifest import Problem, SkillManifest, load_manifest
-from nbagent.skills.processes import MORE_TIME_S, ProcessLimits
+from nbagent.skills.processes import MORE_TIME_S, ProcessLimits, run_entry
 from nbagent.skills.wire import SkillResult
 
 if TYPE_CHECKING:
@@ -142,7 +144,18 @@ class SkillHost(Toolset):
 
         async def call_skill(**arguments: Any) -> dict[str, Any]:
             manifest.check_trusted()
-            return {"success": True, "data": await call_entry(manifest, definition, arguments, self._limits)}
+            file, _, function = str(manifest.entry).rpartition(":")
+            call: dict[str, Any] = {"file": str(manifest.folder / file), "function": function, "arguments": arguments}
+            if manifest.scope == "builtin" or IN_BROWSER:  # where there are no other processes
+                found = await run_in_thread(partial(answer, **call))
+            else:
+                limits = replace(self._limits, seconds=manifest.timeout)
+                found = await run_in_thread(run_entry, manifest.name, call, limits)
+            if "invalid" in found:
+                raise invalid_arguments(definition, found["invalid"], arguments)
+            if "error" in found:
+                raise ToolError(found["error"], tool=definition.name)
+            return {"success": True, "data": found["value"]}
 
         definition = FunctionDefinition(
             manifest.tool_name,

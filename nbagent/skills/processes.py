@@ -5,8 +5,10 @@ The limits do not make a sandbox: a command can read and write what its user can
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -67,6 +69,19 @@ def run_limited(
         ends = f"stdout: {printed[0][-1_000:]}\nstderr: {printed[1][-1_000:]}"
         raise ToolError(f"{name} was stopped: {refused}.\n{ends}")
     return subprocess.CompletedProcess(command, process.returncode, *printed)
+
+
+def run_entry(name: str, call: dict[str, Any], limits: ProcessLimits) -> dict[str, Any]:
+    """What `entry.answer` makes of a call, in a process of its own. Raises `ToolError` if it gives none. Blocks."""
+    command, stdin = [sys.executable, "-P", "-B", str(Path(__file__).with_name("entry.py"))], json.dumps(call).encode()
+    with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as folder:
+        done = run_limited(name, command, cwd=Path(folder), stdin=stdin, limits=limits)
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        raise ToolError(f"{name} ended with exit code {done.returncode} and no usable answer: {last}") from None
+    return found
 
 
 def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limits: ProcessLimits) -> str | None:

@@ -451,7 +451,7 @@ class Suggestions {
     const { box } = this;
     const name = option.firstChild.textContent;
     const [start, end] = [box.selectionStart - this.typed().length, box.selectionStart];
-    const goesOn = name.endsWith("/");
+    const goesOn = /[/:]$/.test(name); // a folder, or an MCP server whose resources follow
     box.setRangeText(name + (goesOn || /^\s/.test(box.value.slice(end)) ? "" : " "), start, end, "end");
     this.panel.onTyped();
     this.close();

@@ -447,7 +447,8 @@ def _timeout_text(definition: FunctionDefinition, limit: float, thread: list[str
         return f"{text} It did not begin, because {max_tool_threads()} others run; {THREADS_VARIABLE} lets more run."
     more = max(60, 4 * limit)
     agent_wide = f" or Limits(tool_seconds={more:g})" if definition.timeout is None else ""
-    return f"{text} @tool(timeout={more:g}){agent_wide} gives it more time."
+    owner = "MCPServer" if str(definition.source).startswith("mcp:") else "@tool"
+    return f"{text} {owner}(timeout={more:g}){agent_wide} gives it more time."
 
 
 def _execution_error(name: str, error: BaseException) -> ToolExecutionError:

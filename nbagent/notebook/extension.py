@@ -30,7 +30,7 @@ from nbagent.trace.trace import Trace
 from nbagent.upgrade import upgrade_advice
 
 _TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
-_TYPED_FIX = re.compile(r"^get_ipython\(\)\.run_line_magic\('agent', 'fix *'\)\s*$")
+_TYPED_LINE = re.compile(r"""^get_ipython\(\)\.run_line_magic\('agent', ['"](?:fix *['"]|mcp +prompt )""")
 
 
 def load(shell: Any) -> None:
@@ -75,11 +75,11 @@ def unload(shell: Any) -> None:
 
 
 def _async_cell_transformer(shell: Any) -> Any:
-    """An input transformer that turns a typed `%%agent` or `%agent fix` into an async cell if the shell can await."""
+    """An input transformer that turns a typed `%%agent`, and lines that ask, into an async cell if the shell awaits."""
 
     def transform(lines: list[str]) -> list[str]:
         asks = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
-        typed = asks or (len(lines) == 1 and _TYPED_FIX.match(lines[0]))
+        typed = asks or (len(lines) == 1 and _TYPED_LINE.match(lines[0]))
         if typed and current.get().cell_depth == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
             lines = ["await " + lines[0].replace("'agent'", "'agent_async'", 1), *lines[1:]]
         return lines

@@ -42,6 +42,10 @@ T = TypeVar("T")
 
 #: Seconds that a server may take until it has listed its tools: `npx` may have to fetch it first.
 START_S = 60.0
+#: The same where `auth` may ask a person to log in.
+LOGIN_S = 600.0
+#: Seconds that a server may take to give a resource or a prompt.
+ANSWER_S = 60.0
 #: Seconds that a server may take to end at the interpreter's exit: the protocol's grace, and then it is killed.
 EXIT_S = 6.0
 #: Seconds after which changes are listened to again, if the server ended the stream of them.
@@ -66,6 +70,7 @@ class Connection:
         self._client: Client | None = None
         #: Set when the server can be used, or can't; replaced when a connection begins or is lost.
         self._settled = asyncio.Event()
+        self._is_stopped = False
         self._stop: Callable[[], None] = lambda: None
         self._lost: Callable[[], None] = lambda: None
         self._calls: list[CallInProgress | None] = []
@@ -87,6 +92,11 @@ class Connection:
         here = current.get()
         return await _on_background(lambda: self._call(tool, arguments, here.call_in_progress, here.call.output))
 
+    async def ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """The answer to any other request. Raises MCPServerError with the server's error."""
+        _note(self)
+        return await _on_background(lambda: self._ask(request))
+
     async def aclose(self) -> None:
         """End the connection and the server's process."""
         await _on_background(self._end)
@@ -101,6 +111,7 @@ class Connection:
     def _begin(self) -> None:
         if self._task is None or self._task.done():
             self._settled, self.problem, self.state = asyncio.Event(), None, "connecting"
+            self._is_stopped = False
             self._loop = asyncio.get_running_loop()
             self._task = self._loop.create_task(self._run(), context=Context())
 
@@ -112,10 +123,11 @@ class Connection:
         return self._client
 
     def _stop_now(self) -> None:
+        self._is_stopped = True
         self._stop()
 
     async def _end(self) -> None:
-        self._stop()
+        self._stop_now()
         if self._task is not None:
             await asyncio.wait({self._task})
 
@@ -144,10 +156,12 @@ class Connection:
         ended, connected = Ended(), False
         scope = anyio.CancelScope()
         self._stop, self._lost = scope.cancel, ended.event.set
+        if self._is_stopped:  # while mcp was imported
+            scope.cancel()
         reason, said = "it ended", ""
         with scope:
             try:
-                with anyio.fail_after(START_S) as starting:
+                with anyio.fail_after(_start_s(self.address)) as starting:
                     async with self._open(ended) as client:
                         await self.tools.update(client, self.call)
                         starting.deadline, connected = math.inf, True
@@ -254,6 +268,21 @@ class Connection:
             self._calls.remove(call)
         raise ToolError(self.address.masked(shortened(text, MAX_TEXT)), tool=tool)
 
+    async def _ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        from mcp import MCPError
+
+        client = await self._ready()
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await request(client)
+        except MCPError as error:
+            text: str = error.error.message
+        except TimeoutError:
+            text = f"it did not answer within {ANSWER_S:g} s"
+        except (RuntimeError, ValueError) as error:  # an answer that is not of the protocol
+            text = str(error)
+        raise MCPServerError(self.address.masked(shortened(f"The MCP server {self.name!r}: {text}", MAX_TEXT)))
+
     async def _what_happened(self, client: Client, error: Any) -> str:
         """The text of an error. If it is that the server is gone, wait for its restart, and say so."""
         from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
@@ -283,6 +312,10 @@ async def _on_background(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), loop))
 
 
+def _start_s(address: Address) -> float:
+    return START_S if address.auth is None else LOGIN_S
+
+
 def _reason(error: BaseException, address: Address) -> str:
     """Why a server can't be used, in a few words."""
     while isinstance(error, BaseExceptionGroup):
@@ -290,7 +323,7 @@ def _reason(error: BaseException, address: Address) -> str:
     if isinstance(error, FileNotFoundError) and address.command:
         return f"there is no program {address.command[0]!r}: install it, or pass its path"
     if isinstance(error, TimeoutError):
-        return f"it did not list its tools within {START_S:g} s"
+        return f"it did not list its tools within {_start_s(address):g} s"
     text = str(error).strip().rstrip(".")
     if text == "Connection closed":
         return "it ended before it answered"

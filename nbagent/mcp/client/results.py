@@ -10,7 +10,7 @@ from nbagent.core.json_text import json_text
 from nbagent.errors import ToolError
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ContentBlock
+    from mcp_types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
 
 
 def value_of(result: CallToolResult, tool: str) -> Any:
@@ -19,7 +19,7 @@ def value_of(result: CallToolResult, tool: str) -> Any:
     Structured data that a text repeats, as servers should, is not repeated. Raises ToolError with the texts of a result
     that is an error.
     """
-    parts = [_part(block) for block in result.content]
+    parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if result.is_error:
         raise ToolError("\n".join(texts) or "The server reports an error, and says nothing about it.", tool=tool)
@@ -33,7 +33,7 @@ def value_of(result: CallToolResult, tool: str) -> Any:
     return "\n".join(part["text"] for part in parts) or None
 
 
-def _part(block: ContentBlock) -> dict[str, Any]:
+def part_of(block: ContentBlock) -> dict[str, Any]:
     """A content block as a part. A model can't be shown sounds and other files: it reads what they are."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
@@ -44,12 +44,17 @@ def _part(block: ContentBlock) -> dict[str, Any]:
         return _note("audio", block.mime_type, _size(block.data))
     if block.type == "resource_link":
         return _note(f"resource {block.uri}", block.mime_type, block.description or block.title or block.name)
-    resource = block.resource
-    if (text := getattr(resource, "text", None)) is not None:
-        return {"type": "text", "text": f"[resource {resource.uri}]\n{text}"}
-    blob: str = getattr(resource, "blob", "")
+    part = contents_part(block.resource)
+    return {"type": "text", "text": f"[resource {block.resource.uri}]\n{part['text']}"} if "text" in part else part
+
+
+def contents_part(contents: TextResourceContents | BlobResourceContents) -> dict[str, Any]:
+    """What a resource holds, as a part."""
+    if (text := getattr(contents, "text", None)) is not None:
+        return {"type": "text", "text": text}
+    blob: str = getattr(contents, "blob", "")
     image = Image.from_part({"data": blob})
-    return image.to_part() if image else _note(f"resource {resource.uri}", resource.mime_type, _size(blob))
+    return image.to_part() if image else _note(contents.mime_type or "data", _size(blob))
 
 
 def _note(*facts: str | None) -> dict[str, Any]:
@@ -61,13 +66,15 @@ def _size(data: str) -> str:
 
 
 def _repeats(texts: list[str], structured: Any) -> bool:
-    """Whether the texts say the same. Servers put a plain value under `result`, and write a list as several texts."""
+    """Whether the texts say the same. Servers wrap a value in an object with one key, and write
+    a list as several texts.
+    """
     values = [_loaded(text) for text in texts]
     if structured in values:
         return True
-    if not isinstance(structured, dict) or structured.keys() != {"result"}:
+    if not isinstance(structured, dict) or len(structured) != 1:
         return False
-    value = structured["result"]
+    (value,) = structured.values()
     return value in values or value in texts or value in (values, texts)
 
 

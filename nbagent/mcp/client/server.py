@@ -16,13 +16,16 @@ from typing import Any
 from nbagent.checks import check_choice, check_number, check_type, invalid
 from nbagent.core.browser import check_possible
 from nbagent.core.content.marks import without_marks
+from nbagent.core.messages import Content
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.functions.toolset import Toolset
+from nbagent.mcp.client import offers
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
 from nbagent.mcp.client.names import clean, fitting_names, name_of_command, name_of_url
+from nbagent.mcp.client.offers import Prompt, Resource
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
 
@@ -111,6 +114,28 @@ class MCPServer(Toolset):
             return ""
         said = without_marks(show_control_chars(said), "mcp_")
         return f'<mcp_server name="{self.name}">\nThe server says of its tools {self.name}_…:\n{said}\n</mcp_server>'
+
+    async def resources(self) -> list[Resource]:
+        """What the server offers to read. Raises MCPServerError, as the next three do."""
+        return await self.connection.ask(offers.resources_of)
+
+    async def read(self, uri: str) -> Content:
+        """What a resource holds: a text, or parts with images.
+
+        >>> await agent.chat(await server.read("notes://today"))                        # doctest: +SKIP
+        """
+        return await self.connection.ask(lambda client: offers.read(client, uri))
+
+    async def prompts(self) -> list[Prompt]:
+        """The questions that the server words."""
+        return await self.connection.ask(offers.prompts_of)
+
+    async def prompt(self, name: str, /, **arguments: str) -> Content:
+        """A prompt of the server, to ask it.
+
+        >>> await agent.chat(await server.prompt("review", language="Python"))          # doctest: +SKIP
+        """
+        return await self.connection.ask(lambda client: offers.filled(client, name, arguments))
 
     async def aclose(self) -> None:
         """End the connection and the server's process. The next run of an agent that uses it connects again."""

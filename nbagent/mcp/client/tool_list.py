@@ -13,6 +13,7 @@ from nbagent.functions.registry import MAX_NAME, FunctionDefinition, FunctionReg
 from nbagent.functions.toolset import CallElsewhere
 from nbagent.functions.validation import check_parameters
 from nbagent.mcp.client.names import fitting_names
+from nbagent.mcp.client.offers import pages
 from nbagent.text import shortened
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("nbagent")
 
-#: Pages that a list may have, and characters of each text that a server says: a description, an error, a question.
-MAX_PAGES, MAX_TEXT = 100, 8_000
+#: Characters of each text that a server says: a description, an error, a question.
+MAX_TEXT = 8_000
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -48,12 +49,8 @@ class ToolList:
         """Ask the server for its tools."""
         listed: dict[str, Tool] = {}
         if client.server_capabilities.tools is not None:
-            cursor = None
-            for _ in range(MAX_PAGES):
-                page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+            async for page in pages(client.list_tools):
                 listed |= {f"{self._server}_{tool.name}": tool for tool in page.tools}
-                if (cursor := page.next_cursor) is None:
-                    break
         self._names = fitting_names(listed, MAX_NAME, self._names)
         tools = [(name, listed[each]) for name, each in self._names.items() if each in listed]
         # to check a schema takes milliseconds, and a server may list hundreds

@@ -21,6 +21,9 @@ LAST_LINES_S = 5.0
 CONNECT_S, READ_S = 30.0, 300.0
 
 
+UNAUTHORIZED = 401
+
+
 class Ended:
     """What is known of the end of a connection: `event` is set when the server is gone, `said` is why."""
 
@@ -54,6 +57,11 @@ class Ended:
                 await asyncio.wait_for(self._all_said.wait(), LAST_LINES_S)
         if self.lines:
             return "It wrote:\n" + "\n".join(f"  {line}" for line in self.lines)
+        if self.status == UNAUTHORIZED:
+            return (
+                "It answered with HTTP status 401: it wants a token or a login. Pass MCPServer(…, "
+                'headers={"Authorization": "Bearer …"}), or auth=OAuthClientProvider(…) of mcp.client.auth.'
+            )
         return f"It answered with HTTP status {self.status}." if self.status else ""
 
 

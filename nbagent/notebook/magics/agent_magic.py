@@ -44,6 +44,7 @@ from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.notebook.magics.dry_run import added_by_toolsets, dry_run_bundle
 from nbagent.notebook.magics.interpolate import interpolate
 from nbagent.notebook.magics.map_cell import check_map_options, map_cell
+from nbagent.notebook.magics.mcp_commands import prompt_text
 from nbagent.notebook.panel.skill_mentions import activated, as_question
 
 #: The prompt about a failed cell.
@@ -142,9 +143,17 @@ class AgentMagics(Magics):
 
     @no_var_expand
     @line_magic("agent_async")
-    def fix_async(self, line: str) -> Any:
-        """`%agent fix`, awaited by an async cell. The extension uses it; type `%agent fix`."""
-        return run_in_cell(self.fixing())
+    def line_async(self, line: str) -> Any:
+        """`%agent fix` and `%agent mcp prompt`, awaited by an async cell. The extension uses it; type those."""
+        match line.split():
+            case ["mcp", "prompt", *words]:
+                try:
+                    asking = self.asking(prompt_text(self._find("agent"), words))
+                except NbagentError as error:
+                    raise readable(error) from None
+            case _:
+                asking = self.fixing()
+        return run_in_cell(asking)
 
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
@@ -173,6 +182,11 @@ class AgentMagics(Magics):
         # a model that reads about tools in its prompt would call one rather than explain
         line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
         return self._asking(line, f"{failure.text}\n\n{_FIX}", failure)
+
+    def asking(self, question: str) -> Coroutine[Any, Any, Any]:
+        """The run of a question that is no cell's text, not yet started."""
+        self.shell.user_ns["agent"] = self._find("agent")
+        return self._asking("--raw", question)
 
     def _asking(self, line: str, cell: str, failure: Failure | None = None) -> Coroutine[Any, Any, Any]:
         """What the cell asks, not yet started. Raises for wrong options."""

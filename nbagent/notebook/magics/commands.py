@@ -408,7 +408,9 @@ COMMANDS: dict[str, Command] = {
     "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),
     "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel, notebook: groups of ours"),
     "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
-    "mcp": Command(mcp, MCP_USAGE, "list its MCP servers and their tools; use those of an mcp.json; close some"),
+    "mcp": Command(
+        mcp, MCP_USAGE, "list its MCP servers, resources and prompts; ask a prompt; use an mcp.json; close some"
+    ),
     "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and mend cells of this notebook, or no more"),
     "models": Command(models, "", "list its provider's models"),
     "model": Command(model, "PROVIDER[:MODEL]", "switch to another model; the conversation stays"),

@@ -20,7 +20,7 @@ from nbagent.agent.agent import Agent
 from nbagent.notebook.document.modes import MODES
 from nbagent.notebook.known_models import known_models
 from nbagent.notebook.magics.commands import COMMANDS, GROUPS, OUR_TOOLS, agents_of
-from nbagent.notebook.magics.mcp_commands import servers_of
+from nbagent.notebook.panel.mcp_mentions import servers_of
 from nbagent.notebook.panel.skill_mentions import skills_of
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
@@ -214,11 +214,11 @@ def _mcp(shell: Any, words: list[str], typed: str) -> list[str]:
     agent = shell.user_ns.get("agent")
     match words:
         case []:
-            return ["use", "close"]
+            return ["resources", "prompts", "prompt", "use", "close"]
         case ["use"]:
             return _files(typed)
         case ["close", *chosen] if isinstance(agent, Agent):
-            return [server.name for server in servers_of(agent) if server.name not in chosen]
+            return [name for name in servers_of(agent) if name not in chosen]
     return []
 
 

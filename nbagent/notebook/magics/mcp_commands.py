@@ -1,8 +1,9 @@
-"""`%agent mcp`: the MCP servers of an agent, their state and their tools."""
+"""`%agent mcp`: the MCP servers of an agent, their state, tools, resources and prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,31 +11,40 @@ from IPython.core.error import UsageError
 
 from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
+from nbagent.core.content.images import content_as_text
 from nbagent.core.render import markdown as render
+from nbagent.mcp.client.offers import Prompt, Resource
 from nbagent.mcp.client.server import MCPServer
+from nbagent.mcp.client.tool_list import MAX_TEXT
 from nbagent.notebook.magics.options import suggestion
+from nbagent.notebook.panel.mcp_mentions import servers_of
+from nbagent.text import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MCP_USAGE = "[use FILE [NAME …] | close NAME …]"
+MCP_USAGE = "[resources | prompts | prompt SERVER:NAME [KEY=VALUE …] | use FILE [NAME …] | close NAME …]"
 _NONE = 'No MCP servers: agent.use(MCPServer("npx", "-y", "…")), or %agent mcp use mcp.json.'
 _COLUMNS = ["server", "state", "tools", "revision", "address", "about"]
 
 
-def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | None:
-    """Return the agent's MCP servers as a table; use those of a file; or end the processes and connections of some."""
+def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFrame | None:
+    """List the agent's MCP servers or what they offer; ask a prompt; use the servers of a file; close some."""
     match words:
         case []:
             return mcp_table(agent)
+        case ["resources" | "prompts" as kind]:
+            return _offers(agent, kind)
+        case ["prompt", *given]:
+            run_sync(shell.magics_manager.registry["AgentMagics"].asking(prompt_text(agent, given)))
         case ["use", file, *names]:
             servers = MCPServer.from_config(file, *names)
             agent.use(*servers)
             print(f"{', '.join(server.name for server in servers)}: connecting. %agent mcp shows the state.")
         case ["close", *names] if names:
-            known = {server.name: server for server in servers_of(agent)}
-            if unknown := [name for name in names if name not in known]:
-                raise UsageError(f"%agent mcp: there is no server {unknown[0]}{suggestion(unknown[0], known)}")
+            known = servers_of(agent)
+            for name in names:
+                _check_known("server", name, known)
             for name in names:
                 run_sync(known[name].aclose())
             print(f"{', '.join(names)}: closed. The next question connects again.")
@@ -43,9 +53,48 @@ def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | None:
     return None
 
 
-def servers_of(agent: Agent) -> list[MCPServer]:
-    """The MCP servers that an agent uses."""
-    return [toolset for toolset in agent.toolsets if isinstance(toolset, MCPServer)]
+def _offers(agent: Agent, kind: str) -> pd.DataFrame:
+    """The resources or prompts of all servers, one row each. It waits for those that connect."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for name, server in servers_of(agent).items():
+        found: Sequence[Resource | Prompt]
+        found = run_sync(server.resources()) if kind == "resources" else run_sync(server.prompts())
+        rows += [{"server": name, **each._asdict()} for each in found]
+    fields = Resource._fields if kind == "resources" else Prompt._fields
+    return pd.DataFrame(rows, columns=["server", *fields]).map(_shown).set_index("server")
+
+
+def _shown(value: Any) -> str:
+    """A cell of the table; an optional argument has a question mark."""
+    if isinstance(value, dict):
+        value = " ".join(name if needed else f"{name}?" for name, needed in value.items())
+    return render.printable(shortened(value, MAX_TEXT))
+
+
+def prompt_text(agent: Agent, words: Sequence[str]) -> str:
+    """The text of a prompt from `SERVER:NAME KEY=VALUE …`; values may have quotes around them."""
+    name, *given = shlex.split(" ".join(words)) or [""]
+    server, _, prompt = name.partition(":")
+    servers = servers_of(agent)
+    _check_known("server", server, servers)
+    prompts = {each.name: each for each in run_sync(servers[server].prompts())}
+    _check_known("prompt", prompt, prompts)
+    arguments = dict(each.split("=", 1) for each in given if "=" in each)
+    known = prompts[prompt].arguments
+    for argument in arguments:
+        _check_known("argument", argument, known)
+    missing = [argument for argument, needed in known.items() if needed and argument not in arguments]
+    if missing or len(arguments) < len(given):
+        usage = " ".join(f"{argument}=…" if needed else f"[{argument}=…]" for argument, needed in known.items())
+        raise UsageError(f"%agent mcp prompt {name} {usage}")
+    return content_as_text(run_sync(servers[server].prompt(prompt, **arguments)))
+
+
+def _check_known(kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise UsageError(f"%agent mcp: there is no {kind} {name}{suggestion(name, known)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +138,7 @@ def mcp_table(agent: Agent) -> MCPTable:
             "address": server.address.shown(),
             "about": str(server.connection.problem or server.connection.restarted or server.connection.server),
         }
-        for server in servers_of(agent)
+        for server in servers_of(agent).values()
     ]
     return MCPTable(pd.DataFrame(rows, columns=_COLUMNS).set_index("server"))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbagent.chat.attachments import Attachment, parts_of
 from nbagent.core.content.documents import document_note
-from nbagent.core.content.images import Part, image_media_type, image_part, images_in
+from nbagent.core.content.images import Part, image_media_type, image_part, images_in, joined_content
 from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
 from nbagent.core.messages import Content
 from nbagent.errors import ConfigurationError
@@ -85,6 +85,15 @@ def from_bytes(name: str, data: bytes) -> Attachment:
         raise not_attached(name, f"it is neither text in UTF-8 nor a PNG, JPEG, GIF or WebP. {fix}")
     about = f"{len(text):,} characters{', shortened' if len(text) > MAX_CHARS else ''}"
     return _checked(name, about, without_secrets(text, MAX_CHARS))
+
+
+def from_resource(name: str, content: Content) -> Attachment:
+    """What an MCP server gives, without secrets."""
+    parts = [
+        {**part, "text": str(without_secrets(part["text"], MAX_CHARS))} if part["type"] == "text" else part
+        for part in parts_of(content)
+    ]
+    return _checked(name, "resource of an MCP server", joined_content(parts))
 
 
 def from_image(name: str, value: Any) -> Attachment:

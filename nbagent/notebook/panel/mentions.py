@@ -105,7 +105,7 @@ class Mentions:
     def _variables(self, typed: str) -> Iterator[Suggestion]:
         for name in reversed(self._names()):
             if name.lower().startswith(typed.lower()):
-                yield _suggestion(name, about_value(name, self._shell.user_ns.get(name)))
+                yield suggestion(name, about_value(name, self._shell.user_ns.get(name)))
 
     def _cells(self, typed: str) -> Iterator[Suggestion]:
         if self._shell is None:
@@ -114,7 +114,7 @@ class Mentions:
         for number in range(len(sources) - 1, 0, -1):
             if f"cell:{number}".startswith(typed) and sources[number].strip():
                 line = sources[number].strip().partition("\n")[0]
-                yield _suggestion(f"cell:{number}", str(without_secrets(line)))
+                yield suggestion(f"cell:{number}", str(without_secrets(line)))
 
 
 def _files(typed: str) -> Iterator[Suggestion]:
@@ -129,11 +129,12 @@ def _files(typed: str) -> Iterator[Suggestion]:
         if name.lower().startswith(prefix.lower()) and name.startswith(".") <= prefix.startswith("."):
             path = os.path.join(folder, name)
             if render.printable(path) == path and '"' not in path:
-                needs_quotes = re.fullmatch(f"{_BARE}*[^.:]", path) is None or typed.startswith('"')
-                quote = '"' if needs_quotes else ""
-                end = "/" if is_folder else quote
-                yield _suggestion(f"{quote}{path}{end}", "folder" if is_folder else "file")
+                about = "folder" if is_folder else "file"
+                path = f"{path}/" if is_folder else path
+                yield suggestion(path, about, quoted=typed.startswith('"'), goes_on=is_folder)
 
 
-def _suggestion(word: str, about: str) -> Suggestion:
-    return Suggestion(f"@{word}", render.printable(shortened(about, ABOUT_CHARS)))
+def suggestion(word: str, about: str, *, quoted: bool = False, goes_on: bool = False) -> Suggestion:
+    """The mention of a word, in quotes where it needs them. One that `goes_on` has only the first."""
+    quote = '"' if quoted or re.fullmatch(f"{_BARE}*[^.:]", word) is None else ""
+    return Suggestion(f"@{quote}{word}{'' if goes_on else quote}", render.printable(shortened(about, ABOUT_CHARS)))

@@ -5,7 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.mcp_servers import PLAYGROUND, TOKEN, on_stdio
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver import MCPServer as Served
+from pydantic import AnyHttpUrl
+from support.mcp_servers import PLAYGROUND, TOKEN, on_stdio, serving
 
 from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
 from nbagent.errors import MCPServerError
@@ -89,3 +93,46 @@ async def test_a_server_that_can_not_start_gives_one_clear_error(command, said):
     assert said in text
     assert "qwertz-4711" not in text + repr(server)
     assert "abcd1234" not in text + repr(server)
+
+
+class OneToken:
+    async def verify_token(self, token):
+        return AccessToken(token=token, client_id="c", scopes=[]) if token == "right-4711" else None
+
+
+async def test_a_server_that_wants_a_login_names_what_gives_it_one():
+    here = AnyHttpUrl("http://127.0.0.1")
+    wanted = AuthSettings(issuer_url=here, resource_server_url=here, validate_token_resource=False)
+    with serving(Served("closed", token_verifier=OneToken(), auth=wanted).streamable_http_app()) as url:
+        with pytest.raises(MCPServerError, match=r"401.*headers=.*auth=OAuthClientProvider\(…\) of mcp.client.auth"):
+            await MCPServer(f"{url}/mcp").prepare()
+        server = MCPServer(f"{url}/mcp", headers={"Authorization": "Bearer right-4711"})
+        await server.prepare()
+        await server.aclose()
+
+
+async def test_a_call_that_takes_too_long_names_the_server_s_time_out(tmp_path):
+    server = on_stdio(timeout=0.5)
+    call = FunctionCall("play_slow", {"marker": str(tmp_path / "marker")})
+    agent = Agent(ScriptedProvider([[call], "done"])).use(server)
+    result = await agent.chat("Go.")
+    assert "within 0.5 s. MCPServer(timeout=60) gives it more time." in result.function_calls[0]["result"]
+    await agent.aclose()
+
+
+#: In a new interpreter, where a server that is told to end at once is still importing what it needs.
+STOPPED_EARLY = f"""
+import asyncio, sys
+from nbagent import MCPServer
+server = MCPServer(sys.executable, {PLAYGROUND!r})
+async def main():
+    server.begin()
+    await server.aclose()
+    print(server.connection.state)
+asyncio.run(asyncio.wait_for(main(), 60))
+"""
+
+
+def test_a_server_that_is_told_to_end_while_it_begins_ends():
+    done = subprocess.run([sys.executable, "-c", STOPPED_EARLY], capture_output=True, text=True, check=True)
+    assert done.stdout == "closed\n"

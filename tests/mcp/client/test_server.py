@@ -7,6 +7,7 @@ import pytest
 
 from nbagent import Agent, Allow, FunctionCall, ScriptedProvider
 from nbagent.core import events
+from nbagent.errors import MCPServerError
 
 REVISIONS = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 
@@ -24,9 +25,9 @@ async def results_of(server, *calls, **options):
 async def test_results_errors_names_and_sources(server):
     server, era = server
     calls = [("add", {"a": 1, "b": 2}), ("weather", {"city": "Köln"}), ("picture", {}), ("fails", {"city": "Bonn"})]
-    agent, (three, weather, _, error) = await results_of(server, *calls)
+    agent, (three, weather, _, error, text) = await results_of(server, *calls, ("text", {}))
     assert server.connection.revision == REVISIONS[era]
-    assert three == "3"
+    assert (three, text) == ("3", "once")
     assert json.loads(weather) == {"city": "Köln", "celsius": 21.5}
     assert "there is no city Bonn" in error
     assert "hunter2" not in error
@@ -107,3 +108,21 @@ async def test_a_new_tool_is_offered_and_the_name_of_a_removed_one_passes_to_no_
     assert first not in server.tools
     calls = [("taught", {}), (second.removeprefix("play_"), {})]
     assert (await results_of(server, *calls))[1] == ["learned", "北京/天气"]
+
+
+async def test_resources_are_read_and_prompts_filled_in(server):
+    server, _ = server
+    found = {each.uri: each for each in await server.resources()}
+    assert (found["notes://today"].name, found["notes://today"].description) == ("today's notes", "What is planned.")
+    assert found.keys() == {"notes://today", "notes://{day}/plan", "pixels://dot"}
+    assert await server.read("notes://monday/plan") == "The plan of monday."
+    (image,) = await server.read("pixels://dot")
+    assert (image["type"], image["media_type"]) == ("image", "image/gif")
+    with pytest.raises(MCPServerError, match=r"'play'.*nowhere"):
+        await server.read("nowhere://x")
+    assert {each.name: each.arguments for each in await server.prompts()} == {
+        "greet": {"name": True, "style": False},
+        "riddle": {},
+    }
+    assert await server.prompt("greet", name="Ann") == "Write a kind greeting for Ann."
+    assert await server.prompt("riddle") == "user: What has keys?\n\nassistant: A piano.\n\nuser: And locks?"

@@ -29,6 +29,16 @@ def test_servers_are_used_listed_completed_and_closed(shared, tmp_path):
     assert "there is no program &#x27;no-such-program&#x27;" in shown
     assert "very-secret" not in shown
     assert "very-secret" not in shared.ok("list(agent.toolsets)").result
+    assert "can't be used" in shared.run("%agent mcp resources").traceback
+    shared.ok("agent = Agent(ScriptedProvider(lambda messages, tools: f'Got: {messages[-1].text}'))")
+    shared.ok(f"%agent mcp use {path} play")
+    shown = shared.ok("found = %agent mcp resources\nprint(found.to_string())").stdout
+    assert "notes://{day}/plan" in shown
+    assert "name style?" in shared.ok("found = %agent mcp prompts\nprint(found.to_string())").stdout
+    answer = shared.ok("%agent mcp prompt play:greet name='Ann B'").text
+    assert "Got: Write a kind greeting for Ann B." in answer
+    for line, said in [("play:greet", "name=… [style=…]"), ("play:gret name=x", "greet"), ("shop:x", "no server shop")]:
+        assert said in shared.run(f"%agent mcp prompt {line}").stderr
     for typed, expected in [
         ("%agent mcp ", "close"),
         ("%agent mcp close p", "play"),

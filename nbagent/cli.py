@@ -48,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     pull.add_argument("name", nargs="?", metavar="NAME", help=f"the embedded model by default; or {larger}")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
-    doctor = commands.add_parser("doctor", help="say what is here to work with", description=_doctor.__doc__)
+    doctor = commands.add_parser(
+        "doctor", help="show versions, keys, servers and models on this machine", description=_doctor.__doc__
+    )
     doctor.set_defaults(run=_doctor)
     _add_notebooks(commands)
     _add_serve(commands)
@@ -64,15 +66,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_notebooks(commands: Any) -> None:
     write = commands.add_parser("write", help="let an agent write a notebook", description=_write.__doc__)
-    fix = commands.add_parser("fix", help="let an agent mend a notebook", description=_fix.__doc__)
-    verify = commands.add_parser("verify", help="see whether a notebook runs again", description=_verify.__doc__)
+    fix = commands.add_parser("fix", help="let an agent repair a notebook", description=_fix.__doc__)
+    verify = commands.add_parser("verify", help="check whether a notebook runs again", description=_verify.__doc__)
     for command, run in ((write, _write), (fix, _fix), (verify, _verify)):
         command.add_argument("file", help="a notebook, such as report.ipynb")
         command.set_defaults(run=run)
     write.add_argument("task", help="what to find out, in words")
     for command in (write, fix):
         command.add_argument("--model", metavar="PROVIDER:MODEL", help="default: the model that Agent() uses")
-        command.add_argument("--budget", type=float, metavar="DOLLARS", help="what the model may cost in all")
+        command.add_argument(
+            "--budget", type=float, metavar="DOLLARS", help="the most that the model may cost, in total"
+        )
     for command in (write, fix, verify):
         command.add_argument("--kernel", metavar="NAME", help="an installed kernel; by default the notebook's")
         command.add_argument("--seconds", type=float, default=60.0, metavar="N", help="for each cell; 60 by default")
@@ -107,27 +111,63 @@ def _add_serve(commands: Any) -> None:
     where.add("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
     where.add("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
     where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
-    where.add("--keep-days", type=float, metavar="N", help="days after its last turn that a conversation is deleted")
+    where.add("--keep-days", type=float, metavar="N", help="delete conversations so many days after their last turn")
     where.add(
-        "--grace", type=float, default=10.0, metavar="SECONDS", help="for runs to end when it stops; 10 by default"
+        "--grace",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="time for runs to end when the server stops; 10 by default",
     )
     who = _Options(serve.add_argument_group("who may ask"))
-    who.add("--token-file", metavar="FILE", help="a TOML file of named tokens; changes count at once")
+    who.add("--token-file", metavar="FILE", help="a TOML file of named tokens; changes apply immediately")
     who.add(
         "--allow-host", action="append", default=[], metavar="NAME", help="a host name that clients use; repeatable"
     )
-    who.add("--origin", action="append", default=[], help="a web page that may ask (CORS); repeatable")
+    who.add("--origin", action="append", default=[], help="a web page that may send requests (CORS); repeatable")
     who.add("--model", action="append", default=[], metavar="PROVIDER:MODEL", help="requests may choose it; repeatable")
     most = _Options(serve.add_argument_group("limits"))
-    most.add("--max-cost", type=float, metavar="DOLLARS", help="of each request")
-    most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="of all its turns")
-    most.add("--max-cost-per-token", type=float, metavar="DOLLARS", help="of all requests of a token's holder")
-    most.add("--requests-per-minute", type=int, default=600, metavar="N", help="of each token; 600, 0 for no limit")
-    most.add("--max-concurrent", type=int, default=64, metavar="N", help="at once, of each token; 64, 0 for no limit")
-    most.add("--max-connections", type=int, default=1000, metavar="N", help="open at once, of all clients; 1000")
-    most.add("--max-body-bytes", type=int, default=10 * 2**20, metavar="N", help="of a request; 10485760")
-    most.add("--body-seconds", type=float, default=30.0, metavar="N", help="for a body to arrive; 30")
-    most.add("--approval-seconds", type=float, default=300.0, metavar="N", help="for a person to decide on a call; 300")
+    most.add("--max-cost", type=float, metavar="DOLLARS", help="budget of each request")
+    most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="budget of each conversation")
+    most.add("--max-cost-per-token", type=float, metavar="DOLLARS", help="budget of each token's holder")
+    most.add(
+        "--requests-per-minute",
+        type=int,
+        default=600,
+        metavar="N",
+        help="limit for each token; 600 by default, 0 for none",
+    )
+    most.add(
+        "--max-concurrent",
+        type=int,
+        default=64,
+        metavar="N",
+        help="runs at the same time for each token; 64 by default, 0 for no limit",
+    )
+    most.add(
+        "--max-connections",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="open connections of all clients; 1000 by default",
+    )
+    most.add(
+        "--max-body-bytes",
+        type=int,
+        default=10 * 2**20,
+        metavar="N",
+        help="the largest request body; 10485760 by default",
+    )
+    most.add(
+        "--body-seconds", type=float, default=30.0, metavar="N", help="time for a request body to arrive; 30 by default"
+    )
+    most.add(
+        "--approval-seconds",
+        type=float,
+        default=300.0,
+        metavar="N",
+        help="time for a person to approve a call; 300 by default",
+    )
     logs = _Options(serve.add_argument_group("logs, on standard error"))
     logs.add("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="info by default")
     logs.add("--log-json", action="store_true", help="a line of JSON for each entry")

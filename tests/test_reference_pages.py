@@ -31,7 +31,8 @@ def test_the_page_of_names_has_each_public_name_once():
 def test_who_asks_is_listed():
     _, who_asked = DESCRIBED["runs"]["source"]
     folders = [path for path in PACKAGE.rglob("*.py") if "skills" not in path.relative_to(PACKAGE).parts]
-    named = {name for path in folders for name in re.findall(r'"source": "(\w+)"', path.read_text("utf-8"))}
+    said = r'(?:"source": |\bsource(?:: str = |=))"(\w+)"'
+    named = {name for path in folders for name in re.findall(said, path.read_text("utf-8"))}
     assert set(re.findall(r"`(\w+)`", who_asked)) == named
 
 

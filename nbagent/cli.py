@@ -215,7 +215,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
 def _write(arguments: argparse.Namespace) -> int:
     """Let an agent do a task in a notebook, cell by cell, until it runs again in a fresh kernel. The code runs with
-    your rights, unasked. Cells that are there already are kept: the same command goes on after an interruption. The
+    your rights, unasked. Existing cells are kept: run the same command again to continue after an interruption. The
     exit status is 0 if the notebook runs again.
     """
     from nbagent.notebook.analyst import terminal
@@ -224,7 +224,7 @@ def _write(arguments: argparse.Namespace) -> int:
 
 
 def _fix(arguments: argparse.Namespace) -> int:
-    """Run a notebook from top to bottom, let an agent mend what fails, and print what it changed. The exit status is 0
+    """Run a notebook from top to bottom, let an agent repair what fails, and print the diff. The exit status is 0
     if the notebook runs again.
     """
     from nbagent.notebook.analyst import terminal

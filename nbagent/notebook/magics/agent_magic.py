@@ -101,7 +101,7 @@ class AgentMagics(Magics):
     @argument("--keep", action="store_true", help="append a turn, or a cell with code, instead of replacing it")
     @argument("--raw", action="store_true", help="keep {braces} as they are")
     @argument("--approve", action="store_true", help="ask for approval before each tool call of this cell")
-    @argument("--write", action="store_true", help="let the agent write, run and mend cells below this one")
+    @argument("--write", action="store_true", help="let the agent write, run and repair cells below this one")
     @argument(
         "--map",
         metavar="EXPR",

@@ -105,7 +105,7 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def panel(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
-    """Open the conversation in a panel: below the cell, or beside the notebook."""
+    """Open the conversation in a panel: below the cell, or docked next to the notebook."""
     from nbagent.notebook.panel.panel import ChatPanel
 
     if words not in ([], [DOCK]):
@@ -411,19 +411,21 @@ COMMANDS: dict[str, Command] = {
     "mcp": Command(
         mcp, MCP_USAGE, "list its MCP servers, resources and prompts; ask a prompt; use an mcp.json; close some"
     ),
-    "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and mend cells of this notebook, or no more"),
+    "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and repair cells of this notebook, or stop that"),
     "models": Command(models, "", "list its provider's models"),
     "model": Command(model, "PROVIDER[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "PROVIDER", "type a provider's key, for this kernel only"),
     "trace": Command(lambda shell, agent, words: agent.trace, "", "show what happened; agent.trace has DataFrames"),
-    "panel": Command(panel, f"[{DOCK}]", "open the conversation in a panel: below the cell, or beside the notebook"),
+    "panel": Command(
+        panel, f"[{DOCK}]", "open the conversation in a panel: below the cell, or docked next to the notebook"
+    ),
     "new": Command(new, "", "begin another conversation; this one stays"),
-    "conversations": Command(conversations, "[N]", "list the conversations, or go on with number N"),
-    "undo": Command(undo, "", "take back the last turn"),
+    "conversations": Command(conversations, "[N]", "list the conversations, or continue number N"),
+    "undo": Command(undo, "", "undo the last turn"),
     "save": Command(save, "FILE", "write the conversation to a file"),
     "load": Command(load, "FILE", "continue the conversation in a file"),
-    "keep": Command(keep, "[off | FILE]", "write conversation and trace beside the notebook after each turn"),
-    "restore": Command(restore, "[FILE]", "bring back what keep wrote, in a new kernel"),
+    "keep": Command(keep, "[off | FILE]", "save conversation and trace next to the notebook after each turn"),
+    "restore": Command(restore, "[FILE]", "load what keep saved, in a new kernel"),
     "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
     "mode": Command(mode, f"[{MODE_USAGE}]", "what the agent may do in the notebook before you are asked"),
     "hints": Command(hints, "on | off", "offer to explain cells that failed, below them"),

@@ -107,11 +107,6 @@ class PanelEntry:
         self._live.clear()
         self._below.clear()
 
-    def fail(self, error: BaseException) -> None:
-        """The question could not be sent."""
-        self._status = ""
-        self.show_failure(type(error).__name__, str(error))
-
     def wait_for(self, status: str) -> None:
         """Say what the question waits for."""
         if status != self._status:

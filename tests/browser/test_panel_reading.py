@@ -147,4 +147,9 @@ def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
     assert abs(page.evaluate(PLACE) - place) < 2
     panel.get_by_role("button", name="Jump to latest").click()
     assert page.evaluate(PLACE) < 300
+    panel.get_by_role("tab", name="Setup").click()
+    panel.get_by_label("System prompt").wait_for()
+    page.reload()
+    expect(panel.get_by_role("tab", name="Setup")).to_have_attribute("aria-selected", "true")
+    expect(panel.get_by_label("System prompt")).to_be_visible()
     lab.close_others()

@@ -326,7 +326,8 @@ class PanelConversation:
             self._remove(entry)
             question.give_back(entry.message.content)
         elif not question.is_started and (error := task.exception()) is not None:
-            entry.fail(error)
+            entry.wait_for("")
+            entry.show_failure(type(error).__name__, str(error))
             self._note_failed(entry)
         self._notify()
 

@@ -136,7 +136,7 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
         ("conversations 2", "%agent conversations [N], where N is from 1 to 1"),
         ("nest", "%agent nest on | off; it is off"),
         ("stop nobody", "there is no agent nobody; there are agent"),
-        ("key nobody", "where VENDOR is one of openai, claude"),
+        ("key nobody", "where PROVIDER is one of openai, claude"),
         ("load missing.json", "No such file"),
         ("who is there", "not a command; write a question below a line %%agent"),
         ("tool", "%agent tool: not a command; did you mean tools?"),

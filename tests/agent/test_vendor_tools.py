@@ -1,4 +1,4 @@
-"""Tools that the vendor runs itself: offered by a neutral name, told in the trace, replayed and dropped."""
+"""Tools that the provider runs itself: offered by a neutral name, told in the trace, replayed and dropped."""
 
 import base64
 import hashlib
@@ -269,7 +269,7 @@ def test_wrong_input(make, message):
 def test_a_model_that_calls_it_like_a_function_reads_why_not():
     agent = Agent(ScriptedProvider([FunctionCall("web_search", {}), "Oh."]), tools=["web_search"])
     result = agent.chat_sync("Search")
-    assert "the vendor runs itself" in result.function_calls[0]["result"]
+    assert "the provider runs itself" in result.function_calls[0]["result"]
 
 
 @pytest.mark.parametrize(

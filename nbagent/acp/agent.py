@@ -202,7 +202,7 @@ class ACPAgent:
             instructions=f"The user works in the folder {session.folder}",
             model=session.model,
             agent=session.agent,
-            source="acp",
+            origin={"source": "acp"},
         )
         async with self._host.run(_OWNER, request) as run:
             before = run.before.spent.dollars if run.before is not None else 0.0

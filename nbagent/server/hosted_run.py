@@ -78,7 +78,7 @@ class RunRequest:
     - `options`: what else `Agent.chat_stream` takes
     - `waits_for_approval`: without it, calls that need approval are denied at once
     - `agent`: an agent of the client's own, such as one with tools of its editor
-    - `source`: the door, for the trace
+    - `origin`: the door, for the trace
     """
 
     message: MessageInput
@@ -94,7 +94,7 @@ class RunRequest:
     waits_for_approval: bool = False
     repeatable: Repeatable | None = None
     agent: Agent | None = None
-    source: str = "http"
+    origin: Mapping[str, str] = field(default_factory=lambda: {"source": "http"})
 
     def stream(self, agent: Agent, limits: Limits) -> AgentStream:
         """The agent's run for this request, with these limits."""
@@ -102,7 +102,7 @@ class RunRequest:
             self.message,
             limits=limits,
             instructions=self.instructions or "",
-            origin={"source": self.source},
+            origin=self.origin,
             raise_errors=False,
             **self.options,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,12 +35,15 @@ class Preview:
 
     - `does`: what stands after "asks to", such as "add a code cell"
     - `changes`: the texts that it would add, change, remove or run
+    - `in_place`: shows the change where it would happen, beside the question. It gets what takes the person's answer
+      there: yes, no, or another text for the argument that `edits` names. Returns what removes it
     - `edits`: the argument that *Edit* offers as text; by default all arguments, as JSON
     """
 
     does: str
     changes: tuple[TextChange, ...]
     edits: str = ""
+    in_place: Callable[[Callable[[bool | str], None]], Callable[[], None]] | None = None
 
     def to_text(self) -> str:
         """All changes as text: those of diffs with signs, code as it is."""

@@ -223,6 +223,35 @@ def test_each_change_is_approved_edited_or_denied_where_the_agent_was_asked(lab)
     expect(page.locator(".jp-Cell.nbagent-written .cm-content").last).to_have_text("b = 2")
 
 
+def test_a_change_that_waits_stands_in_its_place_and_is_answered_there(lab, picture):
+    """Also after the page was loaded again meanwhile."""
+    page = lab.open("places.ipynb", [ASKS, "%%agent\na = 1", "'last'"], fresh=True)
+    before = sources(page)
+    lab.run_cell(page, 0)
+    cell = lab.run_cell(page, 1)
+    change = page.get_by_role("group", name="A change that waits for your approval")
+    expect(change.locator("ins")).to_have_text("a = 1")
+    expect(cell.locator(".nbagent-proposal")).to_have_count(1)
+    change.get_by_role("button", name="Accept").click()
+    written = page.locator(".jp-Cell").nth(2)
+    expect(written.locator("del")).to_have_text("a = 1")
+    expect(written.locator("ins")).to_have_text("a = 2")
+    expect(written.locator(".cm-content")).to_be_hidden()
+    assert serious(page, ".nbagent-proposal") == []
+    picture(page, "change-in-place")
+    page.evaluate(SAVE)
+    page.reload()
+    change.get_by_role("button", name="Edit").click()
+    change.get_by_role("textbox").fill("a = 3")
+    change.get_by_role("button", name="Accept").click()
+    expect(written.locator("del")).to_have_text("a = 3")
+    assert sources(page) == [*before[:2], "a = 3", before[2]]
+    change.get_by_role("button", name="Reject").click()
+    expect(change).to_have_count(0)
+    expect(written.locator(".cm-content")).to_be_visible()
+    assert sources(page) == [*before[:2], "a = 3", before[2]]
+
+
 SLOW = "print('begun', flush=True)\nimport time; time.sleep(60)"
 
 

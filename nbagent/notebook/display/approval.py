@@ -191,6 +191,8 @@ class ApprovalForm:
                 widget.layout.display = "none"
         self.box._view_count = 0  # makes the front end count its views of the box
         self.box.observe(self._on_views, "_view_count")
+        in_place = call.preview.in_place if isinstance(call, PreviewedCall) else None
+        self._leave_place = in_place(self._answer_in_place) if in_place is not None else None
 
     def _show(self, room: float) -> None:
         self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room, self._language)[0]
@@ -236,6 +238,8 @@ class ApprovalForm:
 
     def close(self) -> None:
         """Remove the widgets."""
+        if self._leave_place is not None:
+            self._leave_place()
         for widget in (*self.box.children[-1].children, *self.box.children, self.box):
             widget.close()
 
@@ -262,6 +266,13 @@ class ApprovalForm:
     def _deny(self) -> None:
         reason = self._reason.value.strip()
         self._resolve(self._answer, denied(self._call, reason) if reason else False)
+
+    def _answer_in_place(self, answer: bool | str) -> None:
+        if isinstance(answer, bool):
+            self._resolve(self._answer, answer)
+        else:
+            self._arguments.value = answer
+            self._approve()
 
     def _approve(self) -> None:
         """Approve with the arguments in the form, or say below them what is wrong."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nbagent.core.render import markdown as render
 from nbagent.core.render.diff import DIFF_STYLE, diff_lines, lines_html
+from nbagent.functions.preview import TextChange
 
 _STYLE = DIFF_STYLE + render.style_html(Path(__file__).with_name("code_diff.css"))
 
@@ -34,6 +35,14 @@ def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
         parts.append(f'<div class="nbagent-diff-of">{heading}</div>{diff_html(before or "", after or "", None)}')
     page = "".join(parts) or render.note_html("The code and text of all cells is as it was.")
     return _STYLE + render.output_html(page, formulas=False)
+
+
+def change_html(change: TextChange) -> str:
+    """A change that waits for approval, as a page of its lines with signs."""
+    lines = change.lines()
+    if change.before is None:
+        lines = [("+", line) for _, line in lines]
+    return _STYLE + render.output_html(lines_html(lines), formulas=False)
 
 
 def diff_html(before: str, after: str, cell_id: str | None) -> str:

@@ -10,9 +10,9 @@ import asyncio
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbagent.core.current import current
@@ -37,6 +37,20 @@ _NOTHING: dict[str, Any] = {"outputs": [], "execution_count": None}
 
 class CellChangedError(ToolError):
     """A cell is not what the caller expects: somebody has changed it, is typing in it, or has deleted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change that waits for approval: safe HTML of it, and the new source if the person may edit that.
+
+    It stands in the cell with the id `cell_id`; or below it, where a cell would be added: None for the end, "" for the
+    top.
+    """
+
+    html: str
+    cell_id: str | None
+    adds: bool = False
+    source: str | None = None
 
 
 class NotebookDocument(ABC):
@@ -185,6 +199,10 @@ class NotebookDocument(ABC):
         if len(json.dumps(shown)) > KEPT_CHARS:
             shown = {**shown, "outputs": [TOO_LONG]}
         return shown if cell.outputs else None
+
+    def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
+        """Show a change in its place while a person is asked about it, if the back end can. Returns what removes it."""
+        return lambda: None
 
     # -- looking back -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ const LOOK_MS = 300;
 // Milliseconds after which a click says that it waits.
 const BUSY_MS = 500;
 const WRITTEN = "nbagent-written";
+// A cell whose source is covered by a change that waits for approval.
+const ASKED = "nbagent-asked";
 
 class Changed extends Error {}
 
@@ -116,6 +118,14 @@ function initialize({ model }) {
       show(cell, shown);
       if ("executionState" in cell) cell.executionState = "idle";
     },
+    propose({ number, ...proposal }) {
+      proposals.set(number, { ...proposal, boxes: new Map() });
+      soon();
+    },
+    withdraw({ number }) {
+      for (const box of proposals.get(number)?.boxes.values() ?? []) removeBox(box);
+      proposals.delete(number);
+    },
     note: () => notebook.getMetadata(OURS) ?? {},
     set_note({ note }) {
       if (Object.keys(note).length) notebook.setMetadata(OURS, note);
@@ -142,6 +152,61 @@ function initialize({ model }) {
     const text = JSON.stringify(act(message));
     for (let at = 0; message.ask && at < text.length; at += PART) {
       send({ answer: message.ask, part: text.slice(at, at + PART), more: at + PART < text.length });
+    }
+  }
+
+  // -- changes that wait for approval, each in its place --
+
+  const proposals = new Map(); // by number: {html, cell_id, adds, source}, and by panel its box
+
+  function makeProposal(number, { html, adds, source }) {
+    const box = document.createElement("div");
+    box.className = "nbagent-proposal";
+    box.dataset.lmSuppressShortcuts = "true";
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", "A change that waits for your approval");
+    box.innerHTML = '<div></div><textarea aria-label="New source" spellcheck="false" hidden></textarea>'
+      + '<div class="nbagent-proposal-row"></div>';
+    const [shown, text, row] = box.children;
+    shown.innerHTML = html; // safe HTML, made by the kernel
+    const decide = (answer) => {
+      for (const each of row.children) each.disabled = true;
+      send({ decide: number, chosen: answer });
+    };
+    const edit = button("Edit", "Change the source first", () => {
+      [text.value, text.rows] = [source, source.split("\n").length + 1];
+      [text.hidden, shown.hidden, edit.hidden] = [false, true, true];
+      text.focus();
+    });
+    edit.hidden = source === null;
+    row.append(
+      button("Accept", adds ? "Add this cell" : "Make this change", () => decide(text.hidden ? true : text.value)),
+      edit,
+      button("Reject", "Leave the notebook as it is; the model is told so", () => decide(false)),
+    );
+    // the notebook would select the cell, or take the keys
+    for (const kind of ["mousedown", "keydown", "dblclick"]) box.addEventListener(kind, (event) => event.stopPropagation());
+    return box;
+  }
+
+  function removeBox(box) {
+    box.parentElement?.classList.remove(ASKED);
+    box.remove();
+  }
+
+  function paintProposals(panel) {
+    for (const [number, proposal] of proposals) {
+      const { cell_id: id, adds, boxes } = proposal;
+      const place = id ? placeOf(id) : id === null ? notebook.cells.length - 1 : 0;
+      const cell = panel.querySelector(`.jp-Cell[data-windowed-list-index="${place}"]`);
+      if (!cell) continue;
+      if (!boxes.has(panel)) boxes.set(panel, makeProposal(number, proposal));
+      const box = boxes.get(panel);
+      if (box.parentElement === cell) continue;
+      removeBox(box);
+      if (adds && id !== "") cell.append(box);
+      else cell.prepend(box);
+      cell.classList.toggle(ASKED, !adds);
     }
   }
 
@@ -256,6 +321,7 @@ function initialize({ model }) {
         if (isMarked) each.setAttribute("aria-description", "Written by the agent");
         else each.removeAttribute("aria-description");
       }
+      paintProposals(panel);
       const viewport = panel.querySelector(".jp-WindowedPanel-viewport");
       if (viewport) cellsShown.observe(viewport, { childList: true });
       if (run === undefined) continue;
@@ -268,7 +334,7 @@ function initialize({ model }) {
       bars.delete(panel);
     }
     if (run === undefined) [said, diff] = ["", ""];
-    else if (!found.length) soon(LOOK_MS);
+    if ((run !== undefined || proposals.size) && !found.length) soon(LOOK_MS);
   }
 
   let timer = 0;
@@ -307,6 +373,7 @@ function initialize({ model }) {
     context.sessionContext.connectionStatusChanged.disconnect(onConnection);
     for (const cell of notebook.cells) seen.get(cell)?.unwatch();
     for (const bar of bars.values()) bar.remove();
+    for (const { boxes } of proposals.values()) [...boxes.values()].forEach(removeBox);
     for (const each of panels().flatMap((panel) => [...panel.querySelectorAll(`.${WRITTEN}`)])) each.classList.remove(WRITTEN);
   }
 

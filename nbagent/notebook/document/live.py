@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import asdict
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,7 @@ from nbagent.core.current import current
 from nbagent.errors import ToolError
 from nbagent.notebook.display.code_diff import changes_html
 from nbagent.notebook.document.cell import NotebookCell
-from nbagent.notebook.document.document import CellChangedError, NotebookDocument
+from nbagent.notebook.document.document import CellChangedError, NotebookDocument, Proposal
 from nbagent.notebook.document.kernel_run import KernelRunner
 
 T = TypeVar("T")
@@ -109,6 +110,10 @@ class LiveNotebook(NotebookDocument):
     async def _set_note(self, note: dict[str, Any]) -> None:
         await self._ask("set_note", note=note)
 
+    def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
+        """See `NotebookDocument`. All pages show it, and those that are loaded meanwhile."""
+        return self._host.propose(self, proposal, answer)
+
     async def _ask(self, op: str, **fields: Any) -> Any:
         return await self._host.ask(self, {"op": op, **fields})
 
@@ -146,7 +151,8 @@ class NotebookPages(anywidget.AnyWidget):
     A page says `{"page": id, "hello": path, "session": id of its connection}`, `{"page": id, "bye": True}`, and
     `{"page": id, "answer": number, "part": text, "more": True}`: parts of a JSON text, since the server closes the
     connection over messages of 10 MB. It gets `{"page": id, "ask": number, "op": name, …}`. A person's click is
-    `{"page": id, "do": "diff", "run": run_id}` (`undo`, `accept`), and gets `{"page": id, "did": name, …}`.
+    `{"page": id, "do": "diff", "run": run_id}` (`undo`, `accept`), and gets `{"page": id, "did": name, …}`. An answer
+    to a proposed change is `{"page": id, "decide": number, "chosen": true}` (false, or an edited text).
     """
 
     _esm = Path(__file__).with_name("live.js")
@@ -163,6 +169,7 @@ class NotebookPages(anywidget.AnyWidget):
         self._waiting: dict[int, tuple[LiveNotebook, dict[str, Any], Future[Any]]] = {}
         self._parts: dict[int, str] = {}
         self._clicks: set[Future[None]] = set()
+        self._proposals: dict[int, tuple[LiveNotebook, Proposal, Callable[[bool | str], None]]] = {}
         self.on_msg(lambda _, message, buffers: self._on_message(message))
 
     def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
@@ -202,6 +209,22 @@ class NotebookPages(anywidget.AnyWidget):
         if notebook.pages:
             self.send({**self._waiting[number][1], "page": notebook.pages[-1]})
 
+    def propose(
+        self, notebook: LiveNotebook, proposal: Proposal, answer: Callable[[bool | str], None]
+    ) -> Callable[[], None]:
+        """See `LiveNotebook.show_proposal`."""
+        number = next(self._numbers)
+        self._proposals[number] = notebook, proposal, answer
+        for page in notebook.pages:
+            self.send({"page": page, "op": "propose", "number": number, **asdict(proposal)})
+
+        def withdraw() -> None:
+            del self._proposals[number]
+            for page in notebook.pages:
+                self.send({"page": page, "op": "withdraw", "number": number})
+
+        return withdraw
+
     # -- what the pages say, on the main thread -----------------------------------------------------------------------
 
     def _on_message(self, message: dict[str, Any]) -> None:
@@ -215,6 +238,9 @@ class NotebookPages(anywidget.AnyWidget):
             return None
         if message.get("bye"):
             notebook.pages.remove(page)
+        elif number := message.get("decide"):
+            if number in self._proposals:
+                self._proposals[number][2](message["chosen"])
         elif action := message.get("do"):
             done = self._click(notebook, page, action, message["run"])
             click = asyncio.run_coroutine_threadsafe(done, background_loop())
@@ -231,6 +257,9 @@ class NotebookPages(anywidget.AnyWidget):
                     notebook, notebook.path = self.notebooks.pop(other_path), path
         self.notebooks[path] = self._by_session[session] = notebook
         notebook.pages.append(page)
+        for number, (where, proposal, _) in list(self._proposals.items()):
+            if where is notebook:
+                self.send({"page": page, "op": "propose", "number": number, **asdict(proposal)})
         for number, (waits, *_) in list(self._waiting.items()):
             if waits is notebook:
                 self._parts.pop(number, None)

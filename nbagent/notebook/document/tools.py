@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from nbagent.checks import check_choice, check_number, check_type
@@ -19,8 +20,9 @@ from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ToolError
 from nbagent.functions.preview import Preview, TextChange
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.notebook.display.code_diff import change_html
 from nbagent.notebook.document.cell import Kind, NotebookCell
-from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
+from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument, Proposal
 from nbagent.notebook.document.modes import MODES, Mode, runs_shell
 from nbagent.notebook.document.reading import read_cell
 from nbagent.notebook.kernel_tools.reading import SOURCE_CHARS, joined
@@ -226,11 +228,15 @@ class NotebookTools:
         where = "at the end" if place is None else "at the top"
         if place:
             where = f"below {_named(*await self._find(place))}"
-        return Preview(f"add a {kind} cell {where}", (TextChange("", None, source, _LANGUAGES[kind]),), edits="source")
+        change = TextChange("", None, source, _LANGUAGES[kind])
+        in_place = await self._in_place(Proposal(change_html(change), place, True, source))
+        return Preview(f"add a {kind} cell {where}", (change,), edits="source", in_place=in_place)
 
     async def _preview_of_edit(self, cell: str, source: str) -> Preview:
         number, before = await self._expected(cell)
-        return Preview(f"edit {_named(number, before)}", (_change(before, source),), edits="source")
+        change = _change(before, source)
+        in_place = await self._in_place(Proposal(change_html(change), cell, source=source))
+        return Preview(f"edit {_named(number, before)}", (change,), edits="source", in_place=in_place)
 
     async def _preview_of_move(self, cell: str, below: str) -> Preview:
         number, moved = await self._find(cell)
@@ -239,7 +245,12 @@ class NotebookTools:
 
     async def _preview_of_deletion(self, cell: str) -> Preview:
         number, deleted = await self._expected(cell)
-        return Preview(f"delete {_named(number, deleted)}", (_change(deleted, None),))
+        change = _change(deleted, None)
+        in_place = await self._in_place(Proposal(change_html(change), cell))
+        return Preview(f"delete {_named(number, deleted)}", (change,), in_place=in_place)
+
+    async def _in_place(self, proposal: Proposal) -> Callable[[Callable[[bool | str], None]], Callable[[], None]]:
+        return partial((await self._document()).show_proposal, proposal)
 
     # -- cells --------------------------------------------------------------------------------------------------------
 

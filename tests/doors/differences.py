@@ -36,8 +36,14 @@ DIFFERENT: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("completions", "deny"): ("an answer ends with `stop` or `length`", {"status": "ok"}),
     ("completions", "edit"): (_NOBODY, {**vars(_DENIED), "status": "ok"}),
     ("completions whole", "interrupt"): (_LEFT, {"text": ""}),
-    ("completions streamed", "retry"): (_SENT, {"text": "", "status": "error", "after": "question 1"}),
-    ("responses streamed", "retry"): (_SENT, {"text": "It is ", "status": "error"}),
+    ("completions streamed", "retry"): (
+        _SENT,
+        {"text": "", "status": "error", "after": "question 1", "trace": ("interrupted", (), 1)},
+    ),
+    ("responses streamed", "retry"): (
+        _SENT,
+        {"text": "It is ", "status": "error", "trace": ("interrupted", (), 1)},
+    ),
     ("responses", "image of a tool"): ("the output of an `mcp_call` is a text", {"images": ()}),
     ("responses", "approve"): (_NOBODY, {**vars(_DENIED), "status": "ok"}),
     ("responses", "deny"): ("a response is complete or not", {"status": "ok"}),

@@ -1,8 +1,8 @@
 """Many clients at once: each gets its own answer, whole, and finds its own conversation again."""
 
 import asyncio
+import http.client
 import json
-import socket
 import time
 
 import httpx
@@ -60,9 +60,11 @@ async def test_streams_at_once_and_five_times_as_many_conversations(place, strea
 @pytest.mark.full
 def test_an_idle_connection_stays_open_for_longer_than_its_clients_keep_it():
     with served(Agent(ScriptedProvider())) as server:
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
-            for _ in range(2):
-                connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-                time.sleep(6)
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+        for pause in (6, 0):
+            connection.request("GET", "/healthz")
+            kept = connection.sock
+            assert connection.getresponse().read() == b'{"status":"ok"}'
+            time.sleep(pause)
+        assert connection.sock is kept
+        connection.close()

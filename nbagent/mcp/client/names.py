@@ -24,7 +24,7 @@ def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | 
     `given` is what such a call returned before: its names stand for the same ever after.
 
     >>> fitting_names(["files_read.all", "files_read/all", "文件_读.全部"], limit=64)
-    {'files_read_all': 'files_read.all', 'files_read_all_d5a7ae': 'files_read/all', '文件_读_全部': '文件_读.全部'}
+    {'files_read_all': 'files_read.all', 'files_read_all_d00fff': 'files_read/all', '文件_读_全部': '文件_读.全部'}
     """
     names = dict(given or {})
     known = set(names.values())

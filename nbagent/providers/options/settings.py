@@ -113,6 +113,8 @@ def check_price(price: Any) -> None:
     for name, dollars in price.items():
         check_choice("price", name, ("input", "output", "cached"), fix)
         check_number(f"price[{name!r}]", dollars, minimum=0, fix=fix)
+        if dollars == math.inf:
+            raise invalid(f"price[{name!r}]", dollars, "a finite number", fix)
 
 
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 
 import nbagent
 
-#: What readers don't see: cells that prepare a page, marks of tables, and lists of Sphinx's.
+#: Text that readers don't see: set-up cells, table marks and Sphinx lists.
 _HIDDEN = re.compile(r"<!--.*?-->\n?|\A---\n.*?\n---\n|```\{toctree\}.*?```\n?", re.DOTALL)
 #: A list of names of the API reference.
 _NAMES = re.compile(r"```\{eval-rst\}(.*?)```\n?", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The panel's words in the language of a browser, by the table that its script has, too."""
+"""The panel's words in the browser's language, from the table that its script reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TABLE = Path(__file__).with_name("words.json").read_text("utf-8")
 
 
 def words_in(language: str) -> Callable[[str], str]:
-    """What says English words in a language, by its code; those that the table lacks stay.
+    """A function that translates English words into a language, given by its code. Unknown words stay English.
 
     >>> words_in("zh-CN")("Deny"), words_in("fr")("Deny")
     ('拒绝', 'Deny')

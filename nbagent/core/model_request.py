@@ -19,7 +19,7 @@ Functions = Sequence[dict[str, Any]]
 
 @dataclass(slots=True)
 class Timing:
-    """What the provider measures while it sends a request, for the trace. `with timing:` is a block that sets up."""
+    """What the provider measures while it sends a request, for the trace. `with timing:` measures a set-up step."""
 
     #: Seconds that were needed before it could be sent: imports, certificates, loading a model.
     setup_s: float = 0.0

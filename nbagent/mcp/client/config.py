@@ -65,7 +65,7 @@ class _File(BaseModel):
 
 
 class _Variables:
-    """What `${…}` stands for in a file. Errors name a variable, never a value."""
+    """The values of `${…}` in a file. Errors name a variable, never a value."""
 
     def __init__(self, file: Path, asked: Iterable[_Input], inputs: Mapping[str, str]) -> None:
         folder = file.absolute().parent

@@ -19,7 +19,7 @@ _COMMON = re.compile(r"^(mcp[-_])?server[-_]|^mcp[-_]|[-_]mcp[-_]server$|[-_](mc
 
 
 def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Names as the registry takes them, with what each stands for. Of two that are equal so, one gets a suffix.
+    """Names that the registry accepts, each with the original name. If two become equal, one gets a suffix.
 
     `given` is what such a call returned before: its names stand for the same ever after.
 

@@ -3,9 +3,10 @@
     python benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d20,text-20]
 
 The stand-in for vendors of `peers/server.py` answers with 20 pieces: 5 ms apart (`d5`; models write more slowly, as
-`d20` does) and all at once. The hand-written client sends the same requests with httpx2 over the same connections as
-nbagent, behind a semaphore, and reads the same streams. Blocks of rows go to it, to a map, and to a map with a
-checkpoint, in turns; ratios are those of blocks next to each other. It takes five to ten minutes.
+`d20` does) and all at once. The hand-written client sends the same requests with httpx2, behind a semaphore, and reads
+the same streams: once over the same connections as nbagent, and once with httpx2 as it comes. Blocks of rows go to
+each, to a map, and to a map with a checkpoint, in turns. Ratios compare a block with the one by hand next to it, over
+the same connections. It takes five to ten minutes.
 
 To reach: where answers are paced, a map gets through 90 % of the rows that the hand-written client does. A long map's
 memory grows by less than 10 MB after its first thousand rows, beyond its results. On a server that fails 5 % of the
@@ -20,12 +21,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
+import httpx2
 import pandas as pd
 import psutil
 
@@ -38,14 +40,13 @@ from run import server
 
 ANSWER = "".join(f"w{number:02d} " for number in range(20))
 LEAST_RATIO, MOST_GROWTH_MB = 0.9, 10.0
-Ask = Callable[[Sequence[str]], Awaitable[list[str]]]
 
 
 class ByHand:
     """Requests as one would write them."""
 
-    def __init__(self, url: str, model: str, concurrency: int) -> None:
-        self._client = new_http_client(Target(url, ""))
+    def __init__(self, url: str, model: str, concurrency: int, client: httpx2.AsyncClient) -> None:
+        self._client = client
         self._model, self._url, self._gate = model, f"{url}/v1/chat/completions", asyncio.Semaphore(concurrency)
 
     async def ask(self, questions: Sequence[str]) -> list[str]:
@@ -75,7 +76,8 @@ def agent_for(url: str, model: str, trace: Trace | bool | None = None) -> Agent:
 
 async def compare(url: str, model: str, rows: int, concurrency: int, folder: str) -> float:
     """Print rows a second and CPU of each way, with the trace as usual; the ratio of the map to requests by hand."""
-    by_hand = ByHand(url, model, concurrency)
+    by_hand = ByHand(url, model, concurrency, new_http_client(Target(url, "")))
+    plain = ByHand(url, model, concurrency, httpx2.AsyncClient())
     agents = [agent_for(url, model), agent_for(url, model)]
 
     async def mapped(questions: Sequence[str]) -> list[str]:
@@ -89,7 +91,7 @@ async def compare(url: str, model: str, rows: int, concurrency: int, folder: str
             ]
         )
 
-    ways: dict[str, Ask] = {"by hand": by_hand.ask, "map": mapped, "map, checkpoint": kept}
+    ways = {"plain httpx2": plain.ask, "by hand": by_hand.ask, "map": mapped, "map, checkpoint": kept}
     blocks = 10
     rates: dict[str, list[float]] = {name: [] for name in ways}
     spent: dict[str, list[float]] = {name: [] for name in ways}
@@ -104,11 +106,11 @@ async def compare(url: str, model: str, rows: int, concurrency: int, folder: str
             if block >= 0:
                 rates[name].append(len(questions) / seconds)
                 spent[name].append(1000 * busy / len(questions))
-    for each in (by_hand, *agents):
+    for each in (plain, by_hand, *agents):
         await each.aclose()
     shown = "; ".join(f"{name} {median(rates[name]):.0f}/s, {median(spent[name]):.2f} ms CPU" for name in ways)
     ratios = [
-        median(mine / hand for mine, hand in zip(rates[name], rates["by hand"], strict=True)) for name in list(ways)[1:]
+        median(mine / hand for mine, hand in zip(rates[name], rates["by hand"], strict=True)) for name in list(ways)[2:]
     ]
     print(f"  {model:12} {shown}; ratio {ratios[0]:.2f}, with a checkpoint {ratios[1]:.2f}", flush=True)
     return ratios[0]

@@ -210,7 +210,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     # one row per change of a notebook's cell, and per run of one, by a tool
     "cells": {
         "cell": (TEXT, "the id of the cell that was changed or run"),
-        "kind": (_CHANGE, "`add`, `edit`, `move`, `delete` or `run`"),
+        "kind": (_CHANGE, "what the tool did"),
         "before": (TEXT, "its source before; `NA` if it was added"),
         "after": (TEXT, "its source after; `NA` if it was deleted"),
         "outputs_hash": (TEXT, "a hash of its outputs after; `NA` if it has none"),

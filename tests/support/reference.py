@@ -91,8 +91,9 @@ def command_line() -> str:
     (commands,) = (each for each in cli._parser()._actions if isinstance(each, argparse._SubParsersAction))
     parts = []
     for name, parser in commands.choices.items():
-        table = _table("| argument | meaning |", _arguments(parser))
-        parts += [f"## `nbagent {name}`", _prose(parser.description), table]
+        parts += [f"## `nbagent {name}`", _prose(parser.description)]
+        if arguments := list(_arguments(parser)):
+            parts.append(_table("| argument | meaning |", arguments))
     return "\n\n".join(parts)
 
 
@@ -108,7 +109,7 @@ def vendors_table() -> str:
         priced = "yes" if each.reports_cost or priced_models(each.name) else "no"
         facts = f"`{each.model}`", priced, _listed(each.key_vars), _listed([each.address_of(None)])
         rows.append((f"`{each.name}`", each.title or each.name, *facts, _listed(each.base_url_vars)))
-    return _table("| name | what it is | default model | prices known | key | address | another address |", rows)
+    return _table("| name | what it is | default model | prices known | key | address | variable for another address |", rows)
 
 
 def regions_table() -> str:
@@ -153,13 +154,13 @@ def thinking_table() -> str:
             forced = f"a tool's name: {_WHEN[profile.forced_tools]}"
         levels = _listed(profile.levels) or "on, off"
         rows.append((f"`{vendor.name}:{vendor.model}`", default, levels, off, _WHEN[profile.temperature], forced))
-    heads = "model | unless asked | levels of `thinking` | can be switched off | `temperature` | forced `tool_choice`"
+    heads = "model | by default | levels of `thinking` | can be switched off | `temperature` | forced `tool_choice`"
     return _table(f"| {heads} |", rows)
 
 
 def abilities_table() -> str:
     """What requests to each vendor can hold."""
-    outputs = {"schema": "JSON Schema", "object": "JSON object", "": "by the prompt"}
+    outputs = {"schema": "JSON Schema", "object": "JSON object", "": "through the prompt"}
     rows = []
     for vendor in _VENDORS:
         least = vendor.compaction.least_tokens if vendor.compaction else None
@@ -167,7 +168,7 @@ def abilities_table() -> str:
         images, pdfs = "some models" if vendor.no_images else "yes", "yes" if vendor.pdfs else "as text"
         output = outputs[vendor.json_output]
         rows.append((f"`{vendor.name}`", images, pdfs, output, _listed(vendor.cache_ttls), summarises))
-    return _table("| name | images | PDFs | answers held to | `cache` | summarises long conversations |", rows)
+    return _table("| name | images | PDFs | structured output | `cache` | summarises long conversations |", rows)
 
 
 def vendor_tools_table() -> str:
@@ -179,7 +180,7 @@ def vendor_tools_table() -> str:
                 options = dict.fromkeys(option for form in forms for option in form.options)
                 costs = ", ".join(f"${price:g}" for price in sorted({form.price for form in forms if form.price}))
                 rows.append((f"`{name}`", f"`{vendor.name}`", _listed(options), costs))
-    return _table("| tool | vendor | options | a call costs |", rows)
+    return _table("| tool | provider | options | a call costs |", rows)
 
 
 def columns_table(columns: Mapping[str, Column]) -> str:

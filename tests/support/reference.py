@@ -109,7 +109,7 @@ def vendors_table() -> str:
         priced = "yes" if each.reports_cost or priced_models(each.name) else "no"
         facts = f"`{each.model}`", priced, _listed(each.key_vars), _listed([each.address_of(None)])
         rows.append((f"`{each.name}`", each.title or each.name, *facts, _listed(each.base_url_vars)))
-    return _table("| name | what it is | default model | prices known | key | address | variable for another address |", rows)
+    return _table("| name | what it is | default model | prices known | key | address | address variable |", rows)
 
 
 def regions_table() -> str:

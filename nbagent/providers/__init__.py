@@ -111,13 +111,13 @@ def provider_names() -> list[str]:
 def resolve(spec: ProviderInput = None) -> LLMProvider:
     """The provider for what a user passed.
 
-    - an `LLMProvider`: itself
+    - `"provider"` or `"provider:model"`: see `create_provider`
     - `"vendor"` or `"vendor:model"`: see `create_provider`
     - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
-      the vendor that has its model
+      the provider that has its model
     - a list of these: the first one, and the next one when one fails (see `Candidates`)
-    - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
-      found (see `providers.keys`), then a server on this machine with a model that can call tools (see
+    - None: the variable NBAGENT_MODEL (`"provider:model"`), then the first provider of the catalog with a key (see
+      `providers.keys`), then a server on this machine with a model that can call tools (see
       `providers.local_servers`), then the embedded model
     """
     from nbagent.config import AgentConfig
@@ -180,7 +180,7 @@ def _name_of(spec: AgentConfig | str | None) -> str:
 def preload(spec: AgentConfig | str | None) -> None:
     """Begin to import, in a thread, what the provider needs that `resolve(spec)` will make. Nothing is checked.
 
-    Nothing heavy is imported where no key is found, or for a vendor without keys.
+    Nothing heavy is imported where no key is found, or for a provider without keys.
     """
 
     def work() -> None:

@@ -1,6 +1,6 @@
 """Where the requests of one provider go, and what they log in with.
 
-If neither an address nor a region was chosen, the key decides: each of a vendor's sites refuses the keys of the others.
+Without an address or a region, the key decides: each of a provider's sites refuses the keys of its other sites.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Access:
         return None if self._has_login else self.key or _secret(self._vendor.api_key(self.address))
 
     def needed_key(self) -> SecretStr | None:
-        """The key for a request. Raises `AuthenticationError` if the vendor needs one and there is none."""
+        """The key for a request. Raises `AuthenticationError` if the provider needs one and there is none."""
         secret = self.known_key()
         if secret is None and not (self._vendor.keyless or self._has_login or self._client is not None):
             variables = " or ".join(self._vendor.key_vars_at(self.address))

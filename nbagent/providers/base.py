@@ -37,7 +37,7 @@ class ListedModel(NamedTuple):
 class LLMProvider(ABC):
     """The base class of all providers. It keeps no state."""
 
-    #: The vendor's name as `create_provider` knows it; tags `provider_extras`.
+    #: The provider's name as `create_provider` knows it; tags `provider_extras`.
     vendor: str = "custom"
     #: US dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`, where cached input costs as much
     #: as other input if nothing is said. None: by the price list.
@@ -51,7 +51,7 @@ class LLMProvider(ABC):
         temperature: float | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """One complete answer to the conversation. Raises a `ProviderError` if the vendor fails.
+        """One complete answer to the conversation. Raises a `ProviderError` if the provider fails.
 
         `functions` are the tools on offer. `kwargs` are further options of the request, such as `max_tokens`.
         """
@@ -67,7 +67,7 @@ class LLMProvider(ABC):
 
     @property
     def rate_key(self) -> str:
-        """What the vendor counts together, for its limits of requests and tokens per minute: vendor and model."""
+        """What the provider counts together, for its limits of requests and tokens per minute: provider and model."""
         return f"{self.vendor} {self.model_name}"
 
     @property
@@ -109,7 +109,7 @@ class LLMProvider(ABC):
         yield response
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Request options that make the answer follow a JSON Schema; empty if the vendor has none."""
+        """Request options that make the answer follow a JSON Schema; empty if the provider has none."""
         return {}
 
     def holds_schema_with_tools(self) -> bool:
@@ -117,11 +117,11 @@ class LLMProvider(ABC):
         return False
 
     def can_compact(self, tokens: int) -> bool:
-        """Whether the vendor itself can summarise what came before, once a request has so many tokens."""
+        """Whether the provider itself can summarise what came before, once a request has so many tokens."""
         return False
 
     def vendor_tools(self) -> list[str]:
-        """The names of the tools that the vendor runs itself with this model, such as `web_search`.
+        """The names of the tools that the provider runs itself with this model, such as `web_search`.
 
         >>> from nbagent.providers import create_provider
         >>> create_provider("openai:gpt-5.6-terra").vendor_tools()
@@ -170,7 +170,7 @@ class StreamingProvider(LLMProvider):
 
 
 class WrapperProvider(StreamingProvider):
-    """A provider between an agent and the agent's own provider, `inner`. It has the same vendor and model name."""
+    """A provider between an agent and the agent's own provider, `inner`. It has the same `vendor` and `model_name`."""
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner

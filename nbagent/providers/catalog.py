@@ -1,7 +1,7 @@
-"""The vendors that nbagent knows, by name.
+"""The providers that nbagent knows, by name.
 
-A new vendor is one file in `nbagent/providers/vendors/` with its `VENDOR` and the `PROFILES` of its models, and its
-name in `NAMES`. A vendor's module is imported when it is first looked up.
+A new provider is one file in `nbagent/providers/vendors/` with its `VENDOR` and the `PROFILES` of its models, and its
+name in `NAMES`. A provider's module is imported when it is first looked up.
 
 >>> CATALOG["qwen"].key_vars
 ('DASHSCOPE_API_KEY',)
@@ -18,7 +18,7 @@ from typing import cast
 
 from nbagent.providers.vendor import Vendor
 
-#: The vendors' modules. `resolve(None)` looks for a key in this order. Gemini is the last with a key, since many set
+#: The providers' modules. `resolve(None)` looks for a key in this order. Gemini is the last with a key, since many set
 #: GOOGLE_API_KEY for other services of Google.
 NAMES = (
     *("openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "mistral", "xai", "moonshot", "groq"),
@@ -28,7 +28,7 @@ NAMES = (
 
 
 class _Catalog(Mapping[str, Vendor]):
-    """The vendors of `NAMES`, imported one by one."""
+    """The providers of `NAMES`, imported one by one."""
 
     def __getitem__(self, name: str) -> Vendor:
         if name not in NAMES:
@@ -55,13 +55,13 @@ CATALOG: Mapping[str, Vendor] = _Catalog()
 
 
 def first_with_key() -> str | None:
-    """The name of the first vendor whose key is found, in the order of `NAMES`."""
+    """The name of the first provider whose key is found, in the order of `NAMES`."""
     candidates = (vendor for vendor in CATALOG.values() if not (vendor.keyless or vendor.only_by_name))
     return next((vendor.name for vendor in candidates if vendor.api_key()), None)
 
 
 def vendor_with_model(model: str) -> str | None:
-    """The name of the vendor whose own model this is, by its name.
+    """The name of the provider whose own model this is, by its name.
 
     >>> vendor_with_model("gpt-4o"), vendor_with_model("my-model")
     ('openai', None)
@@ -71,5 +71,5 @@ def vendor_with_model(model: str) -> str | None:
 
 
 def with_keys() -> dict[str, Vendor]:
-    """The vendors that take a key, by name."""
+    """The providers that take a key, by name."""
     return {name: vendor for name, vendor in CATALOG.items() if vendor.key_vars}

@@ -1,4 +1,4 @@
-"""`HTTPProvider`: a codec, an HTTP client and the retry policy. All vendors share its `chat` and `stream`."""
+"""`HTTPProvider`: a codec, an HTTP client and the retry policy. All providers share its `chat` and `stream`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Characters of a vendor's explanation, and of its code, that an error keeps: cut off once no secret is in them.
+#: Characters of a provider's explanation, and of its code, that an error keeps: cut off once no secret is in them.
 SHOWN_CHARS, CODE_CHARS = 500, 100
 
 
@@ -65,12 +65,12 @@ class HTTPProvider(StreamingProvider):
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
     - `base_url`: may hold a user and a password, which are then sent instead of a key
-    - `region`: the vendor's site that the key is from, such as "international", where the vendor has several
+    - `region`: the provider's site that the key is from, such as "international", where the provider has several
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
-    - `vendor`: another vendor of the catalog, or a name of your own for a server of the same kind
-    - `thinking`: None for the vendor's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
+    - `vendor`: another provider of the catalog, or a name of your own for a server of the same kind
+    - `thinking`: None for the provider's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
       "max". The model's nearest level is used; what the model can't do is an error (see `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
     - `headers`: more HTTP headers
@@ -156,12 +156,12 @@ class HTTPProvider(StreamingProvider):
         return partial(type(self), *arguments, **options), ()
 
     def _facts(self) -> Vendor:
-        """The vendor's row of the catalog."""
+        """The provider's row of the catalog."""
         return CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
 
     @abstractmethod
     def _make_codec(self, vendor: Vendor) -> Codec:
-        """The codec for this vendor."""
+        """The codec for this provider."""
 
     @abstractmethod
     def _make_transport(self, client: Any) -> Transport:
@@ -218,7 +218,7 @@ class HTTPProvider(StreamingProvider):
         return available(self._vendor, self.codec.format, self._model) if self._function_calling else []
 
     def check(self) -> None:
-        """Raise `AuthenticationError` if the vendor needs a key and there is none."""
+        """Raise `AuthenticationError` if the provider needs a key and there is none."""
         self.access.needed_key()
 
     async def prepare(self) -> None:
@@ -287,7 +287,7 @@ class HTTPProvider(StreamingProvider):
         return sorted(newest, key=lambda model: model.is_retired)
 
     def encoded(self, request: ModelRequest) -> bytes:
-        """The body of a resolved request that asks for one JSON body: what goes into a vendor's batch."""
+        """The body of a resolved request that asks for one JSON body: what goes into a provider's batch."""
         whole = replace(request, resolved=replace(request.resolved, stream=False))
         return self._encode(whole, self._refused)
 
@@ -299,10 +299,10 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> Any:
-        """POST `body`, or GET if it is None -> the JSON that the vendor answers. Raises as a request does.
+        """POST `body`, or GET if it is None -> the JSON that the provider answers. Raises as a request does.
 
         For requests that ask no model. One that is not `is_repeatable` is sent once, whatever happens. `betas` of the
-        vendor's API are named with it.
+        provider's API are named with it.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]
@@ -355,7 +355,7 @@ class HTTPProvider(StreamingProvider):
         """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses;
         None if the request is not for a model.
 
-        Raises `RequestRevised` if the vendor refuses another field, which then is one of `changes`. All other errors
+        Raises `RequestRevised` if the provider refuses another field, which then is one of `changes`. All other errors
         are nbagent's own.
         """
         timing = timing or Timing()
@@ -386,7 +386,7 @@ class HTTPProvider(StreamingProvider):
             failure = known
         if changes is not None and (refused := {} if is_good else refused_field(failure, body, changes)):
             changes |= refused
-            with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
+            with suppress(ImageInputError):  # the question itself holds an image: the provider's message says more
                 encode(changes)
                 raise RequestRevised(refusal_event(refused, self._explained(failure, response), functions))
         raise self._explained(failure, response)
@@ -428,7 +428,7 @@ class HTTPProvider(StreamingProvider):
         return Target(self.base_url, path, access.needed_key(), self.timeout, access.headers, more, access.redactor)
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
-        """The error with vendor, model and request id, short, and without secrets that the vendor repeated."""
+        """The error with provider, model and request id, short, and without secrets that the provider repeated."""
         sent = () if response is None else (str(response.request.url), response.request.headers)
         clean = self.access.redactor(*sent).text
         error.args = tuple(clean(str(arg)) for arg in error.args)

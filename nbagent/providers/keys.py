@@ -1,4 +1,4 @@
-"""Finds the keys of vendors, unless they are given as an argument. The first of these places that has one wins:
+"""Finds the keys of providers, unless they are given as an argument. The first of these places that has one wins:
 
 1. what was typed after `%agent key`, in this process
 2. the environment

@@ -1,4 +1,4 @@
-"""`StructuredProvider`: holds each answer to a JSON Schema where the vendor can.
+"""`StructuredProvider`: holds each answer to a JSON Schema where the provider can.
 
 Where it can't, or can't while tools are on offer, or refuses this schema, the model knows the schema from its
 instructions alone.
@@ -41,7 +41,7 @@ class StructuredProvider(WrapperProvider):
         return replace(inner, options=request.options, resolved=inner)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. If the vendor refuses the schema, it is asked once more without it."""
+        """See `LLMProvider.stream`. If the provider refuses the schema, it is asked once more without it."""
         inner: ModelRequest = request.resolved
         has_answered = False
         try:
@@ -67,7 +67,7 @@ class StructuredProvider(WrapperProvider):
                 yield item
 
     def _schema_options(self, request: ModelRequest) -> dict[str, Any]:
-        """The options that constrain the answer; none where the vendor can't, or can't beside tools."""
+        """The options that constrain the answer; none where the provider can't, or can't beside tools."""
         if not self._output.schema or (request.tools and not self.inner.holds_schema_with_tools()):
             return {}
         return self.inner.output_options(self._output.name, self._output.schema)

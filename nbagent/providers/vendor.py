@@ -1,7 +1,7 @@
-"""What is known about a vendor, as data: where it is, which format it speaks, how its models behave.
+"""What is known about a provider, as data: where it is, which format it speaks, how its models behave.
 
-These facts steer *encoding and connecting* only; decoding is the same for all vendors of a format. Each vendor's facts
-stand in one file under `vendors/`; `catalog` looks them up.
+These facts steer *encoding and connecting* only. Decoding is the same for all providers of a format. Each provider has
+one file in `vendors/`; `catalog` looks it up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 class ModelProfile:
     """Models that behave alike: how they think, and what thinking rules out.
 
-    What a profile has wrong for a model, the vendor's 400 corrects once (see `formats.refused`).
+    What a profile has wrong for a model, the provider's 400 corrects once (see `formats.refused`).
     """
 
     #: A regular expression that is searched for in the models' names.
@@ -36,9 +36,9 @@ class ModelProfile:
     thinks: bool = True
     #: Whether they think if a request says nothing about it; None if that is not known.
     thinks_by_default: bool | None = True
-    #: The fields of a request that leaves thinking to the vendor; they make the thinking visible.
+    #: The fields of a request that leaves thinking to the provider; they make the thinking visible.
     show_thinking: Fields = field(default_factory=dict)
-    #: The fields that switch thinking on, at the vendor's own depth.
+    #: The fields that switch thinking on, at the provider's own depth.
     thinking_on: Fields = field(default_factory=dict)
     #: The fields that switch it off; None if nothing does.
     thinking_off: Fields | None = None
@@ -53,7 +53,7 @@ class ModelProfile:
     forced_tools: When = "always"
     #: Betas of the API that requests to these models name.
     betas: tuple[str, ...] = ()
-    #: How the vendor's form of a tool that these models know by themselves is written, by its neutral name.
+    #: How the provider's form of a tool that these models know by themselves is written, by its neutral name.
     native_tools: Mapping[str, Fields] = field(default_factory=dict)
 
 
@@ -62,7 +62,7 @@ NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off=
 
 @dataclass(frozen=True, slots=True)
 class OwnTool:
-    """How requests offer a tool that the vendor runs itself, for some of its models."""
+    """How requests offer a tool that the provider runs itself, for some of its models."""
 
     #: What stands for it in the list of tools; empty if `body` offers it.
     entry: Fields = field(default_factory=dict)
@@ -75,13 +75,13 @@ class OwnTool:
     function_fields: Fields = field(default_factory=dict)
     #: A regular expression that is searched for in the names of the models that have it.
     models: str = ""
-    #: The format that has it; empty for each that the vendor speaks.
+    #: The format that has it; empty for each that the provider speaks.
     format: str = ""
     #: Makes entry and body of the options, where it takes more than to put each in its place.
     make: Callable[[Fields], tuple[Fields, Fields]] | None = None
     #: Betas of the API that the request names.
     betas: tuple[str, ...] = ()
-    #: US dollars for each call, where the vendor bills calls; of a search, for each query that is another one.
+    #: US dollars for each call, where the provider bills calls; of a search, for each query that is another one.
     price: float = 0.0
     #: Whether the price is for a request with such calls, however many.
     priced_once: bool = False
@@ -91,7 +91,7 @@ class OwnTool:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """How a vendor is asked to summarise what came before in a long conversation."""
+    """How a provider is asked to summarise what came before in a long conversation."""
 
     #: The fields of the request, by the number of tokens after which it is to do that.
     fields: Callable[[int], Fields]
@@ -111,7 +111,7 @@ class Compaction:
 
 
 def same_words(*names: str, **others: str) -> dict[str, str]:
-    """Levels that the vendor calls by the same words as nbagent, and those that it calls by other ones.
+    """Levels that the provider calls by the same words as nbagent, and those that it calls by other ones.
 
     >>> same_words("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
@@ -121,7 +121,7 @@ def same_words(*names: str, **others: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One of a vendor's sites. Each has accounts of its own, and refuses the keys of the others."""
+    """One of a provider's sites. Each has accounts of its own, and refuses the keys of the others."""
 
     base_url: str
     #: The variables that only hold keys of this region.
@@ -130,7 +130,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One vendor, or one way to reach it."""
+    """One provider, or one way to reach it."""
 
     name: str
     #: The name of the format: "openai_chat", "openai_responses", "anthropic_messages" or "gemini".
@@ -139,9 +139,9 @@ class Vendor:
     factory: str = "nbagent.providers.vendors.open_source:OpenSourceProvider"
     #: Who it is, where the name does not say so: for the documentation.
     title: str = ""
-    #: Other names of the vendor, for the error that says what nbagent calls it.
+    #: Other names of the provider, for the error that says what nbagent calls it.
     aliases: tuple[str, ...] = ()
-    #: A regular expression for the whole names of the models that the vendor has; empty for servers of any model.
+    #: A regular expression for the whole names of the models that the provider has; empty for servers of any model.
     own_models: str = ""
     #: The default model.
     model: str = ""
@@ -157,9 +157,9 @@ class Vendor:
     #: Many set the key for something else: having it does not make this the provider of those who name none.
     only_by_name: bool = False
     #: Its models by behaviour: the first profile that fits counts, and the last one fits every name, so that a model
-    #: that is not known yet gets what the vendor's latest ones take.
+    #: that is not known yet gets what the provider's latest ones take.
     profiles: tuple[ModelProfile, ...] = ()
-    #: The profiles that replace these in another format than the vendor's first.
+    #: The profiles that replace these in another format than the provider's first.
     format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)
     #: Its name in the price list, if that is not its own.
     price_name: str = ""
@@ -171,29 +171,29 @@ class Vendor:
     body: Fields = field(default_factory=dict)
     #: Further fields of request bodies that offer tools.
     tools_body: Fields = field(default_factory=dict)
-    #: The vendor's name of the output limit, which callers always call `max_tokens`.
+    #: The provider's name of the output limit, which callers always call `max_tokens`.
     max_tokens_name: str = "max_tokens"
-    #: The lowest temperature that the vendor takes. It is sent in place of a lower one.
+    #: The lowest temperature that the provider takes. It is sent in place of a lower one.
     min_temperature: float = 0.0
     #: Ask for token counts in a stream with `stream_options`.
     stream_usage: bool = True
-    #: Fields of an assistant message that the vendor wants back as received: the first of these that came.
+    #: Fields of an assistant message that the provider wants back as received: the first of these that came.
     replay_fields: tuple[str, ...] = ()
     #: A field that every assistant message must have; it is empty if nothing was received.
     replay_always: str = ""
     #: The images of an answer go back in its `images`, as they came (chat completions).
     replay_images: bool = False
-    #: A regular expression for the ids of calls that the vendor takes: others are replaced.
+    #: A regular expression for the ids of calls that the provider takes: others are replaced.
     call_id: str = ""
-    #: How long the vendor can cache a prompt, the default first (Messages API). Empty: no breakpoints are sent.
+    #: How long the provider can cache a prompt, the default first (Messages API). Empty: no breakpoints are sent.
     cache_ttls: tuple[str, ...] = ()
     #: A regular expression for the beginning of the names of text-only models. All others may be sent images.
     no_images: str = ""
-    #: A regular expression for the beginning of image addresses that the vendor fetches itself.
+    #: A regular expression for the beginning of image addresses that the provider fetches itself.
     image_urls: str = "https?://"
     #: The models that take images take PDFs, too.
     pdfs: bool = False
-    #: What the vendor can hold an answer to: a JSON "schema", any JSON "object", or "" for neither.
+    #: What the provider can hold an answer to: a JSON "schema", any JSON "object", or "" for neither.
     json_output: str = "schema"
     #: A regular expression for the beginning of the names of models that take a schema and tools in one request.
     schema_with_tools: str = ""
@@ -210,7 +210,7 @@ class Vendor:
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def profile(self, model: str, format_name: str = "") -> ModelProfile:
-        """The profile of a model when it is asked in this format (in the vendor's first format if none is given)."""
+        """The profile of a model when it is asked in this format (in the provider's first format if none is given)."""
         profiles = self.format_profiles.get(format_name, self.profiles)
         return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
 
@@ -219,7 +219,7 @@ class Vendor:
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
 
     def takes_pdfs(self, model: str) -> bool:
-        """Whether the model reads PDFs. Those of vendors that are not known to take them get the text."""
+        """Whether the model reads PDFs. Those of providers that are not known to take them get the text."""
         return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
@@ -227,7 +227,7 @@ class Vendor:
         return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
     def api_key(self, address: str = "") -> str | None:
-        """The key for an address, if `providers.keys` finds it; any key of the vendor's if there is no address."""
+        """The key for an address, if `providers.keys` finds it; any key of the provider's if there is no address."""
         return keys.find(names) if (names := self.key_vars_at(address)) else None
 
     def key_variable(self, address: str = "") -> str:
@@ -258,7 +258,7 @@ class Vendor:
     def chosen_address(self, region: str | None = None) -> str:
         """The base URL that `region` or the environment chooses; empty if neither does, see `address_of`.
 
-        Raises `ConfigurationError` for a region that the vendor does not have.
+        Raises `ConfigurationError` for a region that the provider does not have.
         """
         source = "region"
         if region is None:

@@ -61,7 +61,7 @@ async def test_the_vendor_is_asked_to_summarise_and_gets_its_summary_back(vendor
     if vendor == "claude":
         assert first.headers["anthropic-beta"] == "context-management-2025-06-27,compact-2026-01-12"
     assert json.dumps(summary, separators=(",", ":")) in second.body.decode()
-    assert "the vendor summarised the conversation so far" in agent.trace.events["content"].tolist()
+    assert "the provider summarised the conversation so far" in agent.trace.events["content"].tolist()
     (block,) = agent.trace.blocks.query("type == 'compaction'")["text"]
     assert block == summary.get("content", "")
     assert [message.text for message in agent.conversation_history] == ["Are you sure?", "Yes.", "Really?", "Fine."]

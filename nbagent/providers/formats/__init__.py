@@ -1,1 +1,1 @@
-"""The formats that vendors speak: codecs that encode requests and decode answers, without any I/O."""
+"""The formats that providers speak: codecs that encode requests and decode answers, without any I/O."""

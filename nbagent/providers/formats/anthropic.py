@@ -1,6 +1,6 @@
 """The Anthropic Messages format, as Claude and MiniMax speak it.
 
-The content blocks of an answer are kept as they came. They go back to the same vendor unread, thinking and signatures
+The content blocks of an answer are kept as they came. They go back to the same provider unread, thinking and signatures
 included; a conversation from elsewhere is rebuilt from its text and calls.
 Format: https://docs.anthropic.com/en/api/messages
 
@@ -129,7 +129,7 @@ class MessagesDecoder(Decoder):
         )
 
     def _container(self) -> dict[str, Any]:
-        """Where the vendor ran code, if it did: the next request goes on there, with the files that the code wrote."""
+        """The container in which the provider ran code, if it did: the next request continues there, with its files."""
         container = self._message.get("container")
         return {"container": container} if container else {}
 
@@ -146,7 +146,7 @@ class MessagesDecoder(Decoder):
         return self._end(anthropic_tools.result_of(block)) if anthropic_tools.is_result(block) else []
 
     def _stop(self, index: int) -> list[Event]:
-        """A block is complete. Of the vendor's own tools, the call is known now."""
+        """A block is complete. Of the provider's own tools, the call is known now."""
         block = self._blocks.get(index, {})
         if block.get("type") == "compaction":
             return [Context(COMPACTED if block.get("content") else NOT_COMPACTED)]
@@ -230,7 +230,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
 
 
 class MessagesCodec(Codec):
-    """Anthropic Messages with one vendor's facts."""
+    """Anthropic Messages with one provider's facts."""
 
     format = "anthropic_messages"
     native = "blocks"
@@ -240,7 +240,7 @@ class MessagesCodec(Codec):
 
     def __init__(self, vendor: Vendor, cache: str | bool = True) -> None:
         super().__init__(vendor)
-        #: How long the vendor caches the beginning of a conversation; empty if it does not.
+        #: How long the provider caches the beginning of a conversation; empty if it does not.
         self.ttl = cache if isinstance(cache, str) else next(iter(vendor.cache_ttls), "") if cache else ""
 
     def _encoding_facts(self) -> tuple[object, ...]:
@@ -289,7 +289,7 @@ class MessagesCodec(Codec):
         return head
 
     def _open_container(self, messages: Messages) -> dict[str, Any]:
-        """Where the last answer ran code, unless it has expired: the vendor refuses its id then."""
+        """Where the last answer ran code, unless it has expired: the provider refuses its id then."""
         found = [container for each in messages if (container := self._native(each).get("container"))]
         with suppress(ValueError):  # no time, or no container yet
             expires_at = datetime.fromisoformat(str(found[-1].get("expires_at")) if found else "")
@@ -322,7 +322,7 @@ class MessagesCodec(Codec):
         return _content(message.text) + [self._fitting(use) for use in uses]
 
     def _without_open_calls(self, messages: Messages) -> Messages:
-        """The messages. A call of the vendor's own tools stays open only until the user says something else."""
+        """The messages. A call of the provider's own tools stays open only until the user says something else."""
         open_calls: dict[str, int] = {}
         for index, message in enumerate(messages):
             for block in self._native(message).get("blocks", ()) if message.role == "assistant" else ():
@@ -373,7 +373,7 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": kind, "source": source, **title}
     if kind == "image" and "url" in part:
         return {"type": "image", "source": {"type": "url", "url": part["url"]}}
-    return dict(part)  # in the vendor's own form already
+    return dict(part)  # in the provider's own form already
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:

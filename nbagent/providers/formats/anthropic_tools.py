@@ -1,4 +1,4 @@
-"""The vendor's own tools in answers of the Messages format: their calls, their results, and what the text cites.
+"""The provider's own tools in answers of the Messages format: their calls, their results, and what the text cites.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools (read in November 2026)
 """
@@ -12,7 +12,7 @@ from nbagent.core.citations import Citation
 from nbagent.core.vendor_calls import VendorCall
 
 CALLS = ("server_tool_use", "mcp_tool_use")
-#: What the vendor calls parts of one tool, by our name of the tool.
+#: What the provider calls parts of one tool, by our name of the tool.
 _NAMES = {
     "bash_code_execution": "code_execution",
     "text_editor_code_execution": "code_execution",

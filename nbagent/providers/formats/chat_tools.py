@@ -1,4 +1,4 @@
-"""The vendors' own tools in answers of chat completions: what they found, and what the text cites."""
+"""The providers' own tools in answers of chat completions: what they found, and what the text cites."""
 
 from __future__ import annotations
 

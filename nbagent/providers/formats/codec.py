@@ -30,8 +30,8 @@ Messages = Sequence[LLMMessage]
 Call = tuple[Any, Any, Any]
 #: What decoding raises if an answer is not in the expected form.
 UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-#: What the events say of a vendor that summarised what came before.
-COMPACTED, NOT_COMPACTED = "the vendor summarised the conversation so far", "the vendor could not summarise"
+#: What the events say of a provider that summarised what came before.
+COMPACTED, NOT_COMPACTED = "the provider summarised the conversation so far", "the provider could not summarise"
 
 
 class Decoder(ABC):
@@ -44,7 +44,7 @@ class Decoder(ABC):
         self._model: str | None = None
         self._id: str | None = None
         self._usage: dict[str, Any] = {}
-        #: The calls of the vendor's own tools, by their ids.
+        #: The calls of the provider's own tools, by their ids.
         self._vendor_calls: dict[str, VendorCall] = {}
 
     @property
@@ -70,7 +70,7 @@ class Decoder(ABC):
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
     def _begin(self, call: VendorCall) -> list[Event]:
-        """The vendor calls a tool of its own."""
+        """The provider calls a tool of its own."""
         self._vendor_calls[call.id] = call
         return [call.begun()]
 
@@ -111,7 +111,7 @@ class Decoder(ABC):
 
 
 class Codec(ABC):
-    """One format with one vendor's facts. It does no I/O and keeps nothing of a conversation."""
+    """One format with one provider's facts. It does no I/O and keeps nothing of a conversation."""
 
     #: The format's name.
     format: ClassVar[str]
@@ -158,7 +158,7 @@ class Codec(ABC):
         return [*thinking, *events_of(metadata), *([Text(text)] if text else []), response]
 
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
-        """The whole answer, if it can go back to the vendor: else every later request of the conversation would fail.
+        """The whole answer, if it can go back to the provider: else every later request of the conversation would fail.
 
         What was sent under other `names` has its own again.
 
@@ -175,7 +175,7 @@ class Codec(ABC):
 
     @abstractmethod
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The options that hold the answer to a JSON Schema; empty if this vendor has none."""
+        """The options that hold the answer to a JSON Schema; empty if this provider has none."""
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """One message in this format: messages, items, blocks or parts; none if it says nothing."""
@@ -215,7 +215,7 @@ class Codec(ABC):
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         """All of a body but the conversation. `system` is the text of the system messages.
 
-        Fields in `options.extra` win over the vendor's defaults.
+        Fields in `options.extra` win over the provider's defaults.
         """
 
     @abstractmethod
@@ -223,7 +223,7 @@ class Codec(ABC):
         """The encoded conversation and reminder, one element of the body's list each. It may add to the head."""
 
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
-        """What this vendor itself sent for an answer; empty for messages from elsewhere."""
+        """What this provider itself sent for an answer; empty for messages from elsewhere."""
         extras = message.provider_extras
         return extras if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name else {}
 
@@ -288,7 +288,7 @@ class Codec(ABC):
         sendable_documents(messages, self.vendor.takes_pdfs(model))
 
     def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
-        """The vendor's own fields; those for tools, if there are any; the temperature, but not below the lowest."""
+        """The provider's own fields; those for tools, if there are any; the temperature, but not below the lowest."""
         fields = {**self.vendor.body, **(self.vendor.tools_body if options.tools else {})}
         if options.temperature is not None:
             fields["temperature"] = max(options.temperature, self.vendor.min_temperature)
@@ -319,7 +319,7 @@ def undecodable(exc: Exception) -> IncompleteStreamError:
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:
-    """The id of a call; one that the vendor would refuse is replaced, always by the same other one.
+    """The id of a call; one that the provider would refuse is replaced, always by the same other one.
 
     >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
     ('call_1', 'call_5501b3cd51f853ba')

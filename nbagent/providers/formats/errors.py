@@ -1,4 +1,4 @@
-"""What a vendor's error body says, and which of nbagent's errors it means."""
+"""What a provider's error body says, and which of nbagent's errors it means."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
 
 def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
-    """The text of a vendor's error object, and the words (code, type, status) that classify it.
+    """The text of a provider's error object, and the words (code, type, status) that classify it.
 
     >>> error_message({"error": {"message": "slow down", "type": "rate_limit_error", "code": None}})
     ('slow down', ('rate_limit_error',))
@@ -95,17 +95,17 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _error_of(body: Any) -> Any:
-    """The error in a body, which some vendors wrap."""
+    """The error in a body, which some providers wrap."""
     body = body[0] if isinstance(body, list) and body else body
     return (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else body
 
 
-#: Where vendors put their code: most, MiniMax, Gemini.
+#: Where providers put their code: most, MiniMax, Gemini.
 _CODES = ("code", "status_code", "status")
 
 
 def error_code(body: Any, status: int | None = None) -> str | None:
-    """The vendor's own code, unless it only repeats the HTTP status.
+    """The provider's own code, unless it only repeats the HTTP status.
 
     >>> error_code({"error": {"code": "1214", "message": "messages 参数非法"}}, 400)
     '1214'
@@ -130,7 +130,7 @@ def retry_delay(body: Any) -> float | None:
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:
-    """The class of a vendor's error, by its HTTP status, else by the words in its body."""
+    """The class of a provider's error, by its HTTP status, else by the words in its body."""
     words = [word.lower() for word in words]
     low = message.lower()
     if any(phrase in low for phrase in _CONTEXT_PHRASES):

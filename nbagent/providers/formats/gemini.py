@@ -32,7 +32,7 @@ _BODY_FIELDS = {
     *str.split("cachedContent generationConfig labels safetySettings serviceTier store systemInstruction"),
     *("toolConfig", "tools"),
 }
-#: How Gemini spells options that all vendors share.
+#: How Gemini spells options that all providers share.
 _SPELLING = {"stop": "stopSequences", "top_p": "topP"}
 #: The same for fields of `extra_body` that the server hands on whoever answers.
 _SERVED = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
@@ -208,7 +208,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
 
 
 class GeminiCodec(Codec):
-    """generateContent with one vendor's facts."""
+    """generateContent with one provider's facts."""
 
     format = "gemini"
     decoder_class = GeminiDecoder

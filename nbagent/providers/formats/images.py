@@ -1,4 +1,4 @@
-"""Images in a conversation, in the places and forms that a vendor takes; and the images of an answer.
+"""Images in a conversation, in the places and forms that a provider takes; and the images of an answer.
 
 For text-only models, earlier images become short descriptions, so that a conversation with images goes on with any
 model. Only an image in the question itself is an error then: without it, the question would mean something else.
@@ -18,7 +18,7 @@ from nbagent.providers.vendor import Vendor
 T = TypeVar("T")
 
 _NO_IMAGES = "not shown: this model takes no images"
-_NO_ADDRESSES = "not shown: this vendor does not fetch images from there"
+_NO_ADDRESSES = "not shown: this provider does not fetch images from there"
 _BELOW = "shown in the next message"
 _CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images returned by the tool above:"}
 
@@ -35,10 +35,10 @@ def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str 
 def sendable_messages(
     messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, holds_images: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
-    """The conversation with its images where the vendor takes them, and descriptions in place of the others.
+    """The conversation with its images where the provider takes them, and descriptions in place of the others.
 
     With `text_only` the model takes none. The images of an answer and of its calls' results follow these in messages of
-    the user, unless the vendor takes them in the answer or result itself (`holds_images`).
+    the user, unless the provider takes them in the answer or result itself (`holds_images`).
     """
     if text_only:
         return without_images(messages)
@@ -59,7 +59,7 @@ def sendable_messages(
 
 
 def _fetched(message: LLMMessage, vendor: Vendor, asked: bool) -> LLMMessage:
-    """The message with descriptions in place of images at addresses that the vendor does not fetch."""
+    """The message with descriptions in place of images at addresses that the provider does not fetch."""
     unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, vendor)]
     if not unknown:
         return message
@@ -121,7 +121,7 @@ class AnswerImages:
             if image is None:
                 return
             part = image.to_part()
-        if not any(part == placed for _, placed in self._placed):  # some vendors repeat an image in a later chunk
+        if not any(part == placed for _, placed in self._placed):  # some providers repeat an image in a later chunk
             self._placed.append((place, part))
 
     def parts(self, text: str) -> list[Part]:

@@ -1,6 +1,6 @@
-"""The OpenAI chat-completions format, as OpenAI and many other vendors and servers speak it.
+"""The OpenAI chat-completions format, as OpenAI and many other providers and servers speak it.
 
-Encoding follows the vendor's facts. Decoding is universal: every known dialect is read under any vendor's name.
+Encoding follows the provider's facts. Decoding is universal: every known dialect is read under any provider's name.
 Thinking comes as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags; tool calls
 with missing, shared or repeated indexes, ids and names, in pieces or whole; images beside the text or among its parts;
 usage in any chunk, or in several. Format: https://platform.openai.com/docs/api-reference/chat
@@ -47,7 +47,7 @@ from nbagent.providers.vendor import Vendor
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
 #: The model's word between a tool's result and the user, where one is wanted.
 _HEARD = LLMMessage("assistant", "OK.")
-#: The vendors' words for why an answer ended. Words that are not here leave `finish_reason` None.
+#: The providers' words for why an answer ended. Words that are not here leave `finish_reason` None.
 FINISH_REASONS = {
     **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
@@ -58,13 +58,13 @@ FINISH_REASONS = {
 #: Fields of a delta besides its text, which most deltas lack.
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 _RARE = frozenset({"images", "annotations", "tool_calls", "function_call", "refusal"})
-#: The vendor broke off, so the answer is not whole, whatever was sent.
+#: The provider broke off, so the answer is not whole, whatever was sent.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
 
 @dataclass(slots=True, eq=False)
 class _OpenCall:
-    """A tool call that is still arriving. `key` is the vendor's own index."""
+    """A tool call that is still arriving. `key` is the provider's own index."""
 
     index: int
     key: Any
@@ -358,7 +358,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
 
 
 class ChatCodec(Codec):
-    """Chat completions with one vendor's facts."""
+    """Chat completions with one provider's facts."""
 
     format = "openai_chat"
     decoder_class = ChatDecoder
@@ -407,9 +407,9 @@ class ChatCodec(Codec):
         return [{"role": "tool", "tool_call_id": call_id, "content": message.text}]
 
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """Text, calls, and what the same vendor wants back; nothing if all of it is empty, which some vendors refuse.
+        """Text, calls, and fields that the provider wants back. Nothing if all are empty: some providers refuse that.
 
-        `content` is never null, which some refuse, too.
+        `content` is never null, because some providers refuse null.
         """
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
@@ -425,7 +425,7 @@ class ChatCodec(Codec):
         return [data] if any(data[key] for key in data if key != "role") else []
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """Results can't; an answer's images go back in a field beside its text, if the vendor has one."""
+        """Results can't; an answer's images go back in a field beside its text, if the provider has one."""
         if message.role != "assistant":
             return message.role != "tool"
         return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
@@ -443,7 +443,7 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:
-    """A call as it is sent back. Missing and unreadable arguments become `"{}"`: vendors want a JSON object."""
+    """A call as it is sent back. Missing and unreadable arguments become `"{}"`: providers want a JSON object."""
     function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
     data = {"id": fitting_id(call.id, vendor.call_id), "type": "function", "function": function}
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})

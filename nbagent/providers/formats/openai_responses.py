@@ -1,6 +1,6 @@
 """The OpenAI Responses format, used without any state on the server: each request holds the whole conversation.
 
-The output items of an answer are kept as they came. They go back to the same vendor unread and in order, reasoning
+The output items of an answer are kept as they came. They go back to the same provider unread and in order, reasoning
 included in its encrypted form; a conversation from elsewhere is rebuilt from its text and calls.
 Format: https://platform.openai.com/docs/api-reference/responses
 """
@@ -274,7 +274,7 @@ def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 class ResponsesCodec(Codec):
-    """OpenAI Responses with one vendor's facts. Models that do not reason (`reasoning`) refuse its fields."""
+    """OpenAI Responses with one provider's facts. Models that do not reason (`reasoning`) refuse its fields."""
 
     format = "openai_responses"
     decoder_class = ResponsesDecoder

@@ -1,4 +1,4 @@
-"""What a vendor's 400 says about the request: that the model does not take a field, or that a tool is wrong.
+"""What a provider's 400 says about the request: that the model does not take a field, or that a tool is wrong.
 
 Which model takes which tuning parameter changes faster than any table. So if a request is refused for one of them, it
 is sent again without it, and the provider remembers that. Fields that decide what a request means (messages, tools,
@@ -172,7 +172,7 @@ def _refused_tool(text: str, sent: Mapping[str, Any]) -> str | None:
 
 
 def _left_out(tool: Mapping[str, Any]) -> str:
-    """The change that leaves out a function: it is offered again once it is another one. Empty for the vendor's own."""
+    """The change that omits a function until it is redefined. Empty for a provider's own tool."""
     function = {key: value for key, value in tool.get("function", tool).items() if key != "cache_control"}
     if "name" not in function or tool.get("type", "function") != "function":
         return ""

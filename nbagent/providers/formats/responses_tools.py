@@ -1,4 +1,4 @@
-"""The vendor's own tools in answers of the Responses format: their calls, their results, and what the text cites.
+"""The provider's own tools in answers of the Responses format: their calls, their results, and what the text cites.
 
 https://developers.openai.com/api/docs/guides/tools (read in November 2026)
 """

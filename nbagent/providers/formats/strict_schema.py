@@ -1,4 +1,4 @@
-"""A JSON Schema in the strict form to which vendors can hold a whole answer.
+"""A JSON Schema in the strict form to which providers can hold a whole answer.
 
 Every object lists its properties and allows no others.
 Rules: https://platform.openai.com/docs/guides/structured-outputs,

@@ -1,4 +1,4 @@
-"""`<think>…</think>` in a text stream: so local servers without a reasoning parser, and some vendors, send thinking.
+"""`<think>…</think>` in a text stream: so local servers without a reasoning parser, and some providers, send thinking.
 
 An opening tag counts only at the start of an answer or right after an earlier block, so that an answer that talks about
 such tags stays as it is. Tags may be cut anywhere between two pieces.

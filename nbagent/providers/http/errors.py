@@ -23,7 +23,7 @@ from nbagent.providers.http.retry import retry_headers
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The vendor's id of the request, for its support."""
+    """The provider's id of the request, for its support."""
     return headers.get("x-request-id") or headers.get("request-id")
 
 
@@ -41,7 +41,7 @@ def status_error(response: Any, content: bytes) -> ProviderError:
     except (ValueError, RecursionError):
         body, message, words = None, _without_explanation(text, status, headers), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
-    if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
+    if issubclass(cls, QuotaError):  # whatever the provider says, its next answer would be the same
         asked["should_retry"] = False
     named = str(body.get("request_id") or "") if isinstance(body, dict) else None  # Claude's and DashScope's
     message = message or "no explanation was given"

@@ -1,9 +1,9 @@
 """When and how a request is sent again. Nothing else retries: SDK clients are made with `max_retries=0`.
 
-Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the vendor's
-`x-should-retry` says otherwise. The wait is the vendor's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s, shortened
-by up to a quarter at random so that many clients don't come back at the same moment. A `retry-after` of 0 does not
-count: it would send all attempts within milliseconds.
+Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the provider's
+`x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, or else 0.5 s, doubling to 8 s. It is
+shortened at random, by up to a quarter, so that many clients don't return at the same moment. A `retry-after` of 0 is
+ignored: it would send all attempts within milliseconds.
 
 Requests of a map take a slot first (`core.admission`). There a refusal because of a rate is none of a request's
 own failures: all requests wait together, then it is sent again.
@@ -41,7 +41,7 @@ def wait_s(error: ProviderError, attempt: int) -> float:
 
 
 def retry_headers(headers: Mapping[str, str]) -> dict[str, Any]:
-    """`{"retry_after": seconds or None, "should_retry": True, False or None}` as a vendor's headers say.
+    """`{"retry_after": seconds or None, "should_retry": True, False or None}` as a provider's headers say.
 
     >>> retry_headers({"retry-after-ms": "1500", "x-should-retry": "false"})
     {'retry_after': 1.5, 'should_retry': False}
@@ -99,7 +99,7 @@ async def retrying(
                 raise
             if admission is not None and is_refusal(error) and not current.get().has_alternative:
                 refusals += 1
-                wait, event = 0.0, _event(error, refusals, shown, "Trying again when the vendor takes requests.")
+                wait, event = 0.0, _event(error, refusals, shown, "Trying again when the provider takes requests.")
             else:
                 failures += 1
                 if failures > max_retries:

@@ -1,4 +1,4 @@
-"""Sending a ready body and opening the answer: over httpx, or over a vendor's SDK.
+"""Sending a ready body and opening the answer: over httpx, or over a provider's SDK.
 
 A transport sends each request once: only `retry` sends again. `response` reads what it opens.
 """
@@ -119,7 +119,7 @@ class HttpxTransport(Transport):
 
 
 class SDKTransport(Transport):
-    """A vendor's official SDK, through its low-level `post`: it brings authentication, Azure, Bedrock, Vertex."""
+    """A provider's official SDK, through its low-level `post`: it brings authentication, Azure, Bedrock, Vertex."""
 
     sends_by = "post"
 

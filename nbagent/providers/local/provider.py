@@ -67,7 +67,7 @@ class LocalProvider(OpenSourceProvider):
         **options: Any,
     ) -> None:
         check_possible(
-            "The embedded model", "another process", "Name a recording, 'replay:run.jsonl', or a vendor's model."
+            "The embedded model", "another process", "Name a recording, 'replay:run.jsonl', or a provider's model."
         )
         path = Path(model).expanduser().resolve() if model and str(model) != SMOLLM2.name else None
         name = path.stem if path else SMOLLM2.name

@@ -1,1 +1,1 @@
-"""Options of requests that mean the same for every vendor, and the settings of providers."""
+"""Options of requests that mean the same for every provider, and the settings of providers."""

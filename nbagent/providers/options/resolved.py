@@ -1,4 +1,4 @@
-"""Puts the options of a request into its vendor's form. `thinking`, `tool_choice` and `temperature` work everywhere.
+"""Puts the options of a request into its provider's form. `thinking`, `tool_choice` and `temperature` work everywhere.
 
 `thinking` and `tool_choice` have modules of their own here. A temperature is left out if the model refuses it. What
 each model takes is in its profile (see `providers.vendor`).
@@ -42,9 +42,9 @@ class ResolvedOptions:
     extra: Mapping[str, Any] = field(default_factory=dict)
     #: Merged into the body when all else is in it.
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    #: A level, `"on"`, `"off"`, or `"custom"` for the vendor's own form; None if the request does not set it.
+    #: A level, `"on"`, `"off"`, or `"custom"` for the provider's own form; None if the request does not set it.
     thinking_level: str | None = None
-    #: The choice in our words, or `"custom"` for the vendor's own form; None if the request does not set it.
+    #: The choice in our words, or `"custom"` for the provider's own form; None if the request does not set it.
     tool_choice: str | None = None
     #: Betas of the API that the request names.
     betas: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class ResolvedOptions:
 
 
 class OptionsResolver:
-    """Resolves the options of requests to one model of one vendor.
+    """Resolves the options of requests to one model of one provider.
 
     >>> from nbagent.providers.catalog import CATALOG
     >>> resolver = OptionsResolver(CATALOG["claude"], "anthropic_messages", "claude-opus-5")
@@ -125,7 +125,7 @@ class OptionsResolver:
         )
 
     def _compaction(self, tokens: int | None) -> Compaction | None:
-        """How the vendor is asked to summarise, if it is to and can."""
+        """How the provider is asked to summarise, if it is to and can."""
         own = self.vendor.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\t -~]*")
 _LIMITS = frozenset(f.name for f in fields(Limits))
-#: Our names for what some vendors call otherwise.
+#: Our names for what some providers call otherwise.
 _OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop", "reasoning_effort": "thinking"}
 #: What HTTP clients take as arguments, and how it is set here.
 _IN_ENVIRONMENT = {
@@ -40,7 +40,7 @@ class ProviderOptions(RequestOptions, total=False):
     api_key: str | SecretStr | None
     model: str | os.PathLike[str] | None
     base_url: str | None
-    #: The vendor's site that the key is from, where it has several: "china" or "international", for instance.
+    #: The provider's site that the key is from, where it has several: "china" or "international", for instance.
     region: str | None
     timeout: float
     max_retries: int
@@ -118,7 +118,7 @@ def check_price(price: Any) -> None:
 
 
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
-    """Raise `ConfigurationError` for what is not an option of a request: it would reach the vendor, as a key might.
+    """Raise `ConfigurationError` for what is not an option of a request: it would reach the provider, as a key might.
 
     `others` are the further keywords of the function that was called. Values are not shown, except those of limits.
     """
@@ -155,7 +155,7 @@ def _unknown_option(name: str, value: object, known: Iterable[str]) -> Configura
     if name in _IN_ENVIRONMENT:
         return ConfigurationError(f"{name} is not an option of a request. {_IN_ENVIRONMENT[name]}")
     hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, [*known, *_LIMITS]) or "."
-    vendors = f"A field that only the vendor knows goes into extra_body={{{name!r}: …}}."
+    vendors = f"A field that only the provider knows goes into extra_body={{{name!r}: …}}."
     return ConfigurationError(f"{name} is not an option of a request{hint} {vendors}")
 
 

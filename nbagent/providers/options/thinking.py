@@ -1,10 +1,10 @@
-"""The option `thinking`: whether and how deeply a model thinks, in the vendor's own fields.
+"""The option `thinking`: whether and how deeply a model thinks, in the provider's own fields.
 
-- None leaves it to the vendor, and makes the thinking visible if that costs nothing
+- None leaves it to the provider, and makes the thinking visible if that costs nothing
 - `False`, `"off"` or `"none"` switches it off
-- `True` or `"on"` switches it on, at the vendor's own depth
+- `True` or `"on"` switches it on, at the provider's own depth
 - `"minimal"` to `"max"` (see `LEVELS`) sets the depth
-- a dict is the vendor's own configuration and is sent as it is
+- a dict is the provider's own configuration and is sent as it is
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.providers.vendor import LEVELS, ModelProfile
 
-#: The smallest budget of tokens that vendors take.
+#: The smallest budget of tokens that providers take.
 MIN_BUDGET = 1024
 _WORDS: Mapping[Any, str] = {True: "on", "on": "on", False: "off", "off": "off", "none": "off"}
 
 
 def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
-    """The level for this model: one of its own, `"on"`, `"off"`, or None to leave it to the vendor.
+    """The level for this model: one of its own, `"on"`, `"off"`, or None to leave it to the provider.
 
     A level that the model lacks becomes its nearest one, of two equally near ones the deeper. Raises
     `ConfigurationError` for an unknown value, and for one that is impossible with the model.
@@ -35,7 +35,7 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
     word = _WORDS.get(value) or value if isinstance(value, bool | str) else value
     if word not in ("on", "off", *LEVELS):
         levels = ", ".join(map(repr, LEVELS))
-        expected = f"None, False or 'off', True or 'on', {levels}, or a dict in the vendor's own form"
+        expected = f"None, False or 'off', True or 'on', {levels}, or a dict in the provider's own form"
         raise invalid("thinking", value, expected)
     if word == "off":
         if profile.thinking_off is None:

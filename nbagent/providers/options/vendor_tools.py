@@ -1,6 +1,6 @@
-"""Puts the tools that a vendor runs itself into the vendor's form.
+"""Puts the tools that a provider runs itself into the provider's form.
 
-A tool is on offer by its neutral name and with neutral options. What the vendor calls them stands in `Vendor.tools`;
+A tool is on offer by its neutral name and with neutral options. What the provider calls them stands in `Vendor.tools`;
 what it lacks is an error before anything is sent.
 """
 
@@ -22,7 +22,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Offered:
-    """The tools of a request: functions, and what offers the vendor's own."""
+    """The tools of a request: functions, and what offers the provider's own."""
 
     functions: list[dict[str, Any]] = field(default_factory=list)
     #: What joins the functions in the list of tools.
@@ -33,7 +33,7 @@ class Offered:
 
 
 def available(vendor: Vendor | None, format_name: str, model: str) -> list[str]:
-    """The names of the tools that this vendor runs itself with this model.
+    """The names of the tools that this provider runs itself with this model.
 
     >>> available(CATALOG["gemini"], "gemini", "gemini-3.7-flash")
     ['web_search', 'web_fetch', 'code_execution']
@@ -52,14 +52,14 @@ def kind_of(tool: Fields) -> str:
 
 
 def check_available(tools: Functions | None, vendor: str) -> None:
-    """Raise `ConfigurationError` if one of these tools is run by vendors, and this one lacks it."""
+    """Raise `ConfigurationError` if one of these tools is run by providers, and this one lacks it."""
     for tool in tools or ():
         if "vendor_options" in tool and not (vendor in CATALOG and kind_of(tool) in CATALOG[vendor].tools):
             raise _lacking(kind_of(tool), vendor)
 
 
 def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: str) -> Offered:
-    """The tools in the vendor's form. Raises `ConfigurationError` for a tool or an option that the model can't have.
+    """The tools in the provider's form. Raises `ConfigurationError` for a tool or an option that the model can't have.
 
     >>> found = offered([{"name": "web_search", "vendor_options": {}}], CATALOG["gemini"], "gemini", "gemini-3.7-flash")
     >>> found.entries
@@ -83,7 +83,7 @@ def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: st
 
 
 def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
-    """The options of a request with the fields that offer the vendor's own tools; the user's own fields win."""
+    """The options of a request with the fields that offer the provider's own tools; the user's own fields win."""
     fields = _joined(own.body, {"tools": own.entries} if own.entries else {})
     lists = {key: [*value, *options[key]] for key, value in fields.items() if key in options and key == "tools"}
     return {**fields, **options, **lists}

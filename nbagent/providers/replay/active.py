@@ -12,7 +12,7 @@ class Tape(Protocol):
 
     #: Whether it answers every request itself, so that no model is ever asked.
     replay_only: bool
-    #: The vendors whose answers it holds.
+    #: The providers whose answers it holds.
     vendors: frozenset[str]
 
     def wrap(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:

@@ -1,8 +1,8 @@
 """Comparing requests to models: the fingerprint of a request and its hash. `difference` shows how two requests differ.
 
 A fingerprint holds what is said and what is offered, and nothing that changes from run to run. Tool calls have numbers
-instead of ids, images are replaced by their hashes, and the data that vendors want returned unread is left out. So a
-request has the same fingerprint in each run, with each vendor, with or without a key.
+instead of ids, images are replaced by their hashes, and the data that providers want returned unread is left out. So a
+request has the same fingerprint in each run, with each provider, with or without a key.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from nbagent.providers.replay.tools import ReplayedTools
 log = logging.getLogger("nbagent")
 
 Mode = Literal["once", "none", "new", "all"]
-#: A vendor and its model.
+#: A provider and its model.
 ModelKey = tuple[str, str]
 #: The hash of a request, and the model that answered it, or None for all that did.
 AnswersKey = tuple[str, ModelKey | None]

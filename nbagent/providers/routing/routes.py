@@ -16,7 +16,7 @@ from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
 
-#: The vendor of answers that functions give.
+#: The provider of answers that functions give.
 ROUTE = "route"
 
 

@@ -1,4 +1,4 @@
-"""Claude, over the anthropic SDK; and what every vendor that speaks the Messages format shares.
+"""Claude, over the anthropic SDK; and what every provider that speaks the Messages format shares.
 
 Thinking: https://platform.claude.com/docs/en/build-with-claude/thinking, …/preserved-thinking and the models' guides
 (read in November 2026)
@@ -164,9 +164,9 @@ VENDOR = Vendor(
 
 
 class AnthropicBaseProvider(HTTPProvider):
-    """A vendor that speaks the Messages format.
+    """A provider that speaks the Messages format.
 
-    `cache` says how long the vendor caches the beginning of a conversation: `"5m"` (or True, the default), or False for
+    `cache` is how long the provider caches the beginning of a conversation: `"5m"` (or True, the default), or False for
     no caching. Claude also takes `"1h"`, which costs more to write. A request holds at most four breakpoints; your own,
     `cache_control` in a content part, count and come first.
 

@@ -1,6 +1,6 @@
 """Any server that speaks OpenAI chat completions: vLLM, llama.cpp, LM Studio, LocalAI, gateways.
 
-Vendors that need no provider class of their own use this one too.
+Providers that need no provider class of their own use this one too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ VENDOR = Vendor(
 class OpenSourceProvider(HTTPProvider):
     """Chat completions over HTTP, with or without a key. `base_url` usually ends in `/v1`.
 
-    `vendor` names another vendor of the catalog, as `create_provider("qwen")` does. `client` is an `AsyncClient` of
+    `vendor` names another provider of the catalog, as `create_provider("qwen")` does. `client` is an `AsyncClient` of
     httpx2 or httpx.
     """
 

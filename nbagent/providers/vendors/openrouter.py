@@ -1,4 +1,4 @@
-"""OpenRouter, which passes requests on to many vendors.
+"""OpenRouter, which passes requests on to many providers.
 
 Thinking: https://openrouter.ai/docs/use-cases/reasoning-tokens (read in November 2026)
 """

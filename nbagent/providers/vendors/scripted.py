@@ -1,4 +1,4 @@
-"""Answers from a script in place of a vendor, for tests."""
+"""Answers from a script in place of a provider, for tests."""
 
 from nbagent.providers.vendor import OwnTool, Vendor
 

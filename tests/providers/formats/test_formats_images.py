@@ -88,7 +88,7 @@ def test_an_address_that_the_vendor_does_not_fetch(name):
         sent(name, [question])
     later = [question, LLMMessage("assistant", "A cat."), LLMMessage("user", "Sure?")]
     shown = json.dumps(sent(name, later))
-    assert f"[image: {CAT}, not shown: this vendor does not fetch images from there]" in shown
+    assert f"[image: {CAT}, not shown: this provider does not fetch images from there]" in shown
     assert "What is this?" in shown
 
 

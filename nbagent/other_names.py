@@ -14,13 +14,13 @@ OTHER_ATTRIBUTES = {
     **dict.fromkeys(("stream", "run_stream", "astream", "iter"), "`agent.chat_stream(...)`"),
     **dict.fromkeys(("history", "messages"), "`agent.conversation_history`"),
     "tools": "`agent.function_registry`, or `agent.offered_tools()` for the names",
-    "model": "`agent.provider.model_name`; to switch, `agent.provider = 'vendor:model'`",
+    "model": "`agent.provider.model_name`; to switch, `agent.provider = 'provider:model'`",
     **dict.fromkeys(("reset", "clear"), "`agent.clear_history()`"),
     "instructions": "`agent.system_prompt`",
 }
 OTHER_ARGUMENTS = {
-    **dict.fromkeys(("model", "llm", "vendor", "model_name"), "Agent('vendor:model')"),
-    **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('vendor:model', api_key=..., base_url=...))"),
+    **dict.fromkeys(("model", "llm", "vendor", "model_name"), "Agent('provider:model')"),
+    **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('provider:model', api_key=..., base_url=...))"),
     **dict.fromkeys(("instructions", "system", "system_message", "prompt"), "Agent(system_prompt=...)"),
     **dict.fromkeys(("functions", "function"), "Agent(tools=[...])"),
     **dict.fromkeys(("max_turns", "max_steps"), "Agent(limits=Limits(max_iterations=...))"),

@@ -64,7 +64,7 @@ class Batch:
     output: Any = None
     #: Raise the first row's error, in place of keeping it.
     raises: bool = False
-    #: Requests and tokens per minute, if the user knows the vendor's limits.
+    #: Requests and tokens per minute, if the user knows the provider's limits.
     rpm: float | None = None
     tpm: float | None = None
     #: Says in the progress bar what the map waits for.

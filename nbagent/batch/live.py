@@ -27,7 +27,7 @@ AskRow = Callable[[RowAgent, Batch, Row], Awaitable[Answer]]
 
 
 class LiveEngine:
-    """Asks the vendor's usual endpoint, `batch.concurrency` rows at a time."""
+    """Asks the provider's usual endpoint, `batch.concurrency` rows at a time."""
 
     def __init__(self, ask_row: AskRow | None = None) -> None:
         #: Gets the answer to one row.

@@ -1,7 +1,7 @@
 """A question's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
 In the message, each stands between marks that models know how to read. They are plain text, so that an attachment goes
-wherever the message goes: to any vendor, into saved files, and back into the panel's box when the question is edited.
+wherever the message goes: to any provider, into saved files, and back into the panel's box when the question is edited.
 
 ```
 Which species is heaviest? @penguins

@@ -69,7 +69,7 @@ class Recorded:
         return self._calls.get(self._call_ids.get(message.message_id), {})
 
     def thinking(self, message: LLMMessage) -> str:
-        """What the model thought before this message, as far as the vendor shows it."""
+        """What the model thought before this message, as far as the provider shows it."""
         return "\n\n".join(filter(None, self._thinking.get(self._call_ids.get(message.message_id, ""), ())))
 
     def citations(self, message: LLMMessage) -> list[Row]:
@@ -77,7 +77,7 @@ class Recorded:
         return self._citations.get(self._call_ids.get(message.message_id, ""), [])
 
     def vendor_tools(self, message: LLMMessage) -> list[Row]:
-        """The calls of tools that the vendor ran for this answer."""
+        """The calls of tools that the provider ran for this answer."""
         call_id = self._call_ids.get(message.message_id)
         made = (row for (answer, _), row in self._tools.items() if answer == call_id and answer)
         return [row for row in made if str(row.get("source") or "").startswith("vendor:")]

@@ -87,7 +87,7 @@ class Segment:
         self.marks.update(mark for here in marks.values() for mark in here)
 
     def is_named(self, key: str | None) -> bool:
-        """Whether it shows the call with this `tool_call_id`, or this id of the vendor."""
+        """Whether it shows the call with this `tool_call_id`, or this id of the provider."""
         return self.event is not None and key in (self.key, self.event.metadata.get("wire_id"))
 
     def plain(self, text: str) -> str:
@@ -195,7 +195,7 @@ class Transcript:
 
     @contextmanager
     def call_waits(self, key: str | None, state: str) -> Iterator[None]:
-        """Show in the block of a call what it waits for. `key` is its `tool_call_id`, or its id of the vendor."""
+        """Show in the block of a call what it waits for. `key` is its `tool_call_id`, or its id of the provider."""
         self._waiting.append((key, state))
         try:
             yield

@@ -228,7 +228,7 @@ class UsageReport(Event):
 class Retry(Event):
     """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
 
-    With `next` ("vendor:model") in the metadata, the call failed, and another model is asked: a `turn_started` follows.
+    With `next` ("provider:model") in the metadata, the call failed and another model is asked: `turn_started` follows.
     """
 
     type: ClassVar[Literal["retry"]] = "retry"

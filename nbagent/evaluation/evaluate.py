@@ -194,7 +194,7 @@ def _check(agents: Any, frame: Any, scorers: Mapping[str, Any], expected: str | 
     if not isinstance(agents, Mapping) or not agents:
         raise invalid("agents", agents, "a dict of agents by name", 'Pass {"claude": agent_a, "qwen": agent_b}.')
     for name, agent in agents.items():
-        check_type(f"agents[{name!r}]", agent, Agent, fix="Pass Agent('vendor:model').")
+        check_type(f"agents[{name!r}]", agent, Agent, fix="Pass Agent('provider:model').")
     check_data(frame)
     if expected is not None and (not isinstance(frame, pd.DataFrame) or expected not in frame.columns):
         raise invalid("expected", expected, "the name of a column of the frame")

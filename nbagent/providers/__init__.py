@@ -111,8 +111,8 @@ def provider_names() -> list[str]:
 def resolve(spec: ProviderInput = None) -> LLMProvider:
     """The provider for what a user passed.
 
+    - an `LLMProvider`: itself
     - `"provider"` or `"provider:model"`: see `create_provider`
-    - `"vendor"` or `"vendor:model"`: see `create_provider`
     - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
       the provider that has its model
     - a list of these: the first one, and the next one when one fails (see `Candidates`)
@@ -136,7 +136,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
     if not isinstance(config, AgentConfig):
         fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""
         # the value is not shown, since it may hold a key
-        expected = "a provider, 'vendor:model', an AgentConfig, a list of these, or None"
+        expected = "a provider, 'provider:model', an AgentConfig, a list of these, or None"
         raise invalid("provider", config, expected, fix, secret=True)
     given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
     name = _name_of(config)

@@ -44,7 +44,7 @@ _SCHEMA = {"title": "ProblemDetails", "type": "object", "properties": _MEMBERS, 
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
 _FAILURES: dict[int | str, dict[str, Any]] = {
     "4XX": {"description": "The request is refused.", **_PROBLEM},
-    "5XX": {"description": "The server or the model's vendor failed.", **_PROBLEM},
+    "5XX": {"description": "The server or the model's provider failed.", **_PROBLEM},
 }
 
 

@@ -23,7 +23,7 @@ log = logging.getLogger("nbagent")
 class HTTPProblem:
     """What a client is told of a failed request. `code` is for programs, `detail` for people.
 
-    `more` are further members: `errors` for wrong fields; `vendor`, `model` and `vendor_status` if a vendor failed.
+    `more` are further members: `errors` for wrong fields; `vendor`, `model` and `vendor_status` if a provider failed.
     """
 
     status: int

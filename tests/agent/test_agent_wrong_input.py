@@ -131,7 +131,7 @@ def test_what_is_meant_is_taken():
         (lambda agent: agent.run, AttributeError, ["await agent.chat(...)", "chat_sync"]),
         (lambda agent: agent.history, AttributeError, ["agent.conversation_history"]),
         (lambda agent: agent.tools, AttributeError, ["agent.function_registry", "offered_tools"]),
-        (lambda agent: Agent(model="gpt-4o"), ConfigurationError, ["'model'", "Agent('vendor:model')"]),
+        (lambda agent: Agent(model="gpt-4o"), ConfigurationError, ["'model'", "Agent('provider:model')"]),
         (lambda agent: Agent(sistem_prompt="x"), ConfigurationError, ["did you mean system_prompt?"]),
         (lambda agent: Agent(max_cost=1), ConfigurationError, ["write Agent(limits=Limits(max_cost=...))"]),
         (lambda agent: Agent("gpt-4o").provider, ConfigurationError, ["write 'openai:gpt-4o'"]),

@@ -1,4 +1,4 @@
-"""The vendors' batch endpoints: `agent.map(…, engine="batch", checkpoint=…)`, and `cancel`."""
+"""The providers' batch endpoints: `agent.map(…, engine="batch", checkpoint=…)`, and `cancel`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class HasProvider(Protocol):
 
 
 async def cancel(agent: HasProvider, checkpoint: str | os.PathLike[str]) -> int:
-    """Ask the agent's vendor to stop the batches of a checkpoint -> how many there are.
+    """Ask the agent's provider to stop the batches of a checkpoint -> how many there are.
 
     What is answered by then is paid; the same `agent.map` reads it and marks the other rows "left". Raises
-    `ConfigurationError` for a vendor without batches.
+    `ConfigurationError` for a provider without batches.
 
     >>> await cancel(agent, "reviews.db")                                           # doctest: +SKIP
     """

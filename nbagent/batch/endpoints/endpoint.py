@@ -1,4 +1,4 @@
-"""`Endpoint`: a vendor's batch endpoint. Many requests go there at once, and are answered in a day at half price."""
+"""`Endpoint`: a provider's batch endpoint. Many requests go there at once, and are answered in a day at half price."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from nbagent.providers.http_provider import HTTPProvider
 
-#: Bytes of one batch, where the vendor takes more: it is in memory while it is sent.
+#: Bytes of one batch, where the provider takes more: it is in memory while it is sent.
 LONGEST_BATCH = 64 * 10**6
 
 
@@ -29,9 +29,9 @@ class State:
     """Where a batch is.
 
     - `phase`: "cancelled" and "failed" batches may hold answers, too
-    - `done`, `total`: requests by the vendor's count, which some give at the end only
+    - `done`, `total`: requests by the provider's count, which some give at the end only
     - `reason`: why the batch failed
-    - `files`: where its results are, as far as the vendor says
+    - `files`: where its results are, as far as the provider says
     """
 
     phase: Phase
@@ -50,7 +50,7 @@ class Result(NamedTuple):
 
 
 class Endpoint(ABC):
-    """One vendor's batch endpoint, asked with a provider's key and connections."""
+    """One provider's batch endpoint, asked with a provider's key and connections."""
 
     #: Of one batch.
     max_requests: ClassVar[int]
@@ -58,19 +58,19 @@ class Endpoint(ABC):
 
     def __init__(self, provider: HTTPProvider) -> None:
         self.provider = provider
-        #: Betas of the vendor's API that the requests of a batch need.
+        #: Betas of the provider's API that the requests of a batch need.
         self.betas: tuple[str, ...] = ()
 
     @abstractmethod
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
-        """Send a batch -> the vendor's id of it. `tag` is our name for it. It is sent once, whatever happens."""
+        """Send a batch -> the provider's id of it. `tag` is our name for it. It is sent once, whatever happens."""
 
     @abstractmethod
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """The id of a batch that was sent, if it arrived: the vendor's answer may have been lost.
+        """The id of a batch that was sent, if it arrived: the provider's answer may have been lost.
 
         `submitted_at` is when it was sent (seconds since 1970), and `count` how many requests it has. `known` are
-        the vendor's ids of other batches.
+        the provider's ids of other batches.
         """
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     async def cancel(self, batch_id: str) -> None:
-        """Ask the vendor to stop. What it has answered by then is paid and can be read."""
+        """Ask the provider to stop. What it has answered by then is paid and can be read."""
 
 
 def joined(pieces: Iterable[bytes], before: bytes, after: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""The engine for `engine="batch"`: rows go to the vendor's batch endpoint, and are answered within a day at half price.
+"""The engine for `engine="batch"`: rows go to the provider's batch endpoint, which answers within a day at half price.
 
 It works in two passes. The first makes each row's request, as a live run would, and submits them in batches within the
-vendor's limits; no run waits meanwhile, so ten thousand rows need no memory but that of one batch's bodies. When a
+provider's limits; no run waits meanwhile, so ten thousand rows need no memory but that of one batch's bodies. When a
 batch is over, the second pass runs its rows in the usual loop, whose first request takes the batch's answer. So traces,
 costs, checks and corrections are those of any run. What the batch did not answer is asked live, and so is each further
 request of a row.
@@ -38,9 +38,9 @@ LONGEST_WAIT_S = 60.0
 
 
 class BatchEngine:
-    """Asks a vendor's batch endpoint. The checkpoint keeps what was submitted.
+    """Asks a provider's batch endpoint. The checkpoint keeps what was submitted.
 
-    Cancelling it leaves the batches at the vendor: the same call reads them later.
+    Cancelling it leaves the batches at the provider: the same call reads them later.
     """
 
     def __init__(self, checkpoint: Path | None) -> None:
@@ -85,7 +85,7 @@ class _Work:
         return agent
 
     async def submit(self) -> None:
-        """Find the batches that are at the vendor, and submit the other rows."""
+        """Find the batches that are at the provider, and submit the other rows."""
         for sent in self.submitted.holding(self.rows):
             if sent.batch_id is None:
                 batch_id = await self._find(sent)
@@ -105,7 +105,7 @@ class _Work:
                 await self._send(requests)
 
     async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[BatchRequest]]:
-        """The requests of these rows, as many at a time as the vendor takes."""
+        """The requests of these rows, as many at a time as the provider takes."""
         agent, yield_point = self.new_agent(), YieldPoint()
         requests: list[BatchRequest] = []
         size = 0
@@ -146,7 +146,7 @@ class _Work:
         self.waiting[-1] = replace(sent, batch_id=batch_id)
 
     async def _find(self, sent: Sent) -> str | None:
-        """The vendor's id of a batch, if it arrived."""
+        """The provider's id of a batch, if it arrived."""
         return await self.endpoint.find(sent.tag, sent.sent_at, sent.count, self.submitted.batch_ids())
 
     async def read(self, keep: Keep) -> None:
@@ -168,12 +168,12 @@ class _Work:
                 wait = min(wait * GROWTH, LONGEST_WAIT_S)
 
     async def _state(self, sent: Sent) -> State:
-        """Where a batch is. A vendor that can't be reached is asked again later; a batch it has not any more failed."""
+        """Where a batch is. A provider that can't be reached is asked again later. A batch that is gone has failed."""
         try:
             return await self.endpoint.state(sent.batch_id or "")
         except ProviderError as error:
             if error.status == 404:
-                return State("failed", reason="the vendor does not have this batch, or not any more")
+                return State("failed", reason="the provider does not have this batch, or no longer has it")
             if not error.retryable:
                 raise
             log.warning("batch %s: %s", sent.batch_id, error)
@@ -191,7 +191,7 @@ class _Work:
         stopped = self.submitted.cancelled(sent.tag) & ours
         if state.phase != "ended":
             stopped = {key for key in ours if self.submitted.result(key) is None}
-        error = f"the batch {sent.batch_id} failed: {state.reason or 'the vendor gives no reason'}"
+        error = f"the batch {sent.batch_id} failed: {state.reason or 'the provider gives no reason'}"
         if state.phase == "failed" and stopped and self.batch.raises:
             self.submitted.forget(sent.tag)
             raise InvalidResponseError(error, vendor=self.batch.provider.vendor)

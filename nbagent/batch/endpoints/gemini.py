@@ -23,7 +23,7 @@ class GeminiEndpoint(Endpoint):
 
     #: Gemini has no limit of its own; the answers come in one body.
     max_requests = 10_000
-    #: A little below the vendor's limit: the list around the requests counts, too.
+    #: A little below the provider's limit: the list around the requests counts, too.
     max_bytes = 19 * 10**6
 
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:

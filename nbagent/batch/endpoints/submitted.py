@@ -16,7 +16,7 @@ from nbagent.batch.checkpoint import Checkpoint
 class Sent:
     """One batch.
 
-    - `tag`: our name for it; `batch_id`: the vendor's, None if it is not known whether the batch arrived
+    - `tag`: our name for it; `batch_id`: the provider's, None if it is not known whether the batch arrived
     - `sent_at`: seconds since 1970; `count`: its requests
     - `is_read`: its results are in the checkpoint
     """
@@ -53,12 +53,12 @@ class Submitted:
         return [_sent(*row) for row in found]
 
     def of_vendor(self, vendor: str) -> list[Sent]:
-        """The batches of a vendor whose results are not read."""
+        """The batches of a provider whose results are not read."""
         found = self._run("SELECT * FROM batches WHERE vendor = ? AND NOT is_read ORDER BY sent_at", vendor)
         return [_sent(*row) for row in found]
 
     def batch_ids(self) -> set[str]:
-        """The vendor's ids of all batches."""
+        """The provider's ids of all batches."""
         return {batch_id for (batch_id,) in self._run("SELECT batch_id FROM batches WHERE batch_id IS NOT NULL")}
 
     def keys_of(self, tag: str) -> set[str]:
@@ -78,7 +78,7 @@ class Submitted:
         return sent
 
     def accept(self, tag: str, batch_id: str) -> None:
-        """Note that the vendor has it."""
+        """Note that the provider has it."""
         self._run("UPDATE batches SET batch_id = ? WHERE tag = ?", batch_id, tag)
 
     def keep(self, tag: str, key: str, result: dict[str, Any] | None, was_cancelled: bool) -> None:

@@ -1,4 +1,4 @@
-"""Which vendor has a batch endpoint."""
+"""Which provider has a batch endpoint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers.http_provider import HTTPProvider
 
 ENDPOINTS: dict[str, type[Endpoint]] = {"openai": OpenAIEndpoint, "claude": ClaudeEndpoint, "gemini": GeminiEndpoint}
-#: The vendors' own clients. Azure, Bedrock and Vertex have other batches, or none.
+#: The providers' own clients. Azure, Bedrock and Vertex have other batches, or none.
 _OWN_CLIENTS = ("AsyncOpenAI", "AsyncAnthropic", "AsyncClient")
 
 
 def endpoint_for(provider: Any) -> Endpoint:
-    """The batch endpoint of a provider's vendor. Raises `ConfigurationError` if it has none."""
+    """The batch endpoint for this provider. Raises `ConfigurationError` if it has none."""
     client = getattr(provider, "client", None)
     if isinstance(provider, HTTPProvider) and provider.vendor in ENDPOINTS:
         if client is None or type(client).__name__ in _OWN_CLIENTS:

@@ -38,7 +38,7 @@ class MCPServer(Toolset):
 
     - `env`: variables for the process, which otherwise gets PATH, HOME and few others of this one; `cwd`: its folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
-    - `name`: the tools' names begin with it, as far as vendors accept it; by default the command or the URL gives one
+    - `name`: the tools' names begin with it, as far as providers accept it; by default the command or the URL gives one
     - `approve`: None to ask before calls of tools that the server does not mark as read-only; True to ask before all
       calls, False before none
     - `timeout`: seconds for a call, None for the agent's limit

@@ -29,7 +29,7 @@ Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class ToolList:
-    """`registry` has the tools, by names that vendors accept. `changed` is set when the server says so.
+    """`registry` has the tools, by names that providers accept. `changed` is set when the server says so.
 
     `approve` is who must approve calls: None for those of tools that the server does not mark as read-only, else all or
     none. A tool that needed approval once needs it for as long as this list lives, whatever the server says later. A

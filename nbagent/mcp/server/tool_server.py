@@ -75,7 +75,7 @@ class ClientRequest:
 
 
 def _is_elsewhere(registry: FunctionRegistry, name: str) -> bool:
-    """Whether a tool is one that the vendor of the agent's model runs: there is nothing to serve."""
+    """Whether a tool is one that the provider of the agent's model runs: there is nothing to serve."""
     tool = registry.get_function(name)
     return tool is not None and tool.vendor_options is not None
 

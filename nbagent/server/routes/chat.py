@@ -35,7 +35,7 @@ class ChatRequest(BaseModel):
 
     message: str = Field(min_length=1, description="The question.")
     conversation_id: str | None = Field(None, pattern=ID_PATTERN, description="Continues a conversation.")
-    provider: str | None = Field(None, description="A vendor that this server allows.")
+    provider: str | None = Field(None, description="A provider that this server allows.")
     model: str | None = Field(None, description="A model that this server allows.")
     max_tool_calls: int = Field(5, ge=0, le=1000)
     max_tokens: int = Field(2000, ge=1, le=1_000_000, description="Of each answer of the model.")

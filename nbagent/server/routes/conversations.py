@@ -76,5 +76,5 @@ async def delete_conversation(host: Host, owner: Owner, conversation_id: Convers
 
 
 def _shown(message: LLMMessage) -> dict[str, Any]:
-    """The message without what only its vendor can read."""
+    """The message without what only its provider can read."""
     return {name: value for name, value in message.to_dict().items() if name != "provider_extras"}

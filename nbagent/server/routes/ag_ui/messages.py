@@ -58,7 +58,7 @@ def read_instructions(given: types.RunAgentInput) -> str | None:
 def known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LLMMessage]:
     """The given messages, with the stored ones in place of those that are the same.
 
-    The stored ones also hold what vendors want back, such as signatures of the model's thinking.
+    The stored ones also hold what providers want back, such as signatures of the model's thinking.
     """
     same: list[LLMMessage] = []
     corrections: list[LLMMessage] = []  # the client has none

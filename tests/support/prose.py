@@ -13,7 +13,7 @@ PATTERNS = {
     r"^(?:What|Whatever|Who|Whoever)\b(?!.*\?$)": "begin with the thing that acts, not with a clause",
     r",? too(?:[.,;:)]|$)": 'write "also" before the verb, or leave it out',
     r"\b(?:that|those) of\b": "name the thing again, or use a compound",
-    r"\b(?:stands?|stood) (?:in|for|by|there|before|after|behind|beside|below|above|on)\b": 'write "is"',
+    r"\b(?:stands?|stood) (?:in(?! for)|for|by|there|before|after|behind|beside|below|above|on)\b": 'write "is"',
     r"\bbeside\b(?! the notebook)": 'write "next to", "with" or "outside"',
     r"\b[Aa] yes\b|\bsays? yes\b|\banswer is no[.:;,]": 'write "approve" or "deny"',
     r"\bgo(?:es)? on\b|\bwent on\b": 'write "continue"',

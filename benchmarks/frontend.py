@@ -157,7 +157,7 @@ def main() -> bool:
         wire = Wire()
         page = lab.open("frontend.ipynb", [SETUP, *CELLS.values(), *LONG.values()], prepare=wire.watch)
         page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell')")
-        page.locator(".nbagent-input textarea").wait_for()
+        page.locator(".nbagent-row textarea").wait_for()
         page.wait_for_timeout(2_000)
         gaps(page)
         page.wait_for_timeout(3_000)

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from nbagent.chat.attachments import Attachment, split_attachments
@@ -174,8 +175,8 @@ class PanelEntry:
         if self._status:
             parts.append(render.note_html(self._status))
         pieces: dict[str, Piece] = {}
-        for index, part in enumerate(parts):
-            page = f'{"" if index else AGENT}<div class="nbagent">{part}</div>'
+        for index, (before, part) in enumerate(pairwise(["", *parts])):
+            page = f'{"" if index else AGENT}<div class="{render.container_classes(part, before)}">{part}</div>'
             pieces[f"p{index}"] = {"html": page, **({"tex": True} if render.has_formulas(page) else {})}
             pieces |= {f"w{model_id}": {"widget": model_id} for model_id in self._live if widget_mark(model_id) in page}
         return pieces | {f"b{index}": piece for index, piece in enumerate(self._below)}

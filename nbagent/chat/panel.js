@@ -31,7 +31,8 @@ const ICONS = {
 };
 // An @ at the beginning of a word, with what is typed of the word; or a / at the beginning of the question.
 const MENTION = /(?:^|[^\w@./+-])(@(?:"[^"\n]*|[^\s"'`,;!?()[\]{}<>|…—]*))$|^\s*(?:\/[a-z0-9-]+\s+)*(\/[a-z0-9-]*)$/;
-const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
+// What takes keys and is new.
+const FOCUSABLE = ":is(a, button, input, select, summary, textarea, [tabindex]):not([data-lm-suppress-shortcuts])";
 
 // -- state ----------------------------------------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class Turn {
   }
 
   showVersions(versions, isIdle) {
-    this.versions.hidden = !versions;
+    this.versions.toggleAttribute("hidden", !versions);
     if (!versions) return;
     const [place, count] = versions;
     if (!this.versions.firstChild) {
@@ -316,7 +317,7 @@ class Models {
     mark(this.opener, { title, "aria-label": t("Model: {}", name), "aria-expanded": Boolean(open) });
     this.opener.disabled = !isIdle;
     const [wasOpen, hadKey] = [!this.root.hidden, !this.form.hidden];
-    this.root.hidden = !open;
+    this.root.toggleAttribute("hidden", !open);
     if (!open) {
       this.search.value = this.key.value = "";
       return;
@@ -341,7 +342,7 @@ class Models {
   showRows(rows) {
     const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.spec : null;
     this.shown = JSON.stringify(rows);
-    this.heads.children[2].textContent = rows.some((row) => row[4]) ? HEADS[2] : "";
+    this.root.classList.toggle("nbagent-undated", !rows.some((row) => row[4]));
     this.rows.replaceChildren(
       ...rows.map(([spec, name, about = "", ...cells], place) => {
         const facts = cells.map((text, index) => (index && text ? `${HEADS[index + 1]} ${text}` : text));
@@ -544,14 +545,13 @@ class Panel {
   makeBox() {
     this.box = h("textarea", { rows: 1, placeholder: t("Ask anything"), "aria-label": t("Your question") });
     mark(this.box, { enterkeyhint: "send" });
-    const input = h("div", { class: "nbagent-input" }, this.box);
     this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": t("Files to attach") });
     this.files.addEventListener("change", () => (this.attach([...this.files.files]), (this.files.value = "")));
     const clip = { class: "nbagent-attach", "aria-label": t("Attach files") };
     this.clip = iconButton("attach", t("Attach files"), () => this.files.click(), clip);
     this.sends = button(t("Send"), t("Ask the agent"), () => this.sendOrStop(), { class: "nbagent-first" });
     this.chips = h("div", { class: "nbagent-chips", hidden: true });
-    this.row = h("div", { class: "nbagent-row" }, this.chips, this.clip, this.files, input, this.sends);
+    this.row = h("div", { class: "nbagent-row" }, this.chips, this.clip, this.files, this.box, this.sends);
     this.status = h("div", { class: "nbagent-status" });
     this.draft = h("div", { class: "nbagent-draft", "data-hint": t("Shift-Enter for a new line") });
     const below = h("div", { class: "nbagent-below" }, this.status, this.draft);
@@ -606,14 +606,13 @@ class Panel {
     this.showBar(state, before);
     this.showTab(state, before);
     this.showBox(state, before);
-    this.notice.hidden = !state.notice;
+    this.notice.toggleAttribute("hidden", !state.notice);
     if (state.notice !== before.notice) this.notice.replaceChildren(...(state.notice ? [noticeOf(state.notice)] : []));
     const said = state.status ? t(state.status) : state.said || "";
     if (this.said.textContent !== said) this.said.textContent = said;
-    this.showJump();
     this.keepFocus();
     // the host's shortcuts, such as D D, which deletes a cell, must not act on typing in the panel
-    for (const each of this.root.querySelectorAll(FOCUSABLE)) mark(each, { "data-lm-suppress-shortcuts": "true" });
+    for (const each of this.root.querySelectorAll(FOCUSABLE)) each.dataset.lmSuppressShortcuts = "true";
   }
 
   showTurns({ turns = {}, order = [], idle, editable = [], edited, greeting }) {
@@ -629,7 +628,7 @@ class Panel {
   }
 
   showGreeting(greeting) {
-    this.greeting.hidden = !greeting;
+    this.greeting.toggleAttribute("hidden", !greeting);
     if (!greeting || JSON.stringify(greeting) === this.greeted) return;
     this.greeted = JSON.stringify(greeting);
     const line = ([name, about]) => h("li", {}, h("code", { textContent: name }), h("span", { textContent: about }));
@@ -646,13 +645,13 @@ class Panel {
   }
 
   showBar(state, before) {
-    this.bar.hidden = !state.tab; // a host can have its own
+    this.bar.toggleAttribute("hidden", !state.tab); // a host can have its own
     if (!state.tab) return;
     if (state.conversations !== before.conversations) {
       this.list.replaceChildren(...(state.conversations ?? []).map(([value, textContent]) => h("option", { value, textContent })));
     }
     this.list.value = state.conversation;
-    this.list.hidden = (state.conversations ?? []).length < 2;
+    this.list.toggleAttribute("hidden", (state.conversations ?? []).length < 2);
     this.list.disabled = !state.idle;
     this.begin.disabled = !state.can_begin;
     this.models.show(state.model ?? { name: "" }, state.idle);
@@ -662,7 +661,7 @@ class Panel {
   }
 
   showMode(mode) {
-    this.mode.hidden = !mode;
+    this.mode.toggleAttribute("hidden", !mode);
     if (!mode) return;
     const option = ([value, about]) => h("option", { value, textContent: t("Cells: {}", t(value)), title: t(about) });
     if (!this.mode.length) this.mode.append(...Object.entries(mode.all).map(option));
@@ -675,7 +674,7 @@ class Panel {
       const selected = tab.value === state.tab;
       mark(tab, { "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
-    for (const [name, part] of [["Chat", this.chat], ["Trace", this.trace], ["Setup", this.setup]]) part.hidden = (state.tab ?? "Chat") !== name;
+    for (const [name, part] of [["Chat", this.chat], ["Trace", this.trace], ["Setup", this.setup]]) part.toggleAttribute("hidden", (state.tab ?? "Chat") !== name);
     if (state.trace !== undefined && state.trace !== before.trace) {
       this.trace.innerHTML = state.trace;
       for (const table of this.trace.querySelectorAll("table")) table.tabIndex = 0; // so that the keyboard scrolls it
@@ -709,7 +708,7 @@ class Panel {
 
   showBox(state, before) {
     const { text, filled } = state.box;
-    this.map.hidden = !state.bar;
+    this.map.toggleAttribute("hidden", !state.bar);
     if (state.bar !== before.bar) this.map.innerHTML = state.bar ?? "";
     const isFilled = before.box !== undefined && filled !== before.box.filled;
     // what another view of the panel has comes here, too, unless something else is typed here
@@ -718,9 +717,9 @@ class Panel {
     if (isFilled || follows) this.box.value = text;
     if (isFilled && state.edited) this.focus();
     const { chips, line } = state.draft ?? NO_DRAFT;
-    this.clip.hidden = !state.draft;
+    this.clip.toggleAttribute("hidden", !state.draft);
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
-    this.chips.hidden = !chips.length;
+    this.chips.toggleAttribute("hidden", !chips.length);
     if (line !== before.draft?.line) this.draft.innerHTML = line;
     if (this.status.textContent !== t(state.status)) this.status.textContent = t(state.status);
     this.showSends();
@@ -742,7 +741,7 @@ class Panel {
   }
 
   showJump() {
-    this.latest.hidden = !(this.chat.scrollTop <= -NEAR_END);
+    this.latest.toggleAttribute("hidden", !(this.chat.scrollTop <= -NEAR_END));
   }
 
   // The turn at the upper edge and where it begins below that; null at the end of the conversation.
@@ -952,6 +951,9 @@ function render({ model, el }) {
   // Not before the view is in the page: anywidget forgets the listeners of a view that it renders again just then.
   const arrival = new ResizeObserver(async () => {
     if (panel || !el.isConnected) return;
+    for (let around = el.closest(".jp-LinkedOutputView") && el.parentElement; around?.closest(".jp-OutputArea"); around = around.parentElement) {
+      around.classList.add("nbagent-around"); // it fills this view
+    }
     panel = new Panel(el, host);
     for (const each of [panel.chat, panel.trace, panel.setup]) each.style.height = model.get("height");
     panel.models.root.style.maxHeight = model.get("height");
@@ -1007,6 +1009,7 @@ async function dock(model, panel) {
     inner.dispose();
     note.remove();
     panel.root.classList.remove("nbagent-away");
+    shell.classList.remove("nbagent-beside");
     window.dispatchEvent(new Event("resize")); // the notebook takes the room back
   });
   panel.root.append(note);
@@ -1015,6 +1018,7 @@ async function dock(model, panel) {
     manager.context.addSibling(frame, { mode: "split-right", activate: false });
   } else {
     frame.constructor.attach(frame, document.body);
+    shell.classList.add("nbagent-beside");
     window.dispatchEvent(new Event("resize"));
   }
   return frame;

@@ -43,6 +43,8 @@ MAX_DISPLAYS = 40
 
 #: What a call waits for that needs approval.
 FOR_YOU = "waiting for you…"
+#: A dot before the words about what is running, in the panel.
+RUNS = '<span class="nbagent-runs"></span>'
 
 MimeBundle = dict[str, str]
 
@@ -419,10 +421,12 @@ class Transcript:
             blocks[-1] = _Block(page + closing, "\n".join(filter(None, (plain, *lines))), text)
         return [
             {
-                "text/html": render.output_html(page, formulas=_may_hold_formulas(text), style=not index),
+                "text/html": render.output_html(
+                    page, formulas=_may_hold_formulas(text), style=not index, before=before
+                ),
                 "text/plain": render.printable(plain),
             }
-            for index, (page, plain, text) in enumerate(blocks)
+            for index, ((before, *_), (page, plain, text)) in enumerate(pairwise([_Block("", "", ""), *blocks]))
         ]
 
     def _groups(self) -> Iterator[list[Segment]]:
@@ -511,7 +515,7 @@ class Transcript:
             head, tail = '<span class="nbagent-quiet">Thinking…</span>', segment.text[-THINKING_TAIL:]
             text = tail if len(tail) == len(segment.text) else f"…{tail}"
             body = f'<div class="nbagent-tail">{render.verbatim_html(text)}</div>'
-            return render.details_html(head, self._time_html(segment.started), body, is_open=True)
+            return render.details_html(head, RUNS + self._time_html(segment.started), body, is_open=True)
         took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
         text = render.shortened_with_note(segment.text, THINKING_CHARS, ": see agent.trace.thinking")
         head = f'<span class="nbagent-quiet">Thought{took}</span>'
@@ -557,7 +561,10 @@ class Transcript:
             return render.escape(self._state(segment))
         bar = "" if segment.fraction is None else _bar_html(segment.fraction)
         taken = self._time_html(0 if self._is_waiting(segment) else segment.started)
-        return f"{bar}<span>{render.escape(self._state(segment))}</span>{taken}"
+        words = self._state(segment)
+        if self._shows_outputs and words == last_line(segment.outputs):  # it stands below
+            words = ""
+        return f"{RUNS if taken else ''}{bar}<span>{render.escape(words)}</span>{taken}"
 
     def _is_waiting(self, segment: Segment) -> bool:
         return any(segment.is_named(key) for key, _ in self._waiting)

@@ -149,7 +149,7 @@ def until_text(page, text):
 
 
 def say_in_panel(page, text):
-    box = page.locator(".nbagent-input textarea").first
+    box = page.locator(".nbagent-row textarea").first
     box.press_sequentially(text, delay=20)
     box.press("Enter")
 

@@ -25,7 +25,7 @@ ANSWERED = "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').leng
 
 def asks_in_panel(page):
     """A question in the panel, whose tool is approved there."""
-    box = page.locator(".nbagent-input textarea").first
+    box = page.locator(".nbagent-row textarea").first
     box.wait_for()
     box.press_sequentially("wipe it", delay=20)
     box.press("Enter")
@@ -41,7 +41,7 @@ def test_voila(lab):
     asks_in_panel(page)
     buttons = page.locator(".nbagent-panel").get_by_role("group", name="This code").first
     expect(buttons.get_by_role("button")).to_have_text(["Copy"])  # there are no cells to insert
-    page.locator(".nbagent-input textarea").first.fill("go on")
+    page.locator(".nbagent-row textarea").first.fill("go on")
     page.locator(".nbagent-panel button", has_text="Send").click()
     page.wait_for_function("() => document.body.innerText.includes('slow slow')")
     page.locator(".nbagent-panel button", has_text="Stop").click()

@@ -30,7 +30,7 @@ SHUT_DOWN = "window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
 
 
 def asks(page, text):
-    box = page.locator(".nbagent-input textarea").first
+    box = page.locator(".nbagent-row textarea").first
     box.press_sequentially(text, delay=20)
     box.press("Enter")
 

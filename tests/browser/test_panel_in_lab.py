@@ -39,7 +39,7 @@ def opened(lab, name, *cells, **options):
 
 def asks(page, text):
     """Type at human speed, then press Enter."""
-    box = page.locator(".nbagent-input textarea").first
+    box = page.locator(".nbagent-row textarea").first
     box.press_sequentially(text, delay=20)
     box.press("Enter")
 
@@ -142,12 +142,12 @@ def test_questions_are_answered_while_a_cell_awaits_and_after_one_that_does_not(
     lab.run_new_cell(page, "import time, pathlib\nwhile not pathlib.Path('gate').exists(): time.sleep(0.01)")
     until_text(page, BUSY)
     asks(page, "asked while busy")
-    page.locator(".nbagent-input textarea").fill("sent while busy")
+    page.locator(".nbagent-row textarea").fill("sent while busy")
     page.get_by_role("button", name="Send").click()
     for question in ("asked while busy", "sent while busy"):
         held = page.locator(".nbagent-inner > .nbagent-said", has_text=question)
         expect(held).to_contain_text("Waiting for the kernel…")
-    assert page.locator(".nbagent-input textarea").input_value() == ""
+    assert page.locator(".nbagent-row textarea").input_value() == ""
     (lab.folder / "gate").touch()
     until(page, "([text]) => !document.querySelector('.nbagent-panel').innerText.includes(text)", BUSY)
     until(page, FOOTS, 3)
@@ -170,7 +170,7 @@ def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     assert "first answer" in nbformat.read(saved, 4).cells[1].outputs[1].data["text/plain"]
     asks(page, "two")
     until_text(page, "word word")
-    box = page.locator(".nbagent-input textarea").first
+    box = page.locator(".nbagent-row textarea").first
     box.press_sequentially("and then")
     page.wait_for_timeout(500)
     page.reload()

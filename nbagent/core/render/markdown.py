@@ -310,13 +310,19 @@ def labelled_html(label: str, text: str) -> str:
     return f"<small>{escape(label)}</small><pre>{html.escape(printable(shortened_with_note(text)), quote=False)}</pre>"
 
 
-def output_html(body: str, *, formulas: bool = True, style: bool = True) -> str:
+def output_html(body: str, *, formulas: bool = True, style: bool = True, before: str = "") -> str:
     """A complete output: the style, and the container that it applies to. Without `formulas` nothing is typeset.
 
-    A cell with several outputs needs one `style` only.
+    A cell with several outputs needs one `style` only; `before` is the body of the one above.
     """
-    classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
-    return f'{STYLE if style else ""}<div class="{classes}">{body}</div>'
+    return f'{STYLE if style else ""}<div class="{container_classes(body, before, formulas=formulas)}">{body}</div>'
+
+
+def container_classes(body: str, before: str = "", *, formulas: bool = True) -> str:
+    """The classes of a container: folded blocks are close together, and what follows them keeps a distance."""
+    is_fold, follows = (page.startswith("<details") for page in (body, before))
+    spacing = " nbagent-fold" if is_fold else " nbagent-after" if follows else ""
+    return f"nbagent{spacing}{'' if formulas else f' {NO_TEX}'}"
 
 
 # -- plain text -------------------------------------------------------------------------------------------------------

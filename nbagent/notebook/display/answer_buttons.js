@@ -428,8 +428,9 @@ function initialize({ model }) {
   }
 
   function restoreFolds(output) {
+    if (!folds.has(output)) return;
     const blocks = output.querySelectorAll("details");
-    for (const [place, open] of Object.entries(folds.get(output) ?? {})) if (blocks[place]) blocks[place].open = open;
+    for (const [place, open] of Object.entries(folds.get(output))) if (blocks[place]) blocks[place].open = open;
   }
 
   // -- all --
@@ -442,13 +443,22 @@ function initialize({ model }) {
     }
   });
 
-  function dress() {
-    for (const each of document.querySelectorAll(SCROLLED)) sizes.observe(each);
-    document.querySelectorAll(ASKED_IN).forEach(dressCellName);
-    dressAllFailed();
-    for (const each of document.querySelectorAll(EXPLORER_KEYS)) each.dataset.lmSuppressShortcuts = "true";
+  const measured = new WeakSet(); // to observe again would measure again
+
+  function measure(each) {
+    if (!measured.has(each)) sizes.observe(each);
+    measured.add(each);
+  }
+
+  // What is new in these parts of the page, each of which holds an answer as a whole.
+  function dress(parts = [document.body]) {
+    const all = (selector) => parts.flatMap((part) => [...part.querySelectorAll(selector)]);
+    all(SCROLLED).forEach(measure);
+    all(ASKED_IN).forEach(dressCellName);
+    all(FAILED).filter(idOf).forEach(dressFailed);
+    for (const each of all(EXPLORER_KEYS)) each.dataset.lmSuppressShortcuts = "true";
     const unknown = new Set();
-    for (const footer of document.querySelectorAll(FOOTERS)) {
+    for (const footer of all(FOOTERS)) {
       const run = footer.dataset.nbagentRun;
       if (!known.has(run)) {
         if (!asked.has(run)) unknown.add(run);
@@ -499,7 +509,7 @@ function initialize({ model }) {
     const grown = records.filter((record) => record.addedNodes.length);
     grown.forEach((record) => restoreFolds(record.target));
     if (model.widget_manager?.context?.isDisposed) end(); // the notebook was closed
-    else if (grown.length) dress();
+    else if (grown.length) dress([...new Set(grown.map(({ target }) => target.closest(ANSWER) ?? target))]);
   });
   changes.observe(document.body, { childList: true, subtree: true });
   document.addEventListener("click", noteFold);

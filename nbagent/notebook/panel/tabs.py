@@ -109,14 +109,14 @@ def _bars_html(step: Iterable[timeline.Span], begin: float, seconds: float) -> s
         left, width = (100 * length / seconds for length in (span.start - begin, span.end - span.start))
         title = f"{timeline.LEGEND[span.kind]}: {render.format_duration(span.seconds)}"
         bars += f'<b class="nbagent-span-{span.kind}" title="{title}" style="left:{left:.2f}%;width:{width:.2f}%"></b>'
-    return bars
+    return f"<i>{bars}</i>"
 
 
 def _row_html(kind: str, name: str, bars: str, seconds: float, turn: str | None) -> str:
     tag, to = ("button", f' type="button" title="Show this turn" data-turn="{turn}"') if turn else ("div", "")
     took = "" if seconds != seconds else render.format_duration(seconds)  # NaN: it has not ended
     name = render.escape(shortened(" ".join(name.split()), MAX_NAME))
-    return f'<{tag} class="nbagent-trace-{kind}"{to}><span>{name}</span><i>{bars}</i><small>{took}</small></{tag}>'
+    return f'<{tag} class="nbagent-trace-{kind}"{to}><span>{name}</span>{bars}<small>{took}</small></{tag}>'
 
 
 def setup_state(agent: Agent) -> State:

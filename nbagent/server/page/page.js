@@ -227,12 +227,16 @@ function copyButton(title, text) {
   return made;
 }
 
+const complete = new WeakSet(); // the turns that have them
+
 function addCopies() {
-  for (const [key, { live, text }] of Object.entries(navigator.clipboard ? shown.turns : {})) {
-    const complete = live ? h("i") : panel.turns.get(key).root;
-    const foot = text && complete.querySelector(".nbagent-foot:not(:has(button))");
-    if (foot) foot.append(h("span", { class: "nbagent-actions" }, copyButton("Copy the answer as Markdown", text)));
-    for (const code of complete.querySelectorAll(".nbagent > pre:not(.on-code + pre) > code")) {
+  for (const [key, turn] of Object.entries(navigator.clipboard ? shown.turns : {})) {
+    if (turn.live || complete.has(turn)) continue;
+    complete.add(turn);
+    const { root } = panel.turns.get(key);
+    const foot = turn.text && root.querySelector(".nbagent-foot");
+    if (foot) foot.append(h("span", { class: "nbagent-actions" }, copyButton("Copy the answer as Markdown", turn.text)));
+    for (const code of root.querySelectorAll(".nbagent > pre > code")) {
       const copies = copyButton("Copy the code", code.textContent.replace(/\n$/, ""));
       code.parentElement.before(h("div", { class: "on-code nbagent-actions" }, copies));
     }
@@ -264,8 +268,9 @@ const sizes = new ResizeObserver((entries) => {
     else target.removeAttribute("tabindex");
   }
 });
+const measured = new WeakSet(); // to observe again would measure again
 const news = new MutationObserver(() => {
-  panel.log.querySelectorAll(SCROLLED).forEach((each) => sizes.observe(each));
+  for (const each of panel.log.querySelectorAll(SCROLLED)) if (!measured.has(each)) measured.add(each), sizes.observe(each);
   addCopies();
 });
 news.observe(panel.log, { childList: true, subtree: true });

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 def limits_of_agent(given: Limits | None, config: AgentConfig | None) -> Limits:
     """An agent's limits: arguments win over environment variables, and these over the configuration."""
-    limits = (given or Limits()).or_else(Limits.from_environment())
+    of_environment = Limits.from_environment()
+    limits = of_environment if given is None else given.or_else(of_environment)
     if config is None:
         return limits
     names = {each.name: each.name for each in fields(Limits)} | {"max_iterations": "max_tool_iterations"}

@@ -63,7 +63,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            check_number(f.name, getattr(self, f.name), whole=_is_whole(f), minimum=0, optional=True)
+            if (value := getattr(self, f.name)) is not None:
+                check_number(f.name, value, whole=_is_whole(f), minimum=0)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Limits:

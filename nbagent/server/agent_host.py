@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.current import context_with, current
 from nbagent.core.history.preview import Preview
-from nbagent.core.messages import new_id
+from nbagent.core.messages import LLMMessage, new_id
 from nbagent.pricing import check_priced
 from nbagent.providers import resolve
 from nbagent.providers.base import LLMProvider
@@ -182,7 +183,7 @@ class AgentHost:
     @asynccontextmanager
     async def _turn(self, owner: str, request: RunRequest, run: HostedRun) -> AsyncIterator[Lease]:
         """The turn of the run's conversation; that of a branch if others went on there."""
-        async with self.store.turn(owner, run.conversation_id) as turn:
+        async with self.store.turn(owner, run.conversation_id, request.busy) as turn:
             messages = turn.conversation.messages if turn.conversation else ()
             last = next((message.message_id for message in reversed(messages) if message.opens_turn), None)
             if request.after in (None, last):
@@ -218,6 +219,33 @@ def _fork(original: Agent, request: RunRequest, stored: Conversation | None, pro
         agent.provider = provider
     agent.context.messages[:] = [m for m in agent.context.messages if m.role == "system"]
     before = stored.messages if stored is not None else ()
-    agent.context.messages += before if request.history is None else request.history
+    agent.context.messages += before if request.history is None else _known(request.history, before)
     agent.tool_executor = agent.tool_executor.with_options()
     return agent
+
+
+def _known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """The given messages, with the stored ones in place of those that are the same.
+
+    The stored ones also hold what providers want back, such as signatures of the model's thinking.
+    """
+    same: list[LLMMessage] = []
+    corrections: list[LLMMessage] = []  # the client has none
+    rest = iter(given)
+    for own in stored:
+        if own.is_correction:
+            corrections.append(own)
+            continue
+        other = next(rest, None)
+        if other is None or _essence(own) != _essence(other):
+            rest = chain([] if other is None else [other], rest)
+            break
+        same += [*corrections, own]
+        corrections.clear()
+    return [*same, *rest]
+
+
+def _essence(message: LLMMessage) -> Any:
+    """What every client keeps of a message; calls may have other ids there."""
+    calls = [(call.name, call.arguments) for call in message.tool_calls or ()]
+    return message.role, message.content if message.role == "user" else message.text, calls

@@ -28,15 +28,16 @@ from nbagent.server.routes.openai import router as openai_router
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
+#: Those that are asked most come first: each request looks through them.
 ROUTERS = (
-    health.router,
     chat.router,
-    conversations.router,
-    approvals.router,
-    skills.router,
-    openai_router.router,
     ag_ui.router,
+    openai_router.router,
     page.router,
+    approvals.router,
+    conversations.router,
+    health.router,
+    skills.router,
 )
 #: A problem (RFC 9457): `code` is for programs, `detail` for people.
 _MEMBERS = {name: {"type": "string"} for name in ("type", "title", "detail", "code")} | {"status": {"type": "integer"}}

@@ -73,27 +73,43 @@ class EventStream(Response, Generic[T]):
             await while_connected(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
-        has_begun, last = False, monotonic()
+        """Pieces that are there at the same time are sent at once."""
+        ready: list[str] = []
+        there, has_begun, last = asyncio.Event(), False, monotonic()
 
-        async def say(piece: str) -> None:
-            nonlocal has_begun, last
-            if not has_begun:
-                has_begun = True
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            last = monotonic()
-            await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
+        async def write() -> None:
+            async with self._run as run, aclosing(self._write(run)) as pieces:
+                async for piece in pieces:
+                    ready.append(piece)
+                    there.set()
 
         async def break_silence() -> None:
+            nonlocal last
             while True:
                 await asyncio.sleep(last + SILENCE_S - monotonic())
                 if monotonic() >= last + SILENCE_S:
-                    await say(": waiting\n\n")
+                    last = monotonic()
+                    ready.append(": waiting\n\n")
+                    there.set()
 
-        commenting = asyncio.create_task(break_silence())
+        writing, commenting = asyncio.create_task(write()), asyncio.create_task(break_silence())
+        writing.add_done_callback(lambda _: there.set())
         try:
-            async with self._run as run, aclosing(self._write(run)) as pieces:
-                async for piece in pieces:
-                    await say(piece)
+            while ready or not writing.done():
+                await there.wait()
+                there.clear()
+                last = monotonic()
+                if ready:
+                    body = "".join(ready).encode()
+                    ready.clear()
+                    if not has_begun:
+                        has_begun = True
+                        start = {"type": "http.response.start", "status": self.status_code}
+                        await send({**start, "headers": self.raw_headers})
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+            writing.result()
         finally:
             commenting.cancel()
+            writing.cancel()
+            await asyncio.wait({writing})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -68,10 +68,11 @@ class RunRequest:
 
     - `message`: a text, content parts, or an `LLMMessage`
     - `conversation_id`: None begins a conversation, whose id is made up
-    - `history`: held by the client; it is used instead of what is stored
+    - `history`: held by the client; of what is stored, only the same messages are used, with what providers want back
     - `after`: the last question of this history, by its id. If the conversation has a later one, the run begins another
       conversation: a branch.
     - `stored`: False keeps nothing but what the run cost
+    - `busy`: called while another run has the conversation's turn; what it raises refuses the request
     - `instructions`: the client's own system text, beside the agent's
     - `provider`, `model`: only what the server allows
     - `limits`: these can lower the server's and the agent's limits
@@ -86,6 +87,7 @@ class RunRequest:
     history: Sequence[LLMMessage] | None = None
     after: str | None = None
     stored: bool = True
+    busy: Callable[[], Awaitable[None]] | None = None
     instructions: str | None = None
     provider: str | None = None
     model: str | None = None

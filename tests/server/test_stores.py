@@ -43,14 +43,12 @@ async def test_a_conversation_comes_back_as_it_was_saved(store):
     async with store.turn(ANNA, "c1") as turn:
         assert turn.conversation is None
         await store.save(ANNA, Spent(0.25, 7), turn=turn, messages=messages)
-        saved = turn.conversation
     found = await store.get(ANNA, "c1")
     assert list(found.messages) == messages
     assert [m.message_id for m in found.messages] == [m.message_id for m in messages]
     assert (found.id, found.owner, found.title) == ("c1", ANNA, "How is the weather?")
     assert (found.message_count, found.spent) == (5, Spent(0.25, 7))
     assert began <= found.created == found.updated <= time.time()
-    assert found == saved
 
 
 async def test_a_turn_changes_and_shortens_what_was_there(store):
@@ -60,7 +58,9 @@ async def test_a_turn_changes_and_shortens_what_was_there(store):
     async with store.turn(ANNA, "c1") as turn:
         begins = turn.conversation.messages[:2]
         await store.save(ANNA, Spent(), turn=turn, messages=[*begins, *turn_of("second, edited")])
+    async with store.turn(ANNA, "c1") as turn:
         await store.save(ANNA, Spent(), turn=turn, messages=begins)
+    async with store.turn(ANNA, "c1") as turn:
         await store.save(ANNA, Spent(1.0, 1), turn=turn, messages=[*begins, *turn_of("third")])
     found = await store.get(ANNA, "c1")
     assert (questions(found), found.title) == (["first", "third"], "first")
@@ -200,6 +200,7 @@ async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_goes_on(place)
     async with store.turn(ANNA, "c1") as turn:
         await asyncio.sleep(0.3)
         await store.save(ANNA, Spent(), turn=turn, messages=turn_of("Is it?"))
+    async with store.turn(ANNA, "c1") as turn:
         await asyncio.sleep(0.3)
         assert await store._take(Lease(ANNA, turn.name, "another ticket"))
         with pytest.raises(TurnLostError):

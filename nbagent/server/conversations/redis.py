@@ -70,7 +70,10 @@ local ticket, kept, ttl = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 if redis.call('LLEN', KEYS[5]) < kept then return -1 end
 redis.call('HINCRBYFLOAT', KEYS[1], 'dollars', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'tokens', ARGV[2])
-if ticket ~= '' and redis.call('GET', KEYS[3]) ~= ticket then return 0 end
+if ticket ~= '' then
+    if redis.call('GET', KEYS[3]) ~= ticket then return 0 end
+    redis.call('DEL', KEYS[3])
+end
 if ARGV[3] ~= '' and not redis.call('SET', KEYS[2], ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
 if ticket == '' then return 1 end
 local first = 11 + ARGV[10]
@@ -261,7 +264,11 @@ class RedisStore(ConversationStore):
     @override
     async def _take(self, lease: Lease) -> bool:
         keys = [self._key(lease.owner, "lease", lease.name)]
-        return bool(await self._run("take", keys, lease.ticket, _milliseconds(self.lease_s) + _KEPT_MS, _KEPT_MS))
+        if not await self._run("take", keys, lease.ticket, _milliseconds(self.lease_s) + _KEPT_MS, _KEPT_MS):
+            return False
+        if lease.conversation_id:
+            lease.conversation = await self.get(lease.owner, lease.conversation_id)
+        return True
 
     @override
     async def _renew(self, lease: Lease) -> bool:

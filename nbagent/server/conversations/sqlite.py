@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from typing_extensions import override
 
@@ -115,16 +115,18 @@ class SQLiteStore(ConversationStore):
 
     @override
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        def read(database: sqlite3.Connection) -> tuple[Conversation, list[str]] | None:
-            query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  only our own names are joined in, values are bound
-            row = database.execute(query, (owner, conversation_id, self._oldest())).fetchone()
-            if row is None:
-                return None
-            query = "SELECT body FROM messages WHERE owner = ? AND conversation_id = ? ORDER BY number"
-            return _info(row), [body for (body,) in database.execute(query, (owner, conversation_id))]
-
-        found = await self._in_thread(read)
+        found = await self._in_thread(lambda database: self._stored(database, owner, conversation_id), begin="DEFERRED")
         return found and with_messages(*found)
+
+    def _stored(
+        self, database: sqlite3.Connection, owner: str, conversation_id: str
+    ) -> tuple[Conversation, list[str]] | None:
+        query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  only our own names are joined in, values are bound
+        row = database.execute(query, (owner, conversation_id, self._oldest())).fetchone()
+        if row is None:
+            return None
+        query = "SELECT body FROM messages WHERE owner = ? AND conversation_id = ? ORDER BY number"
+        return _info(row), [body for (body,) in database.execute(query, (owner, conversation_id))]
 
     @override
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
@@ -149,7 +151,7 @@ class SQLiteStore(ConversationStore):
             query = "DELETE FROM conversations WHERE owner = ? AND id = ? AND updated > ?"
             return database.execute(query, (owner, conversation_id, self._oldest())).rowcount > 0
 
-        return await self._in_thread(write, writes=True, durable=True)
+        return await self._in_thread(write, begin="IMMEDIATE")
 
     @override
     async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
@@ -162,7 +164,7 @@ class SQLiteStore(ConversationStore):
                 "DO UPDATE SET dollars = dollars + excluded.dollars, tokens = tokens + excluded.tokens",
                 (owner, spent.dollars, spent.tokens),
             )
-            if change and not _has(database, change.lease):
+            if change and not _ended(database, change.lease):
                 return False
             if answer:
                 text = json.dumps(asdict(answer))
@@ -173,7 +175,7 @@ class SQLiteStore(ConversationStore):
             self._delete_oldest(database)
             return True
 
-        return await self._in_thread(write, writes=True, durable=True)
+        return await self._in_thread(write, begin="IMMEDIATE")
 
     def _oldest(self) -> float:
         """The time after which a conversation must have changed to exist."""
@@ -192,7 +194,7 @@ class SQLiteStore(ConversationStore):
     @override
     async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
         return await self._in_thread(
-            lambda database: _add_note(database, owner, name, text, expires), writes=True, durable=True
+            lambda database: _add_note(database, owner, name, text, expires), begin="IMMEDIATE"
         )
 
     @override
@@ -213,19 +215,25 @@ class SQLiteStore(ConversationStore):
     async def _take(self, lease: Lease) -> bool:
         now = time.time()
         values = (lease.owner, lease.name, lease.ticket, now + self.lease_s, now)
-        return await self._in_thread(lambda database: database.execute(_TAKE, values).rowcount > 0, writes=True)
+
+        def write(database: sqlite3.Connection) -> tuple[bool, tuple[Conversation, list[str]] | None]:
+            is_taken = database.execute(_TAKE, values).rowcount > 0
+            is_turn = is_taken and lease.conversation_id
+            return is_taken, self._stored(database, lease.owner, lease.conversation_id) if is_turn else None
+
+        is_taken, found = await self._in_thread(write)
+        lease.conversation = found and with_messages(*found)
+        return is_taken
 
     @override
     async def _renew(self, lease: Lease) -> bool:
         query = "UPDATE leases SET until = ? WHERE owner = ? AND name = ? AND ticket = ?"
         values = (time.time() + self.lease_s, lease.owner, lease.name, lease.ticket)
-        return await self._in_thread(lambda database: database.execute(query, values).rowcount > 0, writes=True)
+        return await self._in_thread(lambda database: database.execute(query, values).rowcount > 0)
 
     @override
     async def _release(self, lease: Lease) -> None:
-        query = "DELETE FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
-        values = (lease.owner, lease.name, lease.ticket)
-        await self._in_thread(lambda database: database.execute(query, values), writes=True)
+        await self._in_thread(lambda database: _ended(database, lease))
 
     def _opened(self) -> sqlite3.Connection:
         database = FORMAT.private(None) if str(self.path) == MEMORY else FORMAT.open(self.path)
@@ -266,14 +274,19 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(lambda database: database.execute(query, values).fetchall())
 
     async def _in_thread(
-        self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, durable: bool = False
+        self, work: Callable[[sqlite3.Connection], T], begin: Literal["DEFERRED", "IMMEDIATE"] | None = None
     ) -> T:
-        """Do the work in the thread, in one transaction; `durable` waits until what it writes is on the disk."""
+        """Do the work in the thread: in one transaction of this kind, or each statement by itself.
+
+        What an immediate transaction writes is on the disk when it ends.
+        """
 
         def run() -> T:
             with FORMAT.clear_errors(self.path):
-                self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                self._database.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                self._database.execute(f"PRAGMA synchronous = {'FULL' if begin == 'IMMEDIATE' else 'NORMAL'}")
+                if begin is None:
+                    return work(self._database)
+                self._database.execute(f"BEGIN {begin}")
                 with self._database:  # commits, or rolls back
                     return work(self._database)
 
@@ -303,9 +316,10 @@ def _add_note(database: sqlite3.Connection, owner: str, name: str, text: str, ex
     return database.execute(query, (owner, name, text, expires)).rowcount > 0
 
 
-def _has(database: sqlite3.Connection, lease: Lease) -> bool:
-    query = "SELECT 1 FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
-    return database.execute(query, (lease.owner, lease.name, lease.ticket)).fetchone() is not None
+def _ended(database: sqlite3.Connection, lease: Lease) -> bool:
+    """Ends a lease; False if another has it."""
+    query = "DELETE FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
+    return database.execute(query, (lease.owner, lease.name, lease.ticket)).rowcount > 0
 
 
 def _has_message(database: sqlite3.Connection, info: Conversation, number: int) -> bool:
@@ -322,7 +336,8 @@ def _write_change(database: sqlite3.Connection, change: Change) -> None:
         "SET title = ?1, created = ?2, updated = ?3, dollars = ?4, tokens = ?5, message_count = ?6"
     )
     database.execute(query, (*values, info.owner, info.id))
-    query = "DELETE FROM messages WHERE owner = ? AND conversation_id = ? AND number >= ?"
-    database.execute(query, (info.owner, info.id, change.kept))
+    if change.kept < change.before:
+        query = "DELETE FROM messages WHERE owner = ? AND conversation_id = ? AND number >= ?"
+        database.execute(query, (info.owner, info.id, change.kept))
     rows = [(info.owner, info.id, number, body) for number, body in enumerate(change.added, change.kept)]
     database.executemany("INSERT INTO messages VALUES (?, ?, ?, ?)", rows)

@@ -14,7 +14,7 @@ import asyncio
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from secrets import token_hex
@@ -115,7 +115,7 @@ class WaitingCall:
 class Lease:
     """The right to do something alone. `lost` is done when another process has it, or the conversation was deleted.
 
-    That of a turn has its conversation, None if it is new; each `save` of the turn updates it.
+    That of a turn has its conversation, None if it is new. Saving the turn ends it.
     """
 
     owner: str
@@ -124,6 +124,8 @@ class Lease:
     lost: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     conversation_id: str = ""
     conversation: Conversation | None = None
+    heartbeat: asyncio.Task[None] | None = None
+    is_saved: bool = False
 
     def lose(self) -> None:
         """Tell who has it that it is lost: end the run, which can't be saved any more."""
@@ -133,10 +135,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a turn makes of its conversation: `info`, and after the first `kept` messages those `added`, as JSON."""
+    """What a turn makes of its conversation: `info`, and after the first `kept` of `before` those `added`, as JSON."""
 
     lease: Lease
     info: Conversation
+    before: int
     kept: int
     added: list[str]
 
@@ -209,11 +212,15 @@ class ConversationStore(ABC):
     # -- turns --------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[Lease]:
-        """The exclusive turn of a conversation, also across processes. Waits until it is free."""
-        async with self._alone(owner, _turn_of(conversation_id)) as lease:
-            lease.conversation_id = conversation_id
-            lease.conversation = await self.get(owner, conversation_id)
+    async def turn(
+        self, owner: str, conversation_id: str, busy: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncIterator[Lease]:
+        """The exclusive turn of a conversation, also across processes. Waits until it is free.
+
+        While another has it, `busy` is called; what it raises ends the waiting.
+        """
+        lease = Lease(owner, _turn_of(conversation_id), token_hex(8), conversation_id=conversation_id)
+        async with self._alone(lease, busy):
             yield lease
 
     @asynccontextmanager
@@ -223,7 +230,7 @@ class ConversationStore(ABC):
         Waits while the same key is being answered, so that a repeated request gets that answer. If that fails or its
         process dies, the next one answers. Pass the new answer to `save`.
         """
-        async with self._alone(owner, f"key:{key}"):
+        async with self._alone(Lease(owner, f"key:{key}", token_hex(8))):
             yield await self.answer(owner, key)
 
     async def answer(self, owner: str, key: str) -> KeptAnswer | None:
@@ -242,10 +249,11 @@ class ConversationStore(ABC):
     ) -> None:
         """Save all messages of the turn's conversation, what they cost, and the answer: everything, or nothing.
 
-        A turn can save several times, each time what was spent since the last. Without a turn, it counts what was
-        spent and keeps the answer. Raises `TurnLostError` if the turn is lost, or if the key has an answer by now.
-        Even then, what was spent is counted for the owner.
+        That ends the turn. Without a turn, it counts what was spent and keeps the answer. Raises `TurnLostError` if
+        the turn is lost, or if the key has an answer by now. Even then, what was spent is counted for the owner.
         """
+        if turn and turn.heartbeat:
+            turn.heartbeat.cancel()
         change = _change(owner, spent, turn, messages) if turn else None
         saved = await self._save(owner, spent, change, answer)
         if saved is None and change:  # what was there expired while the turn went on
@@ -258,8 +266,8 @@ class ConversationStore(ABC):
                 "This turn of the conversation can't be saved: the conversation was deleted meanwhile, or the process "
                 "was paused for so long that another one took over. Ask again."
             )
-        if turn and change:
-            turn.conversation = replace(change.info, messages=tuple(messages))
+        if turn:
+            turn.is_saved = True
 
     # -- approvals ----------------------------------------------------------------------------------------------------
 
@@ -307,8 +315,9 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
-        """False if the lease is another's, or the key has an answer: only the owner's spending is counted.
+        """Save, and end the lease.
 
+        False if the lease is another's, or the key has an answer: only the owner's spending is counted.
         None if the messages that the change keeps are not there: then nothing is done.
         """
 
@@ -326,7 +335,10 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def _take(self, lease: Lease) -> bool:
-        """Take a lease that nobody has, or that ran out; False if another has it."""
+        """Take a lease that nobody has, or that ran out, and read the conversation of a turn.
+
+        False if another has it.
+        """
 
     @abstractmethod
     async def _renew(self, lease: Lease) -> bool:
@@ -339,24 +351,30 @@ class ConversationStore(ABC):
     # -- leases -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _alone(self, owner: str, name: str) -> AsyncIterator[Lease]:
-        lease = Lease(owner, name, token_hex(8))
-        async with self._locks.setdefault((owner, name), asyncio.Lock()):
+    async def _alone(self, lease: Lease, busy: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[None]:
+        place = lease.owner, lease.name
+        lock = self._locks.setdefault(place, asyncio.Lock())
+        if busy and lock.locked():
+            await busy()
+        async with lock:
             try:
                 pause = _FIRST_LOOK
                 while not await self._take(lease):  # another process has it
+                    if busy:
+                        await busy()
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _LAST_LOOK)
-                self._held[owner, name] = lease
-                heartbeat = asyncio.create_task(self._keep(lease))
+                self._held[place] = lease
+                lease.heartbeat = asyncio.create_task(self._keep(lease))
                 try:
-                    yield lease
+                    yield
                 finally:
-                    heartbeat.cancel()
+                    lease.heartbeat.cancel()
             finally:
-                self._held.pop((owner, name), None)
-                with suppress(StoreError):  # the lease runs out, and what the turn did is done
-                    await self._release(lease)
+                self._held.pop(place, None)
+                if not lease.is_saved:
+                    with suppress(StoreError):  # the lease runs out, and what the turn did is done
+                        await self._release(lease)
 
     async def _keep(self, lease: Lease) -> None:
         """The heartbeat. A store that fails now may answer again before the lease runs out."""
@@ -393,7 +411,8 @@ def _change(owner: str, spent: Spent, turn: Lease, messages: Sequence[LLMMessage
         spent=before.spent + spent if before else spent,
         message_count=len(messages),
     )
-    return Change(turn, info, kept, [to_json(message) for message in messages[kept:]])
+    before_count = before.message_count if before else 0
+    return Change(turn, info, before_count, kept, [to_json(message) for message in messages[kept:]])
 
 
 def _title(messages: Sequence[LLMMessage]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 from ag_ui.core import types
@@ -53,33 +53,6 @@ def read_instructions(given: types.RunAgentInput) -> str | None:
     told = [m.content for m in given.messages if isinstance(m, types.SystemMessage | types.DeveloperMessage)]
     told += [f"{item.description}: {item.value}" for item in given.context or ()]
     return "\n\n".join(told) or None
-
-
-def known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """The given messages, with the stored ones in place of those that are the same.
-
-    The stored ones also hold what providers want back, such as signatures of the model's thinking.
-    """
-    same: list[LLMMessage] = []
-    corrections: list[LLMMessage] = []  # the client has none
-    rest = iter(given)
-    for own in stored:
-        if own.is_correction:
-            corrections.append(own)
-            continue
-        other = next(rest, None)
-        if other is None or _essence(own) != _essence(other):
-            rest = chain([] if other is None else [other], rest)
-            break
-        same += [*corrections, own]
-        corrections.clear()
-    return [*same, *rest]
-
-
-def _essence(message: LLMMessage) -> Any:
-    """What the client keeps of a message. Calls have other ids there."""
-    calls = [(call.name, call.arguments) for call in message.tool_calls or ()]
-    return message.role, message.content if message.role == "user" else message.text, calls
 
 
 def as_shown(messages: Iterable[LLMMessage], conversation_id: str) -> list[types.Message]:

@@ -27,8 +27,8 @@ from nbagent.server.conversations.store import Decision, WaitingCall
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import RefusedError, problem_of
-from nbagent.server.routes.ag_ui.messages import as_shown, known, read_instructions, read_messages
-from nbagent.server.routes.ag_ui.translation import Translation
+from nbagent.server.routes.ag_ui.messages import as_shown, read_instructions, read_messages
+from nbagent.server.routes.ag_ui.translation import Told, Translation
 from nbagent.server.routes.approvals import check_arguments
 from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES, Host, Owner
 
@@ -68,7 +68,7 @@ async def ag_ui_run(request: Request, host: Host, owner: Owner, body: AgUiInput)
 
 async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
     async for event in exchange.events():
-        yield sse(event.model_dump(by_alias=True))
+        yield sse(event if isinstance(event, dict) else event.model_dump(by_alias=True))
 
 
 class Talk:
@@ -83,7 +83,7 @@ class Talk:
         self._running: set[str] = set()
         self._asked: set[str] = set()
 
-    async def continued(self) -> AsyncIterator[ag_ui.BaseEvent]:
+    async def continued(self) -> AsyncIterator[Told]:
         """What happens until the run ends or waits."""
         self.waits = False
         self._running |= self._asked
@@ -143,7 +143,7 @@ class AgUiExchange:
     async def __aexit__(self, *_: object) -> None:
         await self._held.aclose()
 
-    async def events(self) -> AsyncIterator[ag_ui.BaseEvent]:
+    async def events(self) -> AsyncIterator[Told]:
         """What answers the request. A request that is refused is a run that fails."""
         given, version = self._given, ag_ui.PROTOCOL_VERSION
         yield ag_ui.RunStartedEvent(thread_id=self._thread, run_id=given.run_id, protocol_version=version)
@@ -161,9 +161,11 @@ class AgUiExchange:
     async def _talk(self) -> Talk | None:
         """The run that answers: the one that waited for this request, or a new one; None if none runs here."""
         store, given = self._host.store, self._given
+        if given.messages and not given.resume:
+            return await self._new_talk()
         asked = {call.id: call for call in await store.approvals(self._owner, self._thread)}
         if not asked and not given.resume:
-            return await self._new_talk() if given.messages else None
+            return None
         decisions = _decisions(asked, given.resume or ())
         for name, decision in decisions.items():
             if decision.arguments is not None:
@@ -184,20 +186,25 @@ class AgUiExchange:
         if question.role != "user":
             detail = f"The last message must be the user's question, and is of {given.messages[-1].role!r}."
             raise RefusedError(422, "invalid_request", detail)
-        stored = await self._host.store.get(self._owner, self._thread)
-        earlier = stored.messages if stored else ()
         request = RunRequest(
             message=question,
             conversation_id=self._thread,
-            history=known(before, earlier) if before else None,
+            history=before or None,
             instructions=read_instructions(given),
             waits_for_approval=True,
+            busy=self._refuse_unanswered,
         )
         run = await self._held.enter_async_context(self._host.run(self._owner, request))
+        earlier = run.before.messages if run.before else ()
         shown = given.messages if before else [*as_shown(earlier, self._thread), *given.messages]
         return Talk(run, Translation(self._thread, run.model, shown))
 
-    async def _continued(self, talk: Talk) -> AsyncIterator[ag_ui.BaseEvent]:
+    async def _refuse_unanswered(self) -> None:
+        """Refuse another question while the thread's run waits for decisions."""
+        if asked := await self._host.store.approvals(self._owner, self._thread):
+            _decisions({call.id: call for call in asked}, ())
+
+    async def _continued(self, talk: Talk) -> AsyncIterator[Told]:
         for told in talk.translation.begin(self._given.run_id, self._given.state):
             yield told
         async for told in talk.continued():
@@ -209,7 +216,7 @@ class AgUiExchange:
             for told in talk.translation.interrupted(_interrupts(asked)):
                 yield told
 
-    async def _stored(self) -> AsyncIterator[ag_ui.BaseEvent]:
+    async def _stored(self) -> AsyncIterator[Told]:
         """The conversation as it is stored; after a decision on a run of another process, what has become of it."""
         given, model = self._given, self._host.agent.provider.model_name
         asked = await self._settled() if given.resume else []

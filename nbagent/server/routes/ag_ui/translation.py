@@ -21,6 +21,9 @@ from nbagent.server.routes.ag_ui.messages import shown_call
 #: The key of what nbagent adds: to the client's state, and to the metadata of events.
 OURS = "nbagent"
 Kind = Literal["thinking", "text"]
+#: An event; a piece of an answer as the JSON that would be made of its event: there are many of them.
+Told = ag_ui.BaseEvent | dict[str, Any]
+_CONTENT = {"thinking": ag_ui.EventType.REASONING_MESSAGE_CONTENT, "text": ag_ui.EventType.TEXT_MESSAGE_CONTENT}
 _NO_RESULT = "The run ended before this call had a result."
 
 
@@ -45,24 +48,24 @@ class Translation:
 
     # -- the frame ----------------------------------------------------------------------------------------------------
 
-    def begin(self, run_id: str, state: Any) -> Iterator[ag_ui.BaseEvent]:
+    def begin(self, run_id: str, state: Any) -> Iterator[Told]:
         """A request of the client, with its state."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("running")
 
-    def shown(self, run_id: str, state: Any) -> Iterator[ag_ui.BaseEvent]:
+    def shown(self, run_id: str, state: Any) -> Iterator[Told]:
         """No run: the client asked for the conversation as it is."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("idle")
         yield self._finished(ag_ui.RunFinishedSuccessOutcome())
 
-    def snapshots(self, status: str, **facts: Any) -> Iterator[ag_ui.BaseEvent]:
+    def snapshots(self, status: str, **facts: Any) -> Iterator[Told]:
         """The conversation as it is. What the client keeps in its state stays there."""
         self._fill()
-        yield ag_ui.MessagesSnapshotEvent(messages=[message.model_copy(deep=True) for message in self.messages])
+        yield ag_ui.MessagesSnapshotEvent(messages=[message.model_copy() for message in self.messages])
         yield from self._state_of(status, **facts)
 
-    def _state_of(self, status: str, **facts: Any) -> Iterator[ag_ui.BaseEvent]:
+    def _state_of(self, status: str, **facts: Any) -> Iterator[Told]:
         """The client's state with ours in it; the plan stays until there is another one."""
         if self._state is None or isinstance(self._state, dict):
             before = (self._state or {}).get(OURS)
@@ -71,12 +74,12 @@ class Translation:
             self._state = {**(self._state or {}), OURS: ours}
             yield ag_ui.StateSnapshotEvent(snapshot=self._state)
 
-    def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[ag_ui.BaseEvent]:
+    def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[Told]:
         """The run waits for a person, whose decisions come with the next request."""
         yield from self.snapshots("waiting", waiting_for=[interrupt.id for interrupt in interrupts])
         yield self._finished(ag_ui.RunFinishedInterruptOutcome(interrupts=interrupts))
 
-    def failed(self, message: str, code: str | None = None) -> Iterator[ag_ui.BaseEvent]:
+    def failed(self, message: str, code: str | None = None) -> Iterator[Told]:
         """The run failed. What came before stays."""
         yield from self._stream(None)
         yield from self._close_calls(())
@@ -88,7 +91,7 @@ class Translation:
 
     # -- the events ---------------------------------------------------------------------------------------------------
 
-    def translate(self, event: events.AnyEvent) -> Iterator[ag_ui.BaseEvent]:
+    def translate(self, event: events.AnyEvent) -> Iterator[Told]:
         """AG-UI's events for one of ours."""
         match event:
             case events.TurnStarted():
@@ -129,16 +132,13 @@ class Translation:
     def _id(self, kind: Kind) -> str:
         return self._call_id if kind == "text" else f"{self._call_id}_thinking"
 
-    def _add(self, kind: Kind, piece: str) -> Iterator[ag_ui.BaseEvent]:
+    def _add(self, kind: Kind, piece: str) -> Iterator[Told]:
         message = self._message(kind)
         self._growing[kind][1].append(piece)
         yield from self._stream(kind)
-        if kind == "thinking":
-            yield ag_ui.ReasoningMessageContentEvent(message_id=message.id, delta=piece)
-        else:
-            yield ag_ui.TextMessageContentEvent(message_id=message.id, delta=piece)
+        yield {"type": _CONTENT[kind], "messageId": message.id, "delta": piece}
 
-    def _stream(self, kind: Kind | None) -> Iterator[ag_ui.BaseEvent]:
+    def _stream(self, kind: Kind | None) -> Iterator[Told]:
         """End what is being streamed, and begin with the other; the client appends to a message that it has."""
         if kind == self._streaming:
             return
@@ -154,7 +154,7 @@ class Translation:
         elif kind == "text":
             yield ag_ui.TextMessageStartEvent(message_id=self._id(kind), role="assistant")
 
-    def _discard(self) -> Iterator[ag_ui.BaseEvent]:
+    def _discard(self) -> Iterator[Told]:
         """The request is sent again. AG-UI takes text back by a snapshot without it.
 
         The client keeps thinking that no snapshot mentions, so it gets an empty one, to which the next attempt adds.
@@ -168,7 +168,7 @@ class Translation:
             pieces.clear()
         yield from self.snapshots("running")
 
-    def _call(self, event: events.ToolCall) -> Iterator[ag_ui.BaseEvent]:
+    def _call(self, event: events.ToolCall) -> Iterator[Told]:
         yield from self._stream(None)
         name, call_id = event.tool_name or "", str(event.metadata["tool_call_id"])
         call, answer = shown_call(call_id, name, event.tool_arguments), self._message("text")
@@ -178,13 +178,13 @@ class Translation:
         yield ag_ui.ToolCallArgsEvent(tool_call_id=call_id, delta=call.function.arguments)
         yield ag_ui.ToolCallEndEvent(tool_call_id=call_id)
 
-    def _result(self, event: events.ToolResult) -> Iterator[ag_ui.BaseEvent]:
+    def _result(self, event: events.ToolResult) -> Iterator[Told]:
         metadata = {key: event.metadata.get(key) for key in ("is_error", "duration_s")}
         yield self._answered(str(event.metadata["tool_call_id"]), event.content, metadata)
         if plan := plan_in(event):
             yield from self._state_of("running", plan=[asdict(each) for each in plan])
 
-    def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> ag_ui.BaseEvent:
+    def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> Told:
         self._open_calls.pop(call_id, None)
         name = f"{call_id}_result"
         error = content if metadata["is_error"] else None
@@ -193,13 +193,13 @@ class Translation:
             message_id=name, tool_call_id=call_id, content=content, role="tool", metadata={OURS: metadata}
         )
 
-    def _close_calls(self, closing: Sequence[LLMMessage]) -> Iterator[ag_ui.BaseEvent]:
+    def _close_calls(self, closing: Sequence[LLMMessage]) -> Iterator[Told]:
         """Every call gets its result: that of the messages that completed the history, or a note."""
         told = {message.tool_call_id: message.text for message in closing if message.role == "tool"}
         for call_id, wire_id in list(self._open_calls.items()):
             yield self._answered(call_id, told.get(wire_id, _NO_RESULT), {"is_error": True})
 
-    def _done(self, event: events.Done) -> Iterator[ag_ui.BaseEvent]:
+    def _done(self, event: events.Done) -> Iterator[Told]:
         result = event.result
         yield from self._stream(None)
         yield from self._close_calls(event.messages)

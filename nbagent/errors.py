@@ -3,7 +3,7 @@
 ::
 
     NbagentError
-    ├── ConfigurationError (ValueError)   correct what you passed: a name, an option, a missing key
+    ├── ConfigurationError (ValueError)   correct what you passed: a name, an option, a value
     │   └── MissingDependencyError        install the named packages
     ├── ProviderError                     the vendor did not answer; `.retryable` says whether to try later
     │   ├── AuthenticationError           401, 403: correct the key
@@ -140,7 +140,10 @@ class ProviderError(NbagentError):
 
 
 class AuthenticationError(ProviderError):
-    """The key is missing, wrong, or not allowed to do this (401, 403)."""
+    """The key is missing, wrong, or not allowed to do this (401, 403).
+
+    Only if the key is missing does `Agent([…])` continue with the next model.
+    """
 
     remedy = "Check the key: pass api_key=..., set the vendor's environment variable, or type it after %agent key."
 

@@ -12,8 +12,12 @@ from sphinx.application import Sphinx
 
 import nbagent
 
-#: Text that readers don't see: set-up cells, table marks and Sphinx lists.
-_HIDDEN = re.compile(r"<!--.*?-->\n?|\A---\n.*?\n---\n|```\{toctree\}.*?```\n?", re.DOTALL)
+#: Text that readers don't see: set-up cells and table marks.
+_HIDDEN = re.compile(r"<!--.*?-->\n?|\A---\n.*?\n---\n", re.DOTALL)
+#: A list of pages.
+_PAGES = re.compile(r"```\{toctree\}\n(?::caption: (.*)\n)?((?::.*\n)*)\n((?:[^`].*\n)*)```\n?")
+#: One of them: its title and its name.
+_PAGE = re.compile(r"^(?:(.+) <(.+)>|(.+))$", re.MULTILINE)
 #: A list of names of the API reference.
 _NAMES = re.compile(r"```\{eval-rst\}(.*?)```\n?", re.DOTALL)
 
@@ -41,10 +45,27 @@ def _signature(value: object) -> inspect.Signature | str:
     return signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
 
 
-def markdown(source: Path) -> str:
-    """The page without what readers don't see; a notebook's cells with what they printed."""
+def _links(pages: re.Match[str], all_pages: dict[str, str]) -> str:
+    """A list of pages as links. `all_pages` are the titles of those that `*` stands for."""
+    caption, options, listed = pages.groups()
+    if ":hidden:" in options:
+        return ""
+    lines = [f"**{caption}**\n"] if caption else []
+    for title, name, alone in _PAGE.findall(listed.strip()):
+        found = all_pages if alone == "*" else {name or alone: title or all_pages.get(alone, alone)}
+        lines += [f"- [{shown}]({page}.md)" for page, shown in found.items()]
+    return "\n".join(lines) + "\n"
+
+
+def markdown(source: Path, children: dict[str, str] | None = None) -> str:
+    """The page without what readers don't see; a notebook's cells with what they printed.
+
+    `children` are the titles of the pages below an index.
+    """
     if source.suffix != ".ipynb":
-        return _NAMES.sub(_documented, _HIDDEN.sub("", source.read_text("utf-8"))).strip() + "\n"
+        text = _HIDDEN.sub("", source.read_text("utf-8"))
+        text = _PAGES.sub(lambda found: _links(found, children or {}), text)
+        return _NAMES.sub(_documented, text).strip() + "\n"
     parts = []
     for cell in nbformat.read(source, as_version=4).cells:
         parts.append(cell.source if cell.cell_type == "markdown" else f"```python\n{cell.source}\n```")
@@ -77,7 +98,8 @@ def _write(app: Sphinx, error: Exception | None) -> None:
             source.suffix == ".rst" or page in app.config.llms_left_out
         ):  # the names; llms.txt has the page that lists them
             continue
-        text = markdown(source)
+        below = env.toctree_includes.get(page, [])
+        text = markdown(source, {each.rpartition("/")[2]: env.titles[each].astext() for each in below})
         (out / page).with_suffix(".md").write_text(text, "utf-8")
         folder = page.partition("/")[0] if "/" in page else ""
         if folder != group:

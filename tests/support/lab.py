@@ -252,16 +252,17 @@ class Lab:
             if not running or running[0]["execution_state"] == "busy":
                 started = server.post("api/kernels", json={"name": "python3", "path": ""}).raise_for_status()
                 self._kernel = started.json()["id"]
-            self._empty()
+            self.execute(EMPTY)
             kernel = {"id": self._kernel, "name": "python3"}
             session = {"path": name, "name": name, "type": "notebook", "kernel": kernel}
             server.post("api/sessions", json=session).raise_for_status()
 
-    def _empty(self) -> None:
+    def execute(self, code: str) -> None:
+        """Run code in the shared kernel, as a program that has no page does."""
         client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self._kernel}.json"))
         client.load_connection_file()
         client.start_channels()
-        reply = client.execute(EMPTY, store_history=False, reply=True, timeout=PATIENCE_S)["content"]
+        reply = client.execute(code, store_history=False, reply=True, timeout=PATIENCE_S)["content"]
         client.stop_channels()
         assert reply["status"] == "ok", reply
 

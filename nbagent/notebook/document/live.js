@@ -66,9 +66,14 @@ function initialize({ model }) {
     else cell.deleteMetadata(OURS);
   }
 
+  // JupyterLab appends a text to one before it, also to one that goes in the same transaction: outputs come in a second.
+  let later = [];
   function show(cell, { outputs, start = 0, count }) {
     if (!cell.setOutputs) return;
-    if (outputs) cell.updateOutputs(start, cell.outputs.length, outputs);
+    if (outputs) {
+      cell.updateOutputs(start, cell.outputs.length, []);
+      later.push(() => cell.updateOutputs(start, start, outputs));
+    }
     if (count !== undefined) cell.execution_count = count;
   }
 
@@ -134,10 +139,11 @@ function initialize({ model }) {
   };
 
   function act({ op, ...fields }) {
-    isOurs = true;
+    [isOurs, later] = [true, []];
     try {
       let value;
       notebook.transact(() => (value = ops[op](fields)));
+      for (const put of later) put();
       return { value: value ?? null };
     } catch (error) {
       return error instanceof Changed ? { changed: error.message } : { failed: String(error) };

@@ -9,12 +9,12 @@ from nbagent.core.render import markdown as render
 
 
 def asked_in(run: Mapping[str, Any]) -> str:
-    """Where a run was asked, if not in a panel: `cell [5]`. `run` has columns of `trace.runs`.
+    """Where a run was asked, if not in a panel or page: `cell [5]`. `run` has columns of `trace.runs`.
 
     >>> asked_in({"source": "magic", "execution_count": 5})
     'cell [5]'
     """
-    if run.get("source") in (None, "panel"):
+    if run.get("source") in (None, "panel", "http"):
         return ""
     count = run.get("execution_count")
     return f"cell [{count}]" if count else "from code"

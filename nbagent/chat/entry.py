@@ -1,7 +1,7 @@
 """One turn in the panel (the user's question and the answer), and the same for turns of the past.
 
-A `PanelEntry` follows the run of a turn and makes the state that panels show. `turn_html` and `turn_text` render a
-turn of the past for readers without a kernel.
+A `PanelEntry` follows the run of a turn and makes the state that panels show; `past_turn` makes that of a turn that
+is over.
 """
 
 from __future__ import annotations
@@ -139,7 +139,14 @@ class PanelEntry:
 
     def text(self) -> str:
         """The turn as plain text."""
-        return _text_of(self.message, self.transcript)
+        question: list[str] = []
+        if self.message.role == "user":
+            own, attachments = split_attachments(self.message.content)
+            question = [
+                f"> {LLMMessage('user', own).text}",
+                *(f"> [{each.name}: {each.about}]" for each in attachments),
+            ]
+        return render.printable("\n".join([*question, self.transcript.plain()]).rstrip())
 
     def state(self) -> State:
         """The turn as panels get it, as JSON: the HTML of the question, and pieces by name with their `order`.
@@ -217,8 +224,8 @@ def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
 # -- turns of the past ------------------------------------------------------------------------------------------------
 
 
-def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> Transcript:
-    """The transcript of a finished turn, from its messages and from what the trace recorded."""
+def past_turn(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> PanelEntry:
+    """A finished turn, from its messages and from what the trace recorded."""
     run = recorded.run(turn)
     seconds = run.get("duration_s") if recorded.timings else None
     transcript = Transcript(timings=seconds is not None)
@@ -226,7 +233,7 @@ def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -
         transcript.feed(event)
         if isinstance(event, events.Interrupted):
             transcript.mark_interrupted()
-    return transcript
+    return PanelEntry(turn[0], transcript, run)
 
 
 def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> Iterator[Event]:
@@ -303,22 +310,3 @@ def _result_event(message: LLMMessage, row: Row) -> Event:
     outputs = json.loads(row.get("outputs") or "[]")
     text = content_as_text(message.content)
     return events.ToolResult(text, message.name, call.arguments, about, outcome, outputs=outputs)
-
-
-def turn_html(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> str:
-    """A turn as HTML that needs no kernel and no scripts."""
-    question = question_html(turn[0]) if turn[0].role == "user" else ""
-    return f'{question}{AGENT}<div class="nbagent">{"".join(transcript_of(turn, recorded).parts())}</div>'
-
-
-def turn_text(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> str:
-    """A turn as plain text."""
-    return _text_of(turn[0], transcript_of(turn, recorded))
-
-
-def _text_of(message: LLMMessage, transcript: Transcript) -> str:
-    if message.role != "user":
-        return render.printable(transcript.plain().rstrip())
-    own, attachments = split_attachments(message.content)
-    folded = (f"> [{each.name}: {each.about}]" for each in attachments)
-    return render.printable("\n".join([f"> {LLMMessage('user', own).text}", *folded, transcript.plain()]).rstrip())

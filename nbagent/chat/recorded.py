@@ -7,29 +7,55 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nbagent.core.messages import LLMMessage
 from nbagent.trace.requests import messages_of
 from nbagent.trace.rows import Row
+from nbagent.trace.schema import DESCRIBED, SHARED
 from nbagent.trace.together import rows_of, runs_below
 from nbagent.trace.trace import Trace
 
+Rows = Mapping[str, Sequence[Row]]
+TABLES = ("messages", "runs", "calls", "tool_calls", "citations", "thinking", "events")
+#: What is not kept with messages, which say it themselves, nor shown.
+_UNKEPT = {"messages": {"text", "data"}, "runs": {"prompt", "output"}, "calls": {"messages_in", "params", "tools_hash"}}
+
+
+def rows_in(trace: Trace) -> Rows:
+    """The rows by table, with those of the agents that tools asked."""
+    recorder = trace.recorder
+    elsewhere = {run: owner for run, owner in runs_below(recorder, None).items() if owner is not recorder}
+    others = rows_of(elsewhere, TABLES)
+    return {name: [*trace.rows(name), *others[name]] for name in TABLES}
+
+
+def rows_to_keep(trace: Trace) -> Rows:
+    """The same as JSON data, to be kept with the messages: without what is unknown or said there."""
+    rows = rows_in(trace)
+    own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
+
+    def kept(name: str, row: Row) -> Row:
+        unkept = _UNKEPT.get(name, ()) if row["run_id"] in own else ()
+        return {column: value for column, value in row.items() if value is not None and column not in unkept}
+
+    return {name: [kept(name, row) for row in found] for name, found in rows.items() if found}
+
+
+def kept_rows(several: Sequence[Rows]) -> Rows:
+    """The inverse, for several turns."""
+    unknown = {name: dict.fromkeys([*DESCRIBED[name], *SHARED]) for name in TABLES}
+    return {name: [unknown[name] | row for rows in several for row in rows.get(name, ())] for name in TABLES}
+
 
 class Recorded:
-    """Finds the trace's rows for messages; a row is empty if the trace did not record the message.
+    """Finds the rows for messages; a row is empty if the trace did not record the message.
 
     `timings`: whether to show how long things took.
     """
 
-    def __init__(self, trace: Trace | None = None, *, timings: bool = True) -> None:
-        names = ("messages", "runs", "calls", "tool_calls", "citations", "thinking", "events")
-        rows: dict[str, list[Row]] = {name: [] for name in names}
-        if trace is not None:
-            recorder = trace.recorder
-            elsewhere = {run: owner for run, owner in runs_below(recorder, None).items() if owner is not recorder}
-            others = rows_of(elsewhere, names)
-            rows = {name: [*trace.rows(name), *others[name]] for name in names}
+    def __init__(self, recorded: Trace | Rows | None = None, *, timings: bool = True) -> None:
+        rows = rows_in(recorded) if isinstance(recorded, Trace) else recorded or {name: [] for name in TABLES}
         self.timings = timings
         self._call_ids = {row["message_id"]: row["call_id"] for row in rows["messages"]}
         self._runs = {row["run_id"]: row for row in rows["runs"]}

@@ -208,7 +208,10 @@ class AgentHost:
         answer = request.repeatable.answer(run) if request.repeatable is not None else None
         if self._metrics is not None:
             self._metrics.run_ended(run)
-        await self.store.save(run.owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
+        kept = request.recorded(agent) if request.recorded is not None and turn else None
+        await self.store.save(
+            run.owner, spent, turn=turn, messages=messages if turn else (), answer=answer, recorded=kept
+        )
         run.kept_answer = answer.body if answer is not None else None
 
 

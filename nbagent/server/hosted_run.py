@@ -79,6 +79,7 @@ class RunRequest:
     - `options`: what else `Agent.chat_stream` takes
     - `waits_for_approval`: without it, calls that need approval are denied at once
     - `agent`: an agent of the client's own, such as one with tools of its editor
+    - `recorded`: makes what is kept with the turn's messages, as JSON data, for those who show it later
     - `origin`: the door, for the trace
     """
 
@@ -96,6 +97,7 @@ class RunRequest:
     waits_for_approval: bool = False
     repeatable: Repeatable | None = None
     agent: Agent | None = None
+    recorded: Callable[[Agent], Mapping[str, Any]] | None = None
     origin: Mapping[str, str] = field(default_factory=lambda: {"source": "http"})
 
     def stream(self, agent: Agent, limits: Limits) -> AgentStream:

@@ -10,7 +10,7 @@ import pytest
 from support.panels import merged
 from support.serving import OTHER_TOKEN, events_of, served
 
-from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.events import Text
 from nbagent.errors import ServerError
 from nbagent.functions.registry import FunctionDefinition
@@ -54,9 +54,9 @@ def test_only_the_pages_own_script_and_style_run():
 
 
 def test_patches_lead_to_what_the_page_shows_of_the_conversation_later():
-    agent = Agent(
-        ScriptedProvider([[FunctionCall("add", {"a": 1})], "| a |\n|--:|\n| **1** <b onclick=x> |"]), tools=[add]
-    )
+    about = {"thinking": "Add them.", "usage": Usage(1000, 20, 900)}
+    calls = LLMResponse("", [FunctionCall("add", {"a": 1})], "tool_calls", about)
+    agent = Agent(ScriptedProvider([calls, "| a |\n|--:|\n| **1** <b onclick=x> |"]), tools=[add])
     with served(agent) as server:
         client = server.client()
         body = {"message": "1?", "conversation_id": "c"}
@@ -79,8 +79,11 @@ def test_patches_lead_to_what_the_page_shows_of_the_conversation_later():
     assert streamed["question"] == stored["question"]
     assert streamed["text"] == stored["text"] == "| a |\n|--:|\n| **1** <b onclick=x> |"
     for turn in (streamed, stored):
-        call, table = (turn["pieces"][name]["html"] for name in turn["order"][:2])
+        thought, call, table, footer = (turn["pieces"][name]["html"] for name in turn["order"])
+        assert "Add them." in thought
         assert "add(a=1)" in call
+        assert re.search(r"✓</span> \d+ .?s", call)
+        assert "(900 cached)" in footer
         assert '<td class="nbagent-right"><strong>1</strong> &lt;b onclick=x&gt;</td>' in table
     assert new["greeting"]["tools"] == [["add", "Add."]]
 

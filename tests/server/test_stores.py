@@ -42,13 +42,17 @@ async def test_a_conversation_comes_back_as_it_was_saved(store):
     began = time.time()
     async with store.turn(ANNA, "c1") as turn:
         assert turn.conversation is None
-        await store.save(ANNA, Spent(0.25, 7), turn=turn, messages=messages)
+        await store.save(ANNA, Spent(0.25, 7), turn=turn, messages=messages, recorded={"calls": [{"model": "m"}]})
     found = await store.get(ANNA, "c1")
     assert list(found.messages) == messages
     assert [m.message_id for m in found.messages] == [m.message_id for m in messages]
     assert (found.id, found.owner, found.title) == ("c1", ANNA, "How is the weather?")
     assert (found.message_count, found.spent) == (5, Spent(0.25, 7))
     assert began <= found.created == found.updated <= time.time()
+    assert found.recorded == ({"calls": [{"model": "m"}]},)
+    async with store.turn(ANNA, "c1") as turn:  # the history was trimmed
+        await store.save(ANNA, Spent(), turn=turn, messages=[*messages[1:], *turn_of("On?")], recorded={"calls": []})
+    assert [*(await store.get(ANNA, "c1")).recorded] == [{"calls": [{"model": "m"}]}, {"calls": []}]
 
 
 async def test_a_turn_changes_and_shortens_what_was_there(store):

@@ -21,7 +21,7 @@ from IPython import get_ipython
 from nbagent.agent.agent import Agent
 from nbagent.chat.approval import where_asked
 from nbagent.chat.cell_link import asked_in
-from nbagent.chat.entry import PanelEntry, transcript_of
+from nbagent.chat.entry import PanelEntry, past_turn
 from nbagent.chat.patch import State
 from nbagent.chat.recorded import Recorded
 from nbagent.chat.throttle import Throttle
@@ -466,10 +466,7 @@ class PanelConversation:
         trimmed = [entry for entry in trimmed if id(entry.message) not in in_others and entry not in self._failed]
         has_past = bool(history.keys() - known)
         recorded = Recorded(self.agent.trace if has_past else None)
-        matched = [
-            known.get(key) or PanelEntry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
-            for key, turn in history.items()
-        ]
+        matched = [known.get(key) or past_turn(turn, recorded) for key, turn in history.items()]
         followers: dict[int, list[PanelEntry]] = {}
         for entry, (conversation, follows) in self._failed.items():
             if conversation == here.conversation_id:

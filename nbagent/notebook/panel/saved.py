@@ -13,7 +13,7 @@ from secrets import token_hex
 from IPython import get_ipython
 from IPython.display import display, update_display
 
-from nbagent.chat.entry import turn_html, turn_text
+from nbagent.chat.entry import PanelEntry, past_turn
 from nbagent.chat.recorded import Recorded
 from nbagent.core.cells import is_watched
 from nbagent.core.history.history import split_turns
@@ -57,8 +57,7 @@ class SavedOutput:
         """Bring the output up to date, unless a run is under way or waits. On the background loop."""
         if not self._is_displayed or not self._is_live or not self._conversation.is_idle:
             return
-        entries = self._conversation.entries
-        bundle = self._bundle([entry.html() for entry in entries], [entry.text() for entry in entries])
+        bundle = self._bundle(self._conversation.entries)
         if bundle != self._shown:
             self._shown = bundle
             # in no context: what is displayed in that of a tool belongs to its call
@@ -67,11 +66,10 @@ class SavedOutput:
     def _history(self) -> dict[str, str]:
         agent = self._conversation.agent
         recorded = Recorded(agent.trace, timings=self._is_live)
-        turns = split_turns(list(agent.conversation_history))
-        pages, texts = ([make(turn, recorded) for turn in turns] for make in (turn_html, turn_text))
-        return self._bundle(pages, texts)
+        return self._bundle([past_turn(turn, recorded) for turn in split_turns(list(agent.conversation_history))])
 
-    def _bundle(self, pages: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+    def _bundle(self, entries: Sequence[PanelEntry]) -> dict[str, str]:
+        pages, texts = [entry.html() for entry in entries], [entry.text() for entry in entries]
         notes = [] if pages else [NO_MESSAGES]
         if is_kept(self._conversation.agent):
             notes.append(KEPT)

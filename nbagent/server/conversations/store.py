@@ -14,7 +14,7 @@ import asyncio
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from secrets import token_hex
@@ -64,6 +64,8 @@ class Conversation:
     spent: Spent
     message_count: int
     messages: tuple[LLMMessage, ...] = ()
+    #: What was recorded of turns, as `save` got it.
+    recorded: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,18 +248,20 @@ class ConversationStore(ABC):
         turn: Lease | None = None,
         messages: Sequence[LLMMessage] = (),
         answer: KeptAnswer | None = None,
+        recorded: Mapping[str, Any] | None = None,
     ) -> None:
         """Save all messages of the turn's conversation, what they cost, and the answer: everything, or nothing.
 
-        That ends the turn. Without a turn, it counts what was spent and keeps the answer. Raises `TurnLostError` if
-        the turn is lost, or if the key has an answer by now. Even then, what was spent is counted for the owner.
+        `recorded` is JSON data about this turn, which is kept with its messages. Saving ends the turn. Without a turn,
+        it counts what was spent and keeps the answer. Raises `TurnLostError` if the turn is lost, or if the key has an
+        answer by now. Even then, what was spent is counted for the owner.
         """
         if turn and turn.heartbeat:
             turn.heartbeat.cancel()
-        change = _change(owner, spent, turn, messages) if turn else None
+        change = _change(owner, spent, turn, messages, recorded) if turn else None
         saved = await self._save(owner, spent, change, answer)
         if saved is None and change:  # what was there expired while the turn went on
-            change = replace(change, kept=0, added=[to_json(message) for message in messages])
+            change = replace(change, kept=0, added=_bodies(messages, change.info.recorded))
             saved = await self._save(owner, spent, change, answer)
         if not saved:
             if turn:
@@ -394,14 +398,17 @@ def _turn_of(conversation_id: str) -> str:
     return f"conversation:{conversation_id}"
 
 
-def _change(owner: str, spent: Spent, turn: Lease, messages: Sequence[LLMMessage]) -> Change:
+def _change(
+    owner: str, spent: Spent, turn: Lease, messages: Sequence[LLMMessage], recorded: Mapping[str, Any] | None
+) -> Change:
     before = turn.conversation
     kept = 0
     for old, new in zip(before.messages if before else (), messages, strict=False):
         if old is not new and old != new:
             break
         kept += 1
-    now = time.time()
+    now, newly = time.time(), (recorded,) if recorded else ()
+    known = before.recorded if before else ()
     info = Conversation(
         id=turn.conversation_id,
         owner=owner,
@@ -410,9 +417,10 @@ def _change(owner: str, spent: Spent, turn: Lease, messages: Sequence[LLMMessage
         updated=now,
         spent=before.spent + spent if before else spent,
         message_count=len(messages),
+        recorded=(*known, *newly),
     )
     before_count = before.message_count if before else 0
-    return Change(turn, info, before_count, kept, [to_json(message) for message in messages[kept:]])
+    return Change(turn, info, before_count, kept, _bodies(messages[kept:], newly if kept else info.recorded))
 
 
 def _title(messages: Sequence[LLMMessage]) -> str:
@@ -420,18 +428,23 @@ def _title(messages: Sequence[LLMMessage]) -> str:
     return shortened(" ".join(question.split()), TITLE_CHARS)
 
 
-def to_json(message: LLMMessage) -> str:
-    """A message as one line of JSON."""
-    return well_formed(json.dumps(as_data(message), ensure_ascii=False, separators=(",", ":")))
+def _bodies(messages: Sequence[LLMMessage], recorded: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Messages as JSON, each in one line. The first one also has what was recorded."""
+    bodies = [as_data(message) for message in messages]
+    if bodies and recorded:
+        bodies[0]["recorded"] = list(recorded)
+    return [well_formed(json.dumps(body, ensure_ascii=False, separators=(",", ":"))) for body in bodies]
 
 
 def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
     """The conversation with its messages, from JSON. Raises `StoreError` if a text is not one."""
     try:
-        messages = messages_from([json.loads(text) for text in texts])
+        bodies = [json.loads(text) for text in texts]
+        messages = messages_from(bodies)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"A stored message can't be read: {error}. Did another program change it?") from None
-    return replace(info, messages=tuple(messages))
+    recorded = [each for body in bodies for each in body.get("recorded", ())]
+    return replace(info, messages=tuple(messages), recorded=tuple(recorded))
 
 
 def page_of(found: list[Conversation], limit: int) -> Page:

@@ -9,8 +9,9 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +22,11 @@ from starlette.responses import HTMLResponse, Response
 
 from nbagent.chat.approval import asks_html
 from nbagent.chat.children import own_event
-from nbagent.chat.entry import PanelEntry, transcript_of
+from nbagent.chat.entry import PanelEntry, past_turn
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
 from nbagent.chat.patch import State, merge_patch
+from nbagent.chat.recorded import Recorded, kept_rows, rows_to_keep
 from nbagent.chat.throttle import Throttle
 from nbagent.chat.transcript import FOR_YOU
 from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
@@ -32,6 +34,7 @@ from nbagent.core.history.history import split_turns
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.render.markdown import printable
+from nbagent.server.conversations.store import Conversation
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import HostedRun
 from nbagent.server.problems import not_found, problem_of
@@ -73,11 +76,12 @@ async def state(
     found = await host.store.get(owner, conversation_id)
     if found is None:
         raise not_found("conversation of that id")
-    return _json({"turns": await asyncio.to_thread(_turns, found.messages)})
+    return _json({"turns": await asyncio.to_thread(_turns, found)})
 
 
-def _turns(messages: Sequence[LLMMessage]) -> State:
-    entries = [PanelEntry(turn[0], transcript_of(turn)) for turn in split_turns(messages)]
+def _turns(conversation: Conversation) -> State:
+    recorded = Recorded(kept_rows(conversation.recorded))
+    entries = [past_turn(turn, recorded) for turn in split_turns(conversation.messages)]
     return {entry.key: _state(entry) for entry in entries}
 
 
@@ -94,7 +98,8 @@ def _json(shown: State) -> Response:
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: ChatRequest, accept_language: Annotated[str, Header()] = "") -> Response:
     """Ask the agent as `/agent/chat` does. The answer is a stream of merge patches of the panel's state."""
-    return EventStream(host.run(owner, run_request(body)), partial(_patches, body.message, accept_language))
+    request = replace(run_request(body), recorded=lambda agent: rows_to_keep(agent.trace))
+    return EventStream(host.run(owner, request), partial(_patches, body.message, accept_language))
 
 
 class StopRequest(BaseModel):

@@ -7,7 +7,7 @@ from support.hostile import PAYLOADS
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.agent.plan import Step
 from nbagent.chat.checklist import checklist_html
-from nbagent.chat.entry import turn_text
+from nbagent.chat.entry import past_turn
 from nbagent.chat.transcript import Transcript
 from nbagent.notebook.display.view import CellView
 
@@ -61,7 +61,7 @@ async def test_the_checklist_is_updated_in_its_place_and_a_failed_update_stands_
     assert "exactly one step is 'doing'" in plain
     assert 'class="nbagent-dropped"' in displays[0]["text/html"]
     assert transcript.html().count('<div class="nbagent-plan') == 1
-    assert REVISED in turn_text(agent.conversation_history), "and so does a turn of the past"
+    assert REVISED in past_turn(agent.conversation_history).text(), "and so does a turn of the past"
 
 
 def test_hostile_steps_are_text():

@@ -5,7 +5,7 @@ import re
 from support.displays import Displays
 
 from nbagent import Agent, ScriptedProvider
-from nbagent.chat.entry import turn_html, turn_text
+from nbagent.chat.entry import past_turn
 from nbagent.chat.recorded import Recorded
 from nbagent.chat.transcript import Transcript
 from nbagent.core.messages import LLMResponse
@@ -76,7 +76,7 @@ async def test_a_panel_of_the_past_and_a_result_show_them_too():
     agent = asked(source(14))
     result = await agent.chat("Which?")
     turn = [message for message in agent.conversation_history if message.role != "system"]
-    for page in (turn_html(turn, Recorded(agent.trace)), result._repr_mimebundle_()["text/html"]):
+    for page in (past_turn(turn, Recorded(agent.trace)).html(), result._repr_mimebundle_()["text/html"]):
         assert "4.0.6</strong><a " in page
         assert "nbagent-sources" in page
-    assert "[1] Ruby https://a.org" in turn_text(turn, Recorded(agent.trace))
+    assert "[1] Ruby https://a.org" in past_turn(turn, Recorded(agent.trace)).text()

@@ -1,6 +1,7 @@
 """Past turns as the panel shows them, from the messages and from the agent's trace."""
 
 import html
+import json
 import re
 
 import pytest
@@ -8,8 +9,8 @@ from support.small_tools import FakeCompleter
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.chat.cell_link import cell_link
-from nbagent.chat.entry import transcript_of, turn_html
-from nbagent.chat.recorded import Recorded
+from nbagent.chat.entry import past_turn
+from nbagent.chat.recorded import Recorded, kept_rows, rows_in, rows_to_keep
 from nbagent.chat.transcript import Transcript
 from nbagent.core.history.history import split_turns
 from nbagent.errors import ServerError
@@ -23,10 +24,6 @@ def wipe() -> str:
     return "gone"
 
 
-def shown(agent, recorded, make=turn_html):
-    return "\n".join(make(turn, recorded) for turn in split_turns(agent.conversation_history))
-
-
 @pytest.fixture
 async def agent():
     calls = [FunctionCall("add", {"a": "x"}, "c1"), FunctionCall("add", {"a": 2}, "c2"), FunctionCall("wipe", {}, "c3")]
@@ -38,8 +35,14 @@ async def agent():
     return agent
 
 
-async def test_thinking_outcomes_and_costs_come_from_the_trace(agent):
-    text = re.sub("<[^>]*>", " ", shown(agent, Recorded(agent.trace)))
+def as_kept(trace):
+    return kept_rows([json.loads(json.dumps(rows_to_keep(trace)))])
+
+
+@pytest.mark.parametrize("rows_of", [rows_in, as_kept])
+async def test_thinking_outcomes_and_costs_come_from_what_was_recorded(agent, rows_of):
+    turns, recorded = split_turns(agent.conversation_history), Recorded(rows_of(agent.trace))
+    text = re.sub("<[^>]*>", " ", "\n".join(past_turn(turn, recorded).html() for turn in turns))
     assert text.index("Thought") < text.index("Two.") < text.index("add(a=2)")
     assert text.count("arguments invalid, sent back") == 1
     assert text.count("denied") >= 1
@@ -57,7 +60,7 @@ async def test_the_footer_tells_where_a_small_model_s_answer_comes_from(question
     agent, live = Agent(FakeCompleter('{"a": 2}'), tools=[add]), Transcript(timings=False)
     agent.observers.append(live.feed)
     result = await agent.chat(question)
-    views = live, transcript_of(agent.conversation_history, Recorded(agent.trace)), agent.trace.transcript()
+    views = live, past_turn(agent.conversation_history, Recorded(agent.trace)).transcript, agent.trace.transcript()
     for page in (*(view.html() for view in views), result._repr_mimebundle_()["text/html"]):
         assert page.count(f"<span>{origin}</span>") == 1
     for text in (*(view.plain() for view in views[:2]), str(views[2]), str(result)):
@@ -69,7 +72,7 @@ async def test_the_footer_tells_where_a_small_model_s_answer_comes_from(question
 
 async def test_turns_are_shown_without_a_trace(agent):
     (first, _) = split_turns(agent.conversation_history)
-    plain = transcript_of(first, Recorded()).plain()
+    plain = past_turn(first, Recorded()).transcript.plain()
     assert plain.index("add(a=2)") < plain.index("done")
     assert "Two." not in plain
 
@@ -95,7 +98,7 @@ async def test_what_agents_did_that_a_tool_asked_stands_below_its_call_as_it_did
     agent.observers.append(live.feed)
     await agent.chat("Go")
     (turn,) = split_turns(agent.conversation_history)
-    past = transcript_of(turn, Recorded(agent.trace, timings=False))
+    past = past_turn(turn, Recorded(agent.trace, timings=False)).transcript
     assert past.plain() == live.plain()
     assert past.html() == live.html()
     assert past.html().count('<div class="nbagent-child">') == 3
@@ -119,7 +122,7 @@ async def test_what_was_told_of_a_run_stays():
     live.append(Transcript(timings=False))
     await agent.chat("Second")
     turns = split_turns(agent.conversation_history)
-    past = [transcript_of(turn, Recorded(agent.trace, timings=False)) for turn in turns]
+    past = [past_turn(turn, Recorded(agent.trace, timings=False)).transcript for turn in turns]
     assert [each.plain() for each in past] == [each.plain() for each in live][-len(past) :]
     first, second = (each.plain().splitlines() for each in live)
     assert first[:-1] == [

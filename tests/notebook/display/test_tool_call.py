@@ -8,7 +8,7 @@ import pandas as pd
 from support.displays import Displays
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
-from nbagent.chat.entry import turn_html
+from nbagent.chat.entry import past_turn
 from nbagent.chat.recorded import Recorded
 from nbagent.chat.transcript import Transcript
 from nbagent.core import events
@@ -127,6 +127,6 @@ def test_the_calls_of_one_answer_are_a_group():
     assert re.search(r'<span class="nbagent-bad">✗ 1 error</span> \d+ (ms|µs)</span></summary>', head)
     assert [page.count("<img") for page in inside] == [0, 0, 2]
     assert inside[-1].index("</div></details>") < inside[-1].index("<img")
-    past = turn_html(agent.conversation_history, Recorded(agent.trace))
+    past = past_turn(agent.conversation_history, Recorded(agent.trace)).html()
     assert head in past, "and so it is later"
     assert displays.shown[1]["text/html"].count("<details ") == 1

@@ -10,7 +10,7 @@
     │   ├── ModelNotFoundError            404: correct the model's name or base_url
     │   ├── BadRequestError               400, 422: the vendor refused the request
     │   │   ├── ContextLengthError        the conversation is longer than the model's window
-    │   │   └── ImageInputError           the model takes no images, and the question holds one
+    │   │   └── ImageInputError           the model takes no images, and the prompt contains one
     │   ├── RateLimitError                429: wait
     │   ├── QuotaError                    402 and the vendors' codes: no credit or quota is left; not retried
     │   ├── RegionError                   the vendor does not serve the country that the request came from
@@ -49,14 +49,14 @@ from nbagent.upgrade import DISTRIBUTION
 class NbagentError(Exception):
     """Base of all nbagent errors.
 
-    `partial` is the unfinished `AgentResult` of the run that failed, if there is one; of a map, its DataFrame so far.
+    `partial` is the unfinished `AgentResult` of the run that failed, if there is one; for a map, its DataFrame so far.
     """
 
     partial: Any = None
 
 
 class ConfigurationError(NbagentError, ValueError):
-    """A name, an option or a setting is wrong. The message does not repeat what has the form of a key."""
+    """A name, an option or a setting is wrong. The message does not repeat anything that looks like a key."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(without_keys(message))
@@ -91,7 +91,7 @@ class ProviderError(NbagentError):
     Attributes: `vendor`, `model`, `status` (HTTP status or None), `code` (the vendor's own, such as "1214" or
     "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None),
     `retryable` (whether the retry policy sends the request again; the vendor's `x-should-retry` wins),
-    `may_fall_back` (whether another vendor may well answer: `Agent([…])` then goes on with the next one).
+    `may_fall_back` (whether another provider is likely to answer: `Agent([…])` then continues with the next one).
     """
 
     #: Whether the retry policy sends the request again, unless the vendor says otherwise.
@@ -167,7 +167,7 @@ class ContextLengthError(BadRequestError):
 
 
 class ImageInputError(BadRequestError):
-    """The model takes no images, and the question holds one."""
+    """The model takes no images, and the prompt contains one."""
 
     remedy = (
         "Ask without the image, or choose a model that takes images, such as 'claude:claude-sonnet-5', "
@@ -254,7 +254,7 @@ class UnknownToolError(ToolError):
 class ToolArgumentsError(ToolError):
     """The arguments don't fit the tool's schema; the message is the feedback for the model.
 
-    `kind` and `field` tell what is wrong first: "missing", "unexpected", "type", "value" or "json", and where
+    `kind` and `field` describe the first error: "missing", "unexpected", "type", "value" or "json", and where
     (`filters[0].name`).
     """
 
@@ -301,14 +301,14 @@ class ReplayError(NbagentError):
 
 
 class StoreError(NbagentError):
-    """What is stored can't be read or written: the disk is full, or Redis can't be reached.
+    """Stored data can't be read or written: for example, the disk is full or Redis can't be reached.
 
-    The server's conversations are, and the checkpoint of a map.
+    The data are the server's conversations, or the checkpoint of a map.
     """
 
 
 class TurnLostError(StoreError):
-    """What a turn changed can't be saved: its conversation was deleted, or another process has the turn by now."""
+    """A turn's changes can't be saved: its conversation was deleted, or another process has taken the turn over."""
 
 
 class AgentBusyError(NbagentError):

@@ -258,7 +258,7 @@ class Map:
         spent = " with a larger budget" if self._batch.budget.is_spent else ""
         return (
             f"{rows - left:,} of {rows:,} rows are done, {left:,} are left: agent.last_map has what is done, and the "
-            f"same call{spent} goes on."
+            f"same call{spent} continues."
         )
 
     def _estimate(self, rows: list[Row]) -> Estimate:
@@ -294,7 +294,7 @@ class Map:
         else:
             return
         text = f"{len(rows):,} rows may cost about ${estimate.cost:,.2f} ({estimate.assumption}), and {cap}"
-        ends = "what this does not pay for is left, and the same call goes on with it"
+        ends = "what this does not pay for is left, and the same call continues with it"
         if not await self._agent.agrees("map", f"{text}: {ends}. Begin?"):
             raise ConfigurationError(f"{text}. Nothing was sent. Allow more, or pass allow_partial=True: {ends}.")
 

@@ -86,8 +86,8 @@ class TurnStarted(Event):
     """A request goes to the model, with `messages` and the definitions of the `tools` on offer.
 
     `metadata`: call_id, step, message_id of the answer, provider, model, n_messages_in, and the options in effect:
-    thinking_level, tool_choice, params, and the reminder, if there is one. The provider completes `timing` while it
-    sends.
+    thinking_level, tool_choice, params, and the reminder, if there is one. `timing` is filled in while the
+    request is sent.
     """
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"
@@ -154,9 +154,9 @@ class ToolProgress(Event):
 
 @dataclass(slots=True)
 class ChildEvent(Event):
-    """An agent that a running tool asks did something: `event` is an event of its run, or of a run below it.
+    """An agent that a running tool called emitted `event`, in its own run or in a run nested in it.
 
-    `metadata` is that of the call. Only observers get it, as they get `ToolPrinted`, on the thread of this run.
+    `metadata` is the call's. Like `ToolPrinted`, it goes only to observers, on this run's thread.
     """
 
     type: ClassVar[Literal["child"]] = "child"
@@ -204,7 +204,7 @@ class ValidationError(Event):
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A call was "approved", "edited", "denied", or "allowed" earlier in the session, as `content` says."""
+    """A decision about a call. `content` is "approved", "edited", "denied", or "allowed" (earlier in the session)."""
 
     type: ClassVar[Literal["approval"]] = "approval"
 
@@ -213,7 +213,7 @@ class Approval(Event):
 class UsageReport(Event):
     """The usage of a complete answer or, if `estimated`, of the part before an answer broke off or was stopped.
 
-    `metadata`: the fields of `Usage`, unless nothing is known of them; cost_usd, replayed, and estimated.
+    `metadata`: the fields of `Usage`, if they are known; cost_usd, replayed, and estimated.
     """
 
     type: ClassVar[Literal["usage"]] = "usage"
@@ -238,9 +238,9 @@ class Retry(Event):
 class Context(Event):
     """The history was trimmed, summarised or repaired, or not all of it can be sent, as `content` says.
 
-    `messages` have left it.
+    `messages` were removed from it.
 
-    `metadata`: trimmed, the `message_id`s of these in the trace; and begins, if what is said has only begun.
+    `metadata`: trimmed, their `message_id`s in the trace; and begins, if the step in `content` has not finished yet.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -259,7 +259,7 @@ class Http(Event):
     """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
     `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type; of a
-    note that the vendor runs a tool of its own: wire_id, as its `ToolCall` will have.
+    note that the provider is running its own tool: wire_id, which the later `ToolCall` also has.
     """
 
     type: ClassVar[Literal["http"]] = "http"
@@ -268,7 +268,7 @@ class Http(Event):
 
 @dataclass(slots=True)
 class Interrupted(Event):
-    """The run was cancelled. `content` is the text so far; `messages` completed the history."""
+    """The run was cancelled. `content` is the text so far; `messages` complete the history."""
 
     type: ClassVar[Literal["interrupted"]] = "interrupted"
     messages: Sequence[LLMMessage] = ()
@@ -288,7 +288,7 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over. `content` is the final answer. If the run's time was up, `messages` completed the history."""
+    """The run is over. `content` is the final answer. If its time was up, `messages` complete the history."""
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult = field(default_factory=AgentResult)
@@ -297,7 +297,7 @@ class Done(Event):
 
 @dataclass(slots=True)
 class Error(Event):
-    """The run failed. `exception` is raised by `chat`, `content` is its text; `messages` completed the history."""
+    """The run failed. `chat` raises `exception`; `content` is its text. `messages` complete the history."""
 
     type: ClassVar[Literal["error"]] = "error"
     exception: BaseException = field(kw_only=True)

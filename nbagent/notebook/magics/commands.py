@@ -177,7 +177,7 @@ def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def mode(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Show, or choose, how far the agent may go in the notebook before you are asked."""
+    """Show, or choose, what the agent may do in the notebook without asking you."""
     tools = notebook_tools_of(agent.function_registry)
     if tools is None:
         raise UsageError(f"%agent mode: the agent has no notebook tools. %agent tools add {NOTEBOOK} adds them.")
@@ -406,10 +406,12 @@ def _place(shell: Any, func: Any) -> str:
 
 COMMANDS: dict[str, Command] = {
     "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),
-    "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel, notebook: groups of ours"),
+    "tools": Command(
+        tools, TOOLS_USAGE, "list its tools, or switch them on or off; kernel and notebook are built-in groups"
+    ),
     "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
     "mcp": Command(
-        mcp, MCP_USAGE, "list its MCP servers, resources and prompts; ask a prompt; use an mcp.json; close some"
+        mcp, MCP_USAGE, "list its MCP servers, resources and prompts; run a prompt; use an mcp.json; close some"
     ),
     "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and repair cells of this notebook, or stop that"),
     "models": Command(models, "", "list its provider's models"),
@@ -427,8 +429,8 @@ COMMANDS: dict[str, Command] = {
     "keep": Command(keep, "[off | FILE]", "save conversation and trace next to the notebook after each turn"),
     "restore": Command(restore, "[FILE]", "load what keep saved, in a new kernel"),
     "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
-    "mode": Command(mode, f"[{MODE_USAGE}]", "what the agent may do in the notebook before you are asked"),
-    "hints": Command(hints, "on | off", "offer to explain cells that failed, below them"),
+    "mode": Command(mode, f"[{MODE_USAGE}]", "what the agent may do in the notebook without asking you"),
+    "hints": Command(hints, "on | off", "offer, below each failed cell, to explain it"),
     "serve": Command(serve, SERVE_USAGE, "serve the agent over HTTP on this machine; or its tools to MCP clients"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
     "nest": Command(

@@ -29,7 +29,7 @@ _COLUMNS = ["server", "state", "tools", "revision", "address", "about"]
 
 
 def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFrame | None:
-    """List the agent's MCP servers or what they offer; ask a prompt; use the servers of a file; close some."""
+    """List the agent's MCP servers or what they offer; run a prompt; use the servers of a file; close some."""
     match words:
         case []:
             return mcp_table(agent)

@@ -109,8 +109,8 @@ def _own_tool(name: str, vendor: Vendor, format_name: str, model: str) -> OwnToo
 def _lacking(name: str, vendor: str) -> ConfigurationError:
     having = [each for each in CATALOG if name in CATALOG[each].tools and CATALOG[each].key_vars]
     return ConfigurationError(
-        f"{name}: {vendor} has no such tool of its own. Vendors that have it: {', '.join(having)}. "
-        "Take a model of theirs, or pass a function of yours that does it."
+        f"{name}: {vendor} has no such tool of its own. Providers that have it: {', '.join(having)}. "
+        "Use one of their models, or pass your own function for it."
     )
 
 

@@ -182,6 +182,27 @@ def test_two_notebooks_of_a_kernel_are_told_apart(lab):
     expect(three.get_by_role("region", name="Changed by the agent")).to_have_count(0)
 
 
+def test_two_notebooks_of_two_kernels_are_changed_side_by_side(lab):
+    insert = "await notebook.insert(\"'by the agent'\")\nnotebook.path"
+    page = lab.open("left.ipynb", [SETUP, insert])
+    lab.write("right.ipynb", [SETUP, insert])
+    page.evaluate(BESIDE, "right.ipynb")
+    panels, bars = page.locator(".jp-NotebookPanel"), page.get_by_role("region", name="Changed by the agent")
+    expect(panels).to_have_count(2)
+    for place in (1, 0):
+        page.evaluate(f"window.jupyterapp.shell.activateById([...window.jupyterapp.shell.widgets('main')][{place}].id)")
+        lab.wait_for_kernel(page)
+        lab.command(page, "notebook:run-all-cells")
+        expect(panels.nth(place).locator(".nbagent-written")).to_have_text(re.compile("'by the agent'"))
+    expect(bars).to_have_count(2)
+    expect(panels.nth(0)).to_contain_text("'left.ipynb'")
+    expect(panels.nth(1)).to_contain_text("'right.ipynb'")
+    panels.nth(0).get_by_role("button", name="Undo").click()
+    expect(bars).to_have_count(1)
+    expect(panels.nth(0).locator(".jp-Cell")).to_have_count(2)
+    expect(panels.nth(1).locator(".jp-Cell")).to_have_count(3)
+
+
 ASKS = """%load_ext nbagent
 import re
 from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider
@@ -250,6 +271,43 @@ def test_a_change_that_waits_stands_in_its_place_and_is_answered_there(lab, pict
     expect(change).to_have_count(0)
     expect(written.locator(".cm-content")).to_be_visible()
     assert sources(page) == [*before[:2], "a = 3", before[2]]
+
+
+#: A cell that the agent writes and runs. It goes on once there is a file, and then changes the notebook itself.
+OWN = """import asyncio
+from pathlib import Path
+from nbagent.notebook.document.live import live_notebook
+print('begun', flush=True)
+while not Path('go').exists():
+    await asyncio.sleep(0.05)
+mine = await live_notebook()
+cell = await mine.insert("'by its cell'", below='')
+mine.path"""
+WORKS = f"""%load_ext nbagent
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.notebook.document import live
+live.ANSWER_S = 90  # on a busy machine
+turns = [FunctionCall("add_cell", {{"source": {OWN!r}}}, "a"), FunctionCall("run_cells", {{}}, "b"),
+         FunctionCall("add_cell", {{"source": "'after'"}}, "c"), "Done."]
+agent = Agent(ScriptedProvider(turns), tools=[])
+%agent tools add notebook
+%agent mode auto"""
+
+
+def test_a_page_that_is_loaded_again_gets_what_the_agent_and_its_cells_do_meanwhile(lab):
+    page = lab.open("again.ipynb", [WORKS, "%%agent\nwork"], fresh=True)
+    lab.run_cell(page, 0)
+    lab.run_cell(page, 1)
+    expect(page.locator(".jp-Cell").nth(2).locator(".jp-OutputArea-output")).to_have_text("begun")
+    page.evaluate(SAVE)
+    url = page.url
+    page.goto("about:blank")
+    (lab.folder / "go").touch()
+    page.goto(url)
+    expect(page.locator(".nbagent-written")).to_have_count(3)
+    assert sources(page) == ["'by its cell'", WORKS, "%%agent\nwork", OWN, "'after'"]
+    ran = page.evaluate(CELLS)[3]["outputs"]
+    assert [ran[0]["text"], ran[1]["data"]["text/plain"]] == ["begun\n", "'again.ipynb'"]
 
 
 SLOW = "print('begun', flush=True)\nimport time; time.sleep(60)"

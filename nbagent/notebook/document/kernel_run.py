@@ -22,6 +22,7 @@ from nbagent.core.background import await_on_main
 from nbagent.core.current import Current, context_with
 from nbagent.core.interrupting import GRACE_S
 from nbagent.core.tool_output import as_on_terminal
+from nbagent.notebook.document.cell import OURS
 from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
 
 if TYPE_CHECKING:
@@ -53,19 +54,25 @@ class KernelRunner:
         self._running = asyncio.Lock()
 
     async def run(
-        self, source: str, cell_id: str, seconds: float, on_outputs: Callable[[list[Output]], None] | None = None
+        self,
+        source: str,
+        cell_id: str,
+        seconds: float,
+        on_outputs: Callable[[list[Output]], None] | None = None,
+        session: str = "",
     ) -> tuple[list[Output], int | None]:
         """Run code on the main thread as the cell `cell_id`, and wait for its end. Returns its outputs and its number.
 
         `on_outputs` gets all outputs so far, at most 15 times a second, and at the end. The code is stopped after
         `seconds`, and if this call is cancelled. Stop in the notebook ends it and cancels the caller. A kernel that is
-        busy with another cell runs the code once that one awaits something or ends.
+        busy with another cell runs the code once that one awaits something or ends. `session` is the connection
+        to the kernel of the page that shows the cell.
         """
         loop = asyncio.get_running_loop()
         if self._listener is None:
             self._listener = await asyncio.to_thread(_Listener, self._shell.kernel)
         request = self._shell.kernel.session.msg("execute_request", {"code": source, "allow_stdin": False})
-        request["metadata"] = {"cellId": cell_id}
+        request["metadata"] = {"cellId": cell_id, OURS: session}
         ended, outputs = asyncio.Event(), Outputs()
 
         def tell() -> int:

@@ -25,7 +25,7 @@ from nbagent.core.cells import cell_id_of, is_watched, request_of, running_shell
 from nbagent.core.current import current
 from nbagent.errors import ToolError
 from nbagent.notebook.display.code_diff import changes_html
-from nbagent.notebook.document.cell import NotebookCell
+from nbagent.notebook.document.cell import OURS, NotebookCell
 from nbagent.notebook.document.document import CellChangedError, NotebookDocument, Proposal
 from nbagent.notebook.document.kernel_run import KernelRunner
 
@@ -58,6 +58,8 @@ class LiveNotebook(NotebookDocument):
         self.path = path
         #: The ids of the pages that show it. The newest is asked.
         self.pages: list[str] = []
+        #: The newest page's connection to the kernel.
+        self.session = ""
         self._host = pages
         #: The cells as they were read last, with their versions in the page.
         self._known: dict[str, tuple[str, NotebookCell]] = {}
@@ -96,7 +98,7 @@ class LiveNotebook(NotebookDocument):
         try:
             # there, since it is shown while code that does not await runs on the main thread
             outputs, number = await _on_background_loop(
-                self._host.runner.run(cell.source, cell.id, seconds, shown.show)
+                self._host.runner.run(cell.source, cell.id, seconds, shown.show, self.session)
             )
         except BaseException:  # what it showed before it was stopped stays
             self._tell("end", id=cell.id, outputs=shown.outputs, count=None)
@@ -256,6 +258,7 @@ class NotebookPages(anywidget.AnyWidget):
                 if not other.pages and path not in self.notebooks:  # it has another name now
                     notebook, notebook.path = self.notebooks.pop(other_path), path
         self.notebooks[path] = self._by_session[session] = notebook
+        notebook.session = session
         notebook.pages.append(page)
         for number, (where, proposal, _) in list(self._proposals.items()):
             if where is notebook:
@@ -312,11 +315,13 @@ async def live_notebook() -> LiveNotebook:
     or more than one.
     """
     shell = running_shell()
-    if getattr(shell, "kernel", None) is None or not is_watched(shell):
+    request = request_of(shell)
+    session = request.get("metadata", {}).get(OURS)  # of a cell that an agent runs
+    if getattr(shell, "kernel", None) is None or not (session or is_watched(shell)):
         raise PageError("no page shows this notebook: it runs without one. Use FileNotebook(path) for a file.")
     if current.get().main_waits:
         raise PageError(_BLOCKED)
-    session, is_cell = request_of(shell).get("header", {}).get("session", ""), cell_id_of(shell) is not None
+    session, is_cell = session or request.get("header", {}).get("session", ""), cell_id_of(shell) is not None
     pages = await _on_background_loop(_pages())
     until = monotonic() + ANSWER_S
     while (notebook := pages.find(session, is_cell)) is None:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from nbagent.agent.plan import UPDATE_PLAN, Step, plan_in
 from nbagent.chat.checklist import checklist_html, checklist_lines
-from nbagent.chat.children import Children, own_event
 from nbagent.chat.tool_call import (
     displayed_in,
     group_html,
@@ -33,6 +32,7 @@ from nbagent.core.events import Event
 from nbagent.core.messages import Usage
 from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
+from nbagent.text import shortened
 
 #: Characters of thinking that are shown; the trace has all of it.
 THINKING_CHARS = 20_000
@@ -40,6 +40,9 @@ THINKING_CHARS = 20_000
 THINKING_TAIL = 1_200
 #: Displays of one run: JupyterLab folds all after the fiftieth of a cell. The last one holds the rest of the run.
 MAX_DISPLAYS = 40
+
+#: Runs of agents that one call asked, which are shown; the trace has all of them. Characters of a question to one.
+MAX_RUNS, QUESTION_CHARS = 20, 80
 
 #: What a call waits for that needs approval.
 FOR_YOU = "waiting for you…"
@@ -562,9 +565,9 @@ class Transcript:
         bar = "" if segment.fraction is None else _bar_html(segment.fraction)
         taken = self._time_html(0 if self._is_waiting(segment) else segment.started)
         words = self._state(segment)
-        if self._shows_outputs and words == last_line(segment.outputs):  # it stands below
-            words = ""
-        return f"{RUNS if taken else ''}{bar}<span>{render.escape(words)}</span>{taken}"
+        stands_below = self._shows_outputs and words == last_line(segment.outputs)
+        said = "" if stands_below else f"<span>{render.escape(words)}</span>"
+        return f"{RUNS if taken else ''}{bar}{said}{taken}"
 
     def _is_waiting(self, segment: Segment) -> bool:
         return any(segment.is_named(key) for key, _ in self._waiting)
@@ -632,3 +635,98 @@ def _bar_html(fraction: float) -> str:
 
 def _may_hold_formulas(text: str) -> bool:
     return "$" in text or "\\" in text
+
+
+# -- what agents did that a tool asked: folded below its call, and unfolded as long as they work -----------------------
+
+
+def own_event(event: Event) -> Event:
+    """What happened, in whichever child."""
+    while isinstance(event, events.ChildEvent):
+        event = event.event
+    return event
+
+
+class Children:
+    """The runs that a tool call started, in their order. `new_transcript()` makes the transcript of one.
+
+    A question that is one of the call's `arguments` is not shown again.
+    """
+
+    def __init__(self, new_transcript: Callable[[], Transcript], arguments: Mapping[str, Any]) -> None:
+        self._new_transcript, self._arguments = new_transcript, arguments
+        self._runs: dict[str, _Child] = {}
+        self._more = 0
+
+    def feed(self, event: Event) -> None:
+        """Take an event of one of the runs."""
+        run_id = event.metadata["run_id"]
+        if isinstance(event, events.RunStarted):
+            if len(self._runs) < MAX_RUNS:
+                question = "" if event.content in self._arguments.values() else event.content
+                self._runs[run_id] = _Child(event.metadata.get("agent"), question, self._new_transcript())
+            else:
+                self._more += 1
+        if child := self._runs.get(run_id):
+            child.feed(event)
+
+    def end(self) -> None:
+        """Nothing follows: the call is over."""
+        for child in self._runs.values():
+            if not child.transcript.over:
+                child.transcript.mark_interrupted()
+
+    def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
+        """See `Transcript.show_edited`."""
+        for child in self._runs.values():
+            child.transcript.show_edited(key, arguments)
+
+    def html(self) -> list[str]:
+        """A block for each run."""
+        blocks = [child.html() for child in self._runs.values()]
+        return [*blocks, render.note_html(self._note)] if self._more else blocks
+
+    def lines(self) -> Iterator[str]:
+        """The tool calls of the runs, as text."""
+        for child in self._runs.values():
+            yield from (f"  {line}" for line in child.transcript.call_lines())
+        if self._more:
+            yield f"  {self._note}"
+
+    @property
+    def _note(self) -> str:
+        return f"and {self._more:,} more: see agent.trace.tree()"
+
+
+class _Child:
+    """One run."""
+
+    def __init__(self, name: Any, question: str, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self._name = str(name or "agent")
+        self._question = shortened(" ".join(question.split()), QUESTION_CHARS)
+        self._failed = False
+        self._html: str | None = None  # once nothing can change any more
+
+    def feed(self, event: Event) -> None:
+        self.transcript.feed(event)
+        if isinstance(event, events.Interrupted):
+            self.transcript.mark_interrupted()
+        self._failed = isinstance(event, events.Error)
+
+    def html(self) -> str:
+        if self._html is not None:
+            return self._html
+        transcript, head = self.transcript, render.escape(self._name)
+        if self._question:
+            head += f' <span class="nbagent-quiet">{render.escape(self._question)}</span>'
+        body = "".join(transcript.parts())
+        if not transcript.over:
+            return _indented(render.details_html(head, "working…", body, is_open=True))
+        side = '<span class="nbagent-bad">✗ error</span>' if self._failed else render.escape(transcript.summary)
+        self._html = _indented(render.details_html(head, side, body))
+        return self._html
+
+
+def _indented(page: str) -> str:
+    return f'<div class="nbagent-child">{page}</div>'

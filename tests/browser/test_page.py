@@ -315,9 +315,12 @@ def test_conversations_are_listed_and_go_on(visit):
         earlier = page.get_by_role("list").get_by_role("button")
         expect(earlier).to_have_text([re.compile("^Drop"), re.compile("^Which")])
         earlier.nth(1).click()
+        expect(earlier.first).to_have_css("background-color", "rgba(0, 0, 0, 0)")
         expect(page.locator(".nbagent-you")).to_have_text(HEAVIEST)
         expect(page.locator(".nbagent-piece td")).to_have_count(6)
         expect(page.locator("summary").filter(has_text="_by(")).to_have_count(2)
+        expect(page.locator("summary").filter(has_text="Thought")).to_have_count(1)
+        expect(page.locator(".nbagent-facts")).to_contain_text("claude-sonnet-5")
         ask(page, DROP)
         page.get_by_role("button", name="Deny").wait_for()
         earlier.nth(1).click()  # it is shown already, and goes on

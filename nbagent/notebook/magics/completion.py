@@ -20,7 +20,7 @@ from nbagent.agent.agent import Agent
 from nbagent.notebook.document.modes import MODES
 from nbagent.notebook.known_models import known_models
 from nbagent.notebook.magics.commands import COMMANDS, GROUPS, OUR_TOOLS, agents_of
-from nbagent.notebook.panel.mcp_mentions import servers_of
+from nbagent.notebook.panel.mentions import servers_of
 from nbagent.notebook.panel.skill_mentions import skills_of
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys

@@ -17,7 +17,7 @@ from nbagent.mcp.client.offers import Prompt, Resource
 from nbagent.mcp.client.server import MCPServer
 from nbagent.mcp.client.tool_list import MAX_TEXT
 from nbagent.notebook.magics.options import suggestion
-from nbagent.notebook.panel.mcp_mentions import servers_of
+from nbagent.notebook.panel.mentions import servers_of
 from nbagent.text import shortened
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -182,15 +182,12 @@ class PanelConversation:
             return f"A cell is asking; the kernel's stop button stops it. {waiting}".rstrip()
         return waiting if n_waiting < len(self._pending) else self._done
 
-    def can_edit(self, entry: PanelEntry, history: Set[int] | None = None) -> bool:
-        """Whether the question can be asked differently: it is in the history or failed, and the agent is idle.
-
-        `history` has the ids of its messages, if they are known.
-        """
-        if history is None:
-            history = {id(message) for message in self.agent.conversation_history}
-        is_known = entry in self._failed or id(entry.message) in history
-        return self.is_idle and entry in self.entries and entry.message.role == "user" and is_known
+    @property
+    def editable(self) -> list[PanelEntry]:
+        """The turns whose questions can be asked differently: in the history or failed, while the agent is idle."""
+        history = {id(message) for message in self.agent.conversation_history if message.role == "user"}
+        known = (entry for entry in self.entries if entry in self._failed or id(entry.message) in history)
+        return list(known) if self.is_idle else []
 
     def find(self, key: str) -> PanelEntry | None:
         """The turn of this name."""
@@ -212,13 +209,12 @@ class PanelConversation:
             if not question.is_started:
                 question.entry.wait_for(self._awaited(question))
         context, here = self.agent.context, self.agent.context.here
-        history = {id(message) for message in self.agent.conversation_history} if self.is_idle else set()
         self._frame = {
             "idle": self.is_idle,
             "pending": bool(self._pending),
             "said": self.spoken_answer,
             "meter": self.meter.html(),
-            "editable": [entry.key for entry in self.entries if self.can_edit(entry, history)],
+            "editable": [entry.key for entry in self.editable],
             "conversations": [[each.conversation_id, render.printable(each.title)] for each in context.conversations],
             "conversation": here.conversation_id,
             "can_begin": self.is_idle and bool(here.questions),
@@ -238,7 +234,7 @@ class PanelConversation:
         The task's result is the answer.
         """
         entry = PanelEntry(as_question(content))
-        if replaced is not None and self.can_edit(replaced):
+        if replaced in self.editable:
             if replaced in self._failed:
                 entry.replaces = replaced.replaces
                 self._remove(replaced)
@@ -256,7 +252,7 @@ class PanelConversation:
     def retry(self, key: str, give_back: Callable[[Content], None]) -> None:
         """Ask the question of a turn again, as another version of it."""
         entry = self.find(key)
-        if entry is not None and self.can_edit(entry):
+        if entry in self.editable:
             self.ask(entry.message.content, give_back, replaced=entry)
 
     def branch(self, key: str) -> None:

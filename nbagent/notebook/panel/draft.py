@@ -19,7 +19,6 @@ from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.notebook.panel import mcp_mentions
 from nbagent.notebook.panel.attachments import from_bytes, from_document, from_image, not_attached
 from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.notebook.panel.mentions import Mentions, Suggestion, words_in
@@ -44,7 +43,7 @@ class Draft:
         self._conversation = conversation
         self._shell = shell
         self._on_change = on_change
-        self._mentions = Mentions(shell)
+        self._mentions = Mentions(shell, conversation.agent)
         #: By number, each with what is shown of it.
         self._attached: dict[int, tuple[Attachment, State]] = {}
         self._numbers = itertools.count()
@@ -71,12 +70,7 @@ class Draft:
     def _suggested(self, typed: str) -> list[Suggestion]:
         if typed.startswith("/"):
             return list(suggest(self._conversation.agent, typed))
-        typed = typed.removeprefix("@")
-        return [*self._mentions.suggest(typed), *mcp_mentions.suggest(self._conversation.agent, typed)]
-
-    def _resolve(self, word: str) -> Attachment | None:
-        """What the word names, if anything. Raises `ConfigurationError`."""
-        return mcp_mentions.resource(self._conversation.agent, word) or self._mentions.resolve(word)
+        return self._mentions.suggest(typed.removeprefix("@"))
 
     # -- attachments and what is sent ---------------------------------------------------------------------------------
 
@@ -113,7 +107,7 @@ class Draft:
 
     async def content(self, text: str, attached: Sequence[Attachment], replaces: LLMMessage | None = None) -> Content:
         """The content of a question, with what its text mentions as of now. Raises `ConfigurationError`."""
-        found = [await asyncio.to_thread(self._resolve, word) for word in words_in(text)]
+        found = [await asyncio.to_thread(self._mentions.resolve, word) for word in words_in(text)]
         skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
         return with_attachments(text, [*skills, *filter(None, found), *attached])
 
@@ -164,7 +158,7 @@ class Draft:
         """What a word names, or why it can't be attached. It is converted once after each cell."""
         key = word, getattr(self._shell, "execution_count", 0)
         try:
-            found = self._known.get(key) or self._resolve(word)
+            found = self._known.get(key) or self._mentions.resolve(word)
         except ConfigurationError as error:
             return str(error)
         if found is not None:

@@ -1,4 +1,5 @@
-"""What the user mentions with @ in a question: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`.
+"""What the user mentions with @ in a question: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`,
+`@docs:notes://today` (a resource of an MCP server, by its address or its name).
 
 Only what names something is a mention: e-mail addresses, decorators, code and other words stay text. Names of files are
 relative to the current folder, as in `open`.
@@ -12,14 +13,24 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from nbagent.agent.agent import Agent
 from nbagent.chat.attachments import Attachment
+from nbagent.core.background import run_sync
 from nbagent.core.render import markdown as render
-from nbagent.errors import ConfigurationError, ToolError
+from nbagent.errors import ConfigurationError, MCPServerError, ToolError
 from nbagent.functions.formatting import error_summary
+from nbagent.mcp.client.server import MCPServer
 from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
 from nbagent.notebook.kernel_tools.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.variables import is_imported, user_names
-from nbagent.notebook.panel.attachments import about_value, from_cell, from_file, from_value, not_attached
+from nbagent.notebook.panel.attachments import (
+    about_value,
+    from_cell,
+    from_file,
+    from_resource,
+    from_value,
+    not_attached,
+)
 from nbagent.text import shortened
 
 _BARE = r"""[^\s"'`,;!?()\[\]{}<>|…—]"""
@@ -59,16 +70,20 @@ def words_in(text: str) -> list[str]:
 
 
 class Mentions:
-    """Finds what words name in a shell's variables and cells and among the files. `shell` may be None."""
+    """Finds what words name in a shell's variables and cells, among the files, and on the agent's MCP servers.
 
-    def __init__(self, shell: Any) -> None:
+    `shell` may be None.
+    """
+
+    def __init__(self, shell: Any, agent: Agent) -> None:
         self._shell = shell
+        self._agent = agent
 
     def resolve(self, word: str) -> Attachment | None:
         """What the word names; None if it names nothing. Raises `ConfigurationError` if it can't be sent."""
         name = f"@{word.strip(chr(34))}"
         try:
-            return self._resolved(word, name)
+            return _resource(self._agent, word) or self._resolved(word, name)
         except ConfigurationError:
             raise
         except ToolError as error:
@@ -89,9 +104,9 @@ class Mentions:
         return None
 
     def suggest(self, typed: str) -> list[Suggestion]:
-        """What can stand after an @ that these characters follow: variables, the newest first, cells, and files."""
+        """What can stand after an @ that these characters follow: variables, newest first, cells, files, resources."""
         found: list[Suggestion] = []
-        for source in (self._variables(typed), self._cells(typed), _files(typed)):
+        for source in (self._variables(typed), self._cells(typed), _files(typed), _resources(self._agent, typed)):
             found += islice(source, MAX_SUGGESTED)
         return found
 
@@ -132,6 +147,44 @@ def _files(typed: str) -> Iterator[Suggestion]:
                 about = "folder" if is_folder else "file"
                 path = f"{path}/" if is_folder else path
                 yield suggestion(path, about, quoted=typed.startswith('"'), goes_on=is_folder)
+
+
+def servers_of(agent: Agent) -> dict[str, MCPServer]:
+    """The MCP servers that an agent uses, by name."""
+    return {each.name: each for each in agent.toolsets if isinstance(each, MCPServer)}
+
+
+def _resource(agent: Agent, word: str) -> Attachment | None:
+    """What a mention names, or None. Waits for the server. Raises `ConfigurationError` if it has no such resource."""
+    name, colon, wanted = word.strip('"').partition(":")
+    if not (colon and wanted and (server := servers_of(agent).get(name))):
+        return None
+    try:
+        known = [] if re.match(r"\w[\w.+-]*:", wanted) else run_sync(server.resources())
+        uri = next((each.uri for each in known if each.name == wanted), wanted)
+        return from_resource(f"@{name}:{wanted}", run_sync(server.read(uri)))
+    except MCPServerError as error:
+        raise not_attached(f"@{name}:{wanted}", str(error)) from None
+
+
+def _resources(agent: Agent, typed: str) -> Iterator[Suggestion]:
+    """What can complete `typed`: servers, and after the colon the resources of one that is connected."""
+    name, colon, begun = typed.lstrip('"').partition(":")
+    servers = {each: server for each, server in servers_of(agent).items() if server.connection.state == "connected"}
+    if not colon:
+        for server in servers:
+            if server.lower().startswith(name.lower()):
+                yield Suggestion(f"@{server}:", "resources of an MCP server")
+        return
+    if name not in servers:
+        return
+    try:
+        found = run_sync(servers[name].resources())
+    except MCPServerError:
+        return
+    fitting = [each for each in found if each.uri.startswith(begun) or each.name.lower().startswith(begun.lower())]
+    for each in fitting:
+        yield suggestion(f"{name}:{each.uri}", each.description or each.name, quoted=typed.startswith('"'))
 
 
 def suggestion(word: str, about: str, *, quoted: bool = False, goes_on: bool = False) -> Suggestion:

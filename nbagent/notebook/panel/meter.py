@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,19 +44,19 @@ class Meter:
         self._agent = agent
         self._all, self._run, self._run_id = _Sum(), _Sum(), ""
         if any(message.role == "assistant" for message in agent.conversation_history):
-            calls = agent.trace.calls  # loads pandas, so only if there is something to count
-            last = calls["run_id"].iloc[-1:]
-            self._run_id = "".join(last)
-            self._all, self._run = _sum(calls), _sum(calls[calls["run_id"].isin(last)])
+            for row in agent.trace.rows("calls"):
+                self._add(row["run_id"], row["total_tokens"] or 0, {**row, "estimated": row["usage_estimated"]})
 
     def count(self, run_id: str, event: UsageReport) -> None:
         """Add what a request took."""
+        self._add(run_id, event.usage.total_tokens, event.metadata)
+
+    def _add(self, run_id: str, tokens: int, about: Mapping[str, Any]) -> None:
         if run_id != self._run_id:
             self._run_id, self._run = run_id, _Sum()
-        about = event.metadata
-        cost = 0.0 if about.get("replayed") else about.get("cost_usd")
+        cost = 0.0 if about.get("replayed") else about.get("cost_usd")  # what is replayed was not paid
         for each in (self._all, self._run):
-            each.add(event.usage.total_tokens, cost, bool(about.get("estimated") and cost))
+            each.add(tokens, cost, bool(about.get("estimated") and cost))
 
     def html(self) -> str:
         """Tokens, dollars, and a bar for what is nearest to its limit. The title says all of it in words."""
@@ -100,10 +101,3 @@ class Meter:
             return context_window(self._agent.provider)
         except (NbagentError, ImportError):  # the agent has no model yet
             return None
-
-
-def _sum(calls: Any) -> _Sum:
-    """What some requests took. Replayed answers were not paid."""
-    cost = calls["cost_usd"].mask(calls["replayed"].fillna(False), 0.0)
-    is_least = cost.isna() | (calls["usage_estimated"].fillna(False) & (cost > 0))
-    return _Sum(int(calls["total_tokens"].sum()), float(cost.sum()), bool(is_least.any()))

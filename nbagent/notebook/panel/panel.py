@@ -202,7 +202,7 @@ class ChatPanel(anywidget.AnyWidget):
         conversation = self._conversation
         if entry is None and self._edited is None:
             return
-        if entry is not None and not conversation.can_edit(entry):
+        if entry is not None and entry not in conversation.editable:
             if conversation.is_idle:
                 conversation.show_notice("The model does not read this question any more: the history was trimmed.")
             return
@@ -254,7 +254,7 @@ class ChatPanel(anywidget.AnyWidget):
     def update(self) -> None:
         """Bring what this panel shows besides the turns up to date."""
         conversation = self._conversation
-        if self._edited is not None and not conversation.can_edit(self._edited):
+        if self._edited not in conversation.editable:
             self._edited = None
         self._follow()
         if self._tab == TRACE and not conversation.is_busy:

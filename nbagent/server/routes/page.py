@@ -21,14 +21,13 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from nbagent.chat.approval import asks_html
-from nbagent.chat.children import own_event
 from nbagent.chat.entry import PanelEntry, past_turn
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
 from nbagent.chat.patch import State, merge_patch
 from nbagent.chat.recorded import Recorded, kept_rows, rows_to_keep
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import FOR_YOU
+from nbagent.chat.transcript import FOR_YOU, own_event
 from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
 from nbagent.core.history.history import split_turns
 from nbagent.core.json_text import json_text

@@ -7,8 +7,7 @@ from support.hostile import PAYLOADS
 from support.small_agent import call
 
 from nbagent import Agent, LLMResponse, ScriptedProvider, Usage
-from nbagent.chat.children import MAX_RUNS
-from nbagent.chat.transcript import Transcript
+from nbagent.chat.transcript import MAX_RUNS, Transcript
 
 
 def search(query: str) -> str:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.papers import pdf
 
+from nbagent import Agent, ScriptedProvider
 from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
 from nbagent.chat.entry import PanelEntry, past_turn, question_html
 from nbagent.core.events import Text
@@ -24,6 +25,8 @@ from nbagent.notebook.panel.attachments import from_bytes
 from nbagent.notebook.panel.mentions import Mentions, words_in
 
 PENGUINS = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})
+
+AGENT = Agent(ScriptedProvider([]))
 
 
 @dataclass
@@ -67,7 +70,7 @@ def test_words_of_prose_may_be_mentions(text, words):
 
 
 def test_only_what_names_something_is_resolved(folder):
-    mentions = Mentions(Shell(n=3))
+    mentions = Mentions(Shell(n=3), AGENT)
     words = ["n", "In", "_3", "np", "json_text", "DataFrame", "nobody", "n.real", "angular/core", "example.org"]
     assert [word for word in words if mentions.resolve(word)] == ["n"]
     for missing in ("masses.csv", '"masses"', "cell:99", "~/no/such.png"):
@@ -76,12 +79,12 @@ def test_only_what_names_something_is_resolved(folder):
 
 
 def test_each_kind_of_value_becomes_what_the_model_reads(folder):
-    found = Mentions(Shell(value=PENGUINS)).resolve("value")
+    found = Mentions(Shell(value=PENGUINS), AGENT).resolve("value")
     assert (found.content, found.about) == (format_result(PENGUINS), "DataFrame 344×2")
-    assert Mentions(Shell()).resolve("cell:3").content == "In [3]:\nx + 1\nReturned:\n2"
+    assert Mentions(Shell(), AGENT).resolve("cell:3").content == "In [3]:\nx + 1\nReturned:\n2"
     picture = PIL.Image.new("RGB", (30, 20))
     picture.save("plot.png")
-    for found in (Mentions(Shell(p=picture)).resolve("p"), Mentions(None).resolve("plot.png")):
+    for found in (Mentions(Shell(p=picture), AGENT).resolve("p"), Mentions(None, AGENT).resolve("plot.png")):
         assert [part["type"] for part in found.content] == ["image"]
     assert found.about == "image 30×20 png"
 
@@ -90,7 +93,7 @@ def test_secrets_are_hidden_and_this_is_said(folder):
     (folder / ".env").write_text("OPENAI_API_KEY=sk-proj-0123456789abcdef\nDEBUG=1")
     shell = Shell(api_key="a8Xk29sLq0pZ", config={"token": "a8Xk29sLq0pZ"})
     for word in ("api_key", "config", '".env"'):
-        said = with_attachments("", [Mentions(shell).resolve(word)])
+        said = with_attachments("", [Mentions(shell, AGENT).resolve(word)])
         assert "secrets hidden" in said
         assert not re.search("a8Xk29sLq0pZ|sk-proj", said)
 
@@ -99,7 +102,7 @@ def test_files_by_what_they_hold(folder, monkeypatch):
     (folder / "m.csv").write_text("species,mass\nGentoo,5076\n")
     (folder / "my notes.md").write_text("Gentoo " * 50_000)
     (folder / "model.bin").write_bytes(b"\xff\x00\x01")
-    mentions = Mentions(None)
+    mentions = Mentions(None, AGENT)
     table = mentions.resolve("m.csv")
     assert (table.about, table.content) == ("table 1×2", format_result(pd.read_csv("m.csv")))
     notes = mentions.resolve('"my notes.md"')
@@ -120,7 +123,7 @@ def test_suggestions_begin_with_the_newest_variable_and_run_no_code(folder):
     (folder / "data").mkdir()
     for name in ("data/a b.csv", "pens.csv", ".hidden"):
         (folder / name).touch()
-    mentions = Mentions(Shell(pen=1, penguins=PENGUINS, odd=Odd()))
+    mentions = Mentions(Shell(pen=1, penguins=PENGUINS, odd=Odd()), AGENT)
     assert mentions.suggest("PEN") == [("@penguins", "DataFrame 344×2"), ("@pen", "int 1"), ("@pens.csv", "file")]
     names = [name for name, _ in mentions.suggest("")]
     assert names == ["@odd", "@penguins", "@pen", "@cell:3", "@cell:2", "@cell:1", "@data/", "@pens.csv"]

@@ -108,17 +108,11 @@ def _add_serve(commands: Any) -> None:
     )
     where = _Options(serve.add_argument_group("where it serves, and what it keeps"))
     where.add("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
-    where.add("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
-    where.add("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
+    where.add_number("--port", 8000, "0 takes a free one")
+    where.add_number("--workers", 1, "processes")
     where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
     where.add("--keep-days", type=float, metavar="N", help="delete conversations so many days after their last turn")
-    where.add(
-        "--grace",
-        type=float,
-        default=10.0,
-        metavar="SECONDS",
-        help="time for runs to end when the server stops; 10 by default",
-    )
+    where.add_number("--grace", 10.0, "time for runs to end when the server stops", "SECONDS")
     who = _Options(serve.add_argument_group("who may ask"))
     who.add("--token-file", metavar="FILE", help="a TOML file of named tokens; changes apply immediately")
     who.add(
@@ -130,44 +124,12 @@ def _add_serve(commands: Any) -> None:
     most.add("--max-cost", type=float, metavar="DOLLARS", help="budget of each request")
     most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="budget of each conversation")
     most.add("--max-cost-per-token", type=float, metavar="DOLLARS", help="budget of each token's holder")
-    most.add(
-        "--requests-per-minute",
-        type=int,
-        default=600,
-        metavar="N",
-        help="limit for each token; 600 by default, 0 for none",
-    )
-    most.add(
-        "--max-concurrent",
-        type=int,
-        default=64,
-        metavar="N",
-        help="runs at the same time for each token; 64 by default, 0 for no limit",
-    )
-    most.add(
-        "--max-connections",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="open connections of all clients; 1000 by default",
-    )
-    most.add(
-        "--max-body-bytes",
-        type=int,
-        default=10 * 2**20,
-        metavar="N",
-        help="the largest request body; 10485760 by default",
-    )
-    most.add(
-        "--body-seconds", type=float, default=30.0, metavar="N", help="time for a request body to arrive; 30 by default"
-    )
-    most.add(
-        "--approval-seconds",
-        type=float,
-        default=300.0,
-        metavar="N",
-        help="time for a person to approve a call; 300 by default",
-    )
+    most.add_number("--requests-per-minute", 600, "limit for each token, 0 for none")
+    most.add_number("--max-concurrent", 64, "runs at the same time for each token, 0 for no limit")
+    most.add_number("--max-connections", 1000, "open connections of all clients")
+    most.add_number("--max-body-bytes", 10 * 2**20, "the largest request body")
+    most.add_number("--body-seconds", 30.0, "time for a request body to arrive", "SECONDS")
+    most.add_number("--approval-seconds", 300.0, "time for a person to approve a call", "SECONDS")
     logs = _Options(serve.add_argument_group("logs, on standard error"))
     logs.add("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="info by default")
     logs.add("--log-json", action="store_true", help="a line of JSON for each entry")
@@ -188,6 +150,10 @@ class _Options:
             default = {"append": text.split(","), "store_true": text == "1"}.get(options.get("action", ""), text)
             options["default"] = default
         self._group.add_argument(name, **options)
+
+    def add_number(self, name: str, default: float, about: str, metavar: str = "N") -> None:
+        """Add an option that takes numbers like its default, which its help names."""
+        self.add(name, type=type(default), default=default, metavar=metavar, help=f"{about}; {default:.12g} by default")
 
 
 def _pull(arguments: argparse.Namespace) -> None:

@@ -27,7 +27,8 @@ from nbagent.functions.registry import FunctionDefinition
 from nbagent.pricing import context_window
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.store import ConversationStore
-from nbagent.server.hosted_run import HostedRun, RunRequest
+from nbagent.server.hosted_run import STOPPED, HostedRun, RunRequest
+from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
@@ -189,6 +190,10 @@ class ACPAgent:
         session.problems.clear()
         try:
             run = await self._answer(session_id, session, parts_of(prompt))
+        except RefusedError as error:
+            if error.problem.code != STOPPED:
+                raise acp.RequestError(-32603, str(error)) from error
+            return schema.PromptResponse(stop_reason="cancelled", usage=usage_of(session.usage))
         except NbagentError as error:
             raise acp.RequestError(-32602 if isinstance(error, ConfigurationError) else -32603, str(error)) from error
         reason = stop_reason(run.result) if run.result is not None else "cancelled"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import acp
@@ -12,6 +12,7 @@ from acp import schema
 from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.core import events
 from nbagent.core.content.images import images_in
+from nbagent.core.history.history import without_drafts
 from nbagent.core.messages import Content, LLMMessage, Usage
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
@@ -110,9 +111,9 @@ def title_of(tool: str, arguments: dict[str, Any]) -> str:
     return f"{tool} {shortened(json.dumps(arguments, ensure_ascii=False), TITLE_CHARS)}" if arguments else tool
 
 
-def replayed(messages: Iterable[LLMMessage]) -> Iterator[Any]:
+def replayed(messages: Sequence[LLMMessage]) -> Iterator[Any]:
     """The updates that replay a conversation to a client."""
-    for message in messages:
+    for message in without_drafts(messages):
         if message.role == "tool":
             status: Any = "failed" if message.is_error else "completed"
             blocks = list(_blocks(message.content))

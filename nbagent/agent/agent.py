@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -44,6 +44,7 @@ from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.core.threads import run_in_thread
+from nbagent.core.tool_run import run_tool
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.agent_tool import agent_tool
 from nbagent.functions.asking import agrees
@@ -378,14 +379,20 @@ class Agent:
             reminder=partial(toolsets.reminder, executor.registry) if toolsets else None,
             price=price_at,
             summarise=self._summarise,
-            observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
-            budget=self.budget,
             record_http=self.trace.record_http,
             checks=[as_answer_check(function) for function in self.validators],
             guards=list(self.guards),
-            agent=self,
+            **self._of_any_run(),
             **of_question,
         )
+
+    def run_call(self, call: FunctionCall, tools: ToolExecutor, origin: Mapping[str, Any]) -> AsyncGenerator[Event]:
+        """The events of a run that is one call, which no model made: see `core.tool_run`."""
+        return run_tool(call, tools, limits=self.limits, origin=origin, **self._of_any_run())
+
+    def _of_any_run(self) -> dict[str, Any]:
+        observers = (self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell)
+        return {"observers": observers, "budget": self.budget, "agent": self}
 
     @contextmanager
     def tagged(

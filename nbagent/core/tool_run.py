@@ -6,7 +6,7 @@ It has the events of any run, so that it becomes rows with a `run_id`, like all 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from time import monotonic
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from nbagent.core import events
 from nbagent.core.events import Event
 from nbagent.core.history.history import ContextManager
-from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.markdown import format_call
@@ -26,26 +25,20 @@ from nbagent.text import shortened
 _NO_MODEL: Any = None
 
 
-async def run_tool(
-    call: FunctionCall,
-    tools: Tools,
-    observers: Sequence[Callable[[Event], None]],
-    origin: Mapping[str, Any],
-) -> AsyncGenerator[Event]:
+async def run_tool(call: FunctionCall, tools: Tools, **of_run: Any) -> AsyncGenerator[Event]:
     """The events of the run, from `run_started` to `done`. It waits for no other run, and no conversation keeps it.
 
     A tool that fails is a result, too: the run's status is then "error". If the reader stops, the call is interrupted.
+    `of_run` are fields of `Run`.
     """
     run = Run(
         entry=QueueEntry(RunQueue()),
         provider=_NO_MODEL,
         tools=tools,
         history=ContextManager(),
-        limits=Limits(),
         price=_NO_MODEL,
         summarise=_NO_MODEL,
-        observers=observers,
-        origin=origin,
+        **of_run,
     )
     await run.entry.enter()
     run.spent.started = monotonic()

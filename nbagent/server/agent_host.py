@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.agent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.current import context_with, current
+from nbagent.core.history.history import without_drafts
 from nbagent.core.history.preview import Preview
 from nbagent.core.messages import LLMMessage, new_id
 from nbagent.pricing import check_priced
@@ -60,6 +61,7 @@ class AgentHost:
         self._metrics = metrics
         self._budgets = Budgets(store, settings)
         self._providers: dict[str, LLMProvider] = {}
+        self._waiting: set[HostedRun] = set()
         self._running: dict[asyncio.Task[None], HostedRun] = {}
         self._is_ending = False
         self._check_priced()
@@ -110,7 +112,11 @@ class AgentHost:
                     return
             turn = None
             if request.stored:
-                turn = await held.enter_async_context(self._turn(owner, request, run))
+                self._waiting.add(run)
+                try:
+                    turn = await run.waiting(held.enter_async_context(self._turn(owner, request, run)))
+                finally:
+                    self._waiting.discard(run)
             run.account = await held.enter_async_context(self._budgets.account(owner))
             run.before = turn.conversation if turn is not None else None
             limits = self._budgets.limits(request.limits, original.limits, turn, run.account)
@@ -153,8 +159,12 @@ class AgentHost:
                 check_priced(dollars, self.provider_for(None, model), name)
 
     def stop(self, owner: str, conversation_id: str) -> int:
-        """End an owner's runs of a conversation in this process, validly. Returns their number."""
-        found = [run for run in self._running.values() if (run.owner, run.conversation_id) == (owner, conversation_id)]
+        """End an owner's runs of a conversation in this process, validly, and those that wait for its turn.
+
+        Returns their number.
+        """
+        runs = (*self._waiting, *self._running.values())
+        found = [run for run in runs if (run.owner, run.conversation_id) == (owner, conversation_id)]
         for run in found:
             run.stop()
         return len(found)
@@ -233,18 +243,18 @@ def _known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LL
     The stored ones also hold what providers want back, such as signatures of the model's thinking.
     """
     same: list[LLMMessage] = []
-    corrections: list[LLMMessage] = []  # the client has none
-    rest = iter(given)
+    hidden: list[LLMMessage] = []  # what the client does not have
+    rest, shown = iter(given), {id(message) for message in without_drafts(stored)}
     for own in stored:
-        if own.is_correction:
-            corrections.append(own)
+        if id(own) not in shown:
+            hidden.append(own)
             continue
         other = next(rest, None)
         if other is None or _essence(own) != _essence(other):
             rest = chain([] if other is None else [other], rest)
             break
-        same += [*corrections, own]
-        corrections.clear()
+        same += [*hidden, own]
+        hidden.clear()
     return [*same, *rest]
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, aclosing
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from nbagent.agent.agent import Agent
 from nbagent.core.events import (
@@ -36,6 +36,11 @@ from nbagent.errors import TurnLostError
 from nbagent.providers.base import LLMProvider
 from nbagent.server.conversations.store import Conversation, KeptAnswer
 from nbagent.server.problems import RefusedError
+
+T = TypeVar("T")
+
+#: The code of the problem of a run that a person stopped.
+STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class HostedRun:
         self.ended = asyncio.Event()
         self._tool_results: list[ToolResult] = []
         self._queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[Any] | None = None
         self._last: Done | Error | None = None
 
     async def __aiter__(self) -> AsyncIterator[AnyEvent]:
@@ -177,6 +182,19 @@ class HostedRun:
         if self._reading is not None:
             self._reading.cancel()
 
+    async def waiting(self, for_what: Awaitable[T]) -> T:
+        """What comes before the run. Raises `RefusedError` if it is stopped meanwhile."""
+        task = self._reading = asyncio.current_task()
+        try:
+            return await for_what
+        except asyncio.CancelledError:
+            if not self.is_stopped or task is None:
+                raise
+            task.uncancel()
+            raise _stopped() from None
+        finally:
+            self._reading = None
+
     def start(
         self,
         stream: AgentStream,
@@ -189,7 +207,8 @@ class HostedRun:
 
         The run ends early when `lost` is done, which says that its turn is lost. Releases `held` at the end.
         """
-        reading = self._reading = asyncio.create_task(self._read(stream), context=context)
+        reading: asyncio.Task[None] = asyncio.create_task(self._read(stream), context=context)
+        self._reading = reading
         if lost is not None:
             lost.add_done_callback(lambda _: reading.cancel())
 
@@ -240,7 +259,7 @@ class HostedRun:
 
 
 def _stopped() -> RefusedError:
-    return RefusedError(409, "stopped", "The run was stopped.")
+    return RefusedError(409, STOPPED, "The run was stopped.")
 
 
 def shutting_down() -> RefusedError:

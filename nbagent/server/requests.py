@@ -71,8 +71,9 @@ class Observed:
                     _log(scope, status, seconds)
 
     def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[Any]:
-        """The request's span, if a `trace.export.otel.Telemetry` observes the agent's trace."""
-        observers = () if route_path(scope) in OPEN_PATHS else self._host.agent.trace.observers
+        """The request's span, if a `trace.export.otel.Telemetry` observes an agent's trace."""
+        agents = () if route_path(scope) in OPEN_PATHS else self._host.agents.values()
+        observers = (each for agent in agents for each in agent.trace.observers)
         telemetry: Any = next((each for each in observers if hasattr(each, "server_span")), None)
         return telemetry.server_span(scope["method"], headers) if telemetry is not None else nullcontext()
 

@@ -127,7 +127,7 @@ async def test_calls_that_need_approval_are_asked_about(process):
 
 
 @module_loop
-async def test_cancel_withdraws_a_question_and_the_session_goes_on(process):
+async def test_cancel_withdraws_all_prompts_and_the_session_goes_on(process):
     editor, client = process.editor, process.client
     await client.cancel(session_id="unknown")
     session = (await client.new_session(cwd="/")).session_id
@@ -135,8 +135,10 @@ async def test_cancel_withdraws_a_question_and_the_session_goes_on(process):
     editor.answers = ["wait"]
     asking = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")]))
     await editor.is_asked.wait()
+    waiting = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("next")]))
+    await asyncio.sleep(0)  # sends it
     await client.cancel(session_id=session)
-    assert (await asking).stop_reason == "cancelled"
+    assert [(await each).stop_reason for each in (asking, waiting)] == ["cancelled"] * 2
     answer = await client.prompt(session_id=session, prompt=[acp.text_block("and now?")])
     assert (answer.stop_reason, editor.text()) == ("end_turn", "2: and now?")
 

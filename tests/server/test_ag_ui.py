@@ -105,7 +105,7 @@ def test_the_client_holds_the_conversation():
         assert run(server.client(OTHER_TOKEN), [])[1]["messages"] == []
 
 
-def test_what_a_check_says_is_no_message_of_the_user():
+def test_what_a_check_sends_back_is_taken_back():
     def is_number(text):
         assert text.isdigit(), "Give a number."
 
@@ -113,6 +113,7 @@ def test_what_a_check_says_is_no_message_of_the_user():
     with served(Agent(provider, validators=[is_number])) as server:
         client = server.client()
         streamed = last_messages(run(client))
+        assert [m["content"] for m in streamed if m["role"] == "assistant"] == ["2"]
         assert [(m["role"], m["content"]) for m in last_messages(run(client, []))] == [
             (m["role"], m["content"]) for m in streamed
         ]

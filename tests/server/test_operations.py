@@ -136,10 +136,13 @@ def test_spans_of_the_server_join_the_trace_of_the_caller():
     agent = Agent(ScriptedProvider(LLMResponse("Yes.", metadata={"usage": Usage(1, 1)})))
     agent.trace.to_otel(tracer_provider=provider)
     trace_id, caller = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    with served(agent) as server:
+    with served({"first": Agent(ScriptedProvider([])), "second": agent}) as server:
         server.client().get("/healthz")
         headers = {"traceparent": f"00-{trace_id}-{caller}-01"}
-        assert server.client().post("/agent/chat", json={"message": "?"}, headers=headers).status_code == 200
+        assert (
+            server.client().post("/agent/chat", json={"message": "?", "model": "second"}, headers=headers).status_code
+            == 200
+        )
     spans = {span.name: span for span in exporter.get_finished_spans()}
     top = spans["POST /agent/chat"]
     assert f"{top.parent.span_id:016x}" == caller

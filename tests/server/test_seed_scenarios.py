@@ -33,7 +33,7 @@ def test_wrong_arguments_and_their_correction(skills, tmp_path, monkeypatch):
 def test_skills_over_http(skills):
     agent = Agent(ScriptedProvider([]))
     agent.use(skills)
-    with served(agent) as server:
+    with served({"first": Agent(ScriptedProvider([])), "second": agent}) as server:
         client = server.client()
         listed = client.get("/skills").json()["skills"]
         assert {"echo", "calculator", "file-search", "log-transform"} <= {each["id"] for each in listed}

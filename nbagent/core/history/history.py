@@ -453,6 +453,14 @@ def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
     return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 
+def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+    """What people read of a history: no answers that a check sent back, and not what the check said."""
+    for number, message in enumerate(messages):
+        is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
+        if not (is_sent_back or message.is_correction):
+            yield message
+
+
 def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
     """Groups that each begin with a message that `opens` one; the first also holds what comes before."""
     groups: list[list[LLMMessage]] = []

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import anyio
@@ -29,11 +28,9 @@ from mcp.shared.exceptions import MCPError
 from nbagent.agent.agent import Agent
 from nbagent.core import events
 from nbagent.core.current import context_with
-from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.threads import run_in_thread
-from nbagent.core.tool_run import run_tool
 from nbagent.errors import UnknownToolError
 from nbagent.functions.approval import approver_of, ask_approver
 from nbagent.functions.executor import ToolExecutor
@@ -188,10 +185,8 @@ class ToolServer:
         progress = _Progress(request.session)
         await self._prepare()
         executor = self._executor(progress)
-        trace = self.agent.trace
-        observers: list[Callable[[Event], None]] = [trace.record, *(partial(see, trace) for see in trace.observers)]
         origin = {"source": _source(request), "agent": self._agent_name, "cell_id": None, "execution_count": None}
-        steps = run_tool(call, executor, [*observers, *self.agent.observers], origin)
+        steps = self.agent.run_call(call, executor, origin)
         result: events.ToolResult | None = None
         async with nullcontext() if executor.is_parallel(call.name) else self._one_at_a_time, aclosing(steps):
             async for event in steps:

@@ -35,7 +35,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.render.markdown import printable
 from nbagent.server.conversations.store import Conversation
 from nbagent.server.event_stream import EventStream, sse
-from nbagent.server.hosted_run import HostedRun
+from nbagent.server.hosted_run import STOPPED, HostedRun
 from nbagent.server.problems import not_found, problem_of
 from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 from nbagent.server.routes.chat import ChatRequest, run_request
@@ -163,7 +163,7 @@ class RunningTurn:
     def _fail(self, event: Error) -> None:
         """Show the failure as other clients get it, unless the turn already says that a person stopped it."""
         problem, transcript = problem_of(event.exception), self._entry.transcript
-        if transcript.over and problem.code == "stopped":
+        if transcript.over and problem.code == STOPPED:
             return
         if not transcript.over:
             transcript.feed(event)

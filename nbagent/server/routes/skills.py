@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 from starlette.responses import Response
 
+from nbagent.agent.agent import Agent
 from nbagent.core.content.images import content_as_text
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, new_id
@@ -37,21 +38,21 @@ class Invocation(BaseModel):
 
 @router.get("")
 async def skills(host: Host) -> Skills:
-    """The executable skills of the agent."""
-    return Skills(skills=[_shown(name, each) for name, each in (await _skills(host)).items()])
+    """The executable skills of all agents."""
+    return Skills(skills=[_shown(name, each) for name, (_, each) in (await _skills(host)).items()])
 
 
 @router.get("/{skill_id}")
 async def skill(host: Host, skill_id: SkillId) -> Skill:
     """One skill."""
-    return _shown(skill_id, await _skill(host, skill_id))
+    return _shown(skill_id, (await _skill(host, skill_id))[1])
 
 
 @router.post("/{skill_id}/invoke", response_model=SkillResult)
 async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocation) -> Response:
     """Call a skill. Whether it fails is in the answer; a skill that needs approval is denied here."""
-    definition = await _skill(host, skill_id)
-    executor = host.agent.tool_executor.with_options()
+    agent, definition = await _skill(host, skill_id)
+    executor = agent.tool_executor.with_options()
     executor.approver = executor.approver or deny
     trace_id, began = new_id("run"), perf_counter()
     call = FunctionCall(definition.name, body.arguments, new_id("call"))
@@ -63,20 +64,18 @@ async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocati
     return Response(json_text(to_jsonable_python(result)), media_type="application/json")
 
 
-async def _skills(host: AgentHost) -> dict[str, FunctionDefinition]:
-    """The tools that are executable skills, by the skill's id."""
-    await host.agent.toolsets.prepare()
-    registry = host.agent.function_registry
-    offered = filter(None, map(registry.get_function, host.agent.offered_tools()))
-    sources = ((each.source, each) for each in offered)
-    return {
-        source.removeprefix(_SOURCE): each
-        for source, each in sources
-        if isinstance(source, str) and source.startswith(_SOURCE)
-    }
+async def _skills(host: AgentHost) -> dict[str, tuple[Agent, FunctionDefinition]]:
+    """The tools that are executable skills, by the skill's id, each with the first agent that has it."""
+    found: dict[str, tuple[Agent, FunctionDefinition]] = {}
+    for agent in host.agents.values():
+        await agent.toolsets.prepare()
+        for tool in filter(None, map(agent.function_registry.get_function, agent.offered_tools())):
+            if isinstance(tool.source, str) and tool.source.startswith(_SOURCE):
+                found.setdefault(tool.source.removeprefix(_SOURCE), (agent, tool))
+    return found
 
 
-async def _skill(host: AgentHost, skill_id: str) -> FunctionDefinition:
+async def _skill(host: AgentHost, skill_id: str) -> tuple[Agent, FunctionDefinition]:
     found = (await _skills(host)).get(skill_id)
     if found is None:
         raise not_found("executable skill of that id")

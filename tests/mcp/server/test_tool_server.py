@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 from support.mcp_sessions import MODES, text_of
 
-from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
+from nbagent import Agent, FunctionCall, FunctionRegistry, Limits, RunContext, ScriptedProvider
 from nbagent.core.current import changed
 from nbagent.functions.live import LiveRegistry
 from nbagent.functions.toolset import Toolset
@@ -166,3 +166,16 @@ async def test_toolsets_are_prepared_and_what_is_off_is_not_offered():
         assert text_of(await client.call_tool("now")) == "12:00"
         with pytest.raises(MCPError, match="no such tool"):
             await client.call_tool("area", {"width": 1})
+
+
+async def test_the_limits_and_deps_of_the_agent_count_for_the_calls_of_clients():
+    def whose(context: RunContext) -> str:
+        return context.deps
+
+    child = Agent(ScriptedProvider([FunctionCall("area", {"width": 1}), "Two."]), tools=[area])
+    agent = Agent(ScriptedProvider([]), tools=[whose, child.as_tool("ask", "")], limits=Limits(max_requests=1))
+    agent.deps = "Ada's"
+    async with connected(agent) as client:
+        assert text_of(await client.call_tool("whose")) == "Ada's"
+        assert "Two." not in text_of(await client.call_tool("ask", {"question": "How large?"}))
+    assert child.trace.runs["status"].tolist() == ["limit"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
 from ag_ui.core import types
 
 from nbagent.core.content.images import image_part
+from nbagent.core.history.history import without_drafts
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
 from nbagent.errors import ConfigurationError
@@ -55,13 +56,13 @@ def read_instructions(given: types.RunAgentInput) -> str | None:
     return "\n\n".join(told) or None
 
 
-def as_shown(messages: Iterable[LLMMessage], conversation_id: str) -> list[types.Message]:
+def as_shown(messages: Sequence[LLMMessage], conversation_id: str) -> list[types.Message]:
     """Stored messages as the client shows them; images of users are left out."""
     shown: list[types.Message] = []
-    for number, message in enumerate(messages):
+    for number, message in enumerate(without_drafts(messages)):
         name = message.message_id or f"{conversation_id}_{number}"
         match message.role:
-            case "user" if not message.is_correction:
+            case "user":
                 shown.append(types.UserMessage(id=name, content=message.text))
             case "assistant":
                 calls = [shown_call(str(call.id), call.name, call.arguments) for call in message.tool_calls or ()]

@@ -102,7 +102,7 @@ class Translation:
                 yield from self._add("thinking", event.content)
             case events.Text():
                 yield from self._add("text", event.content)
-            case events.Retry():
+            case events.Retry() | events.ValidationError(tool_name=None):  # sent again, or sent back
                 yield from self._discard()
             case events.ToolCall():
                 yield from self._call(event)
@@ -155,7 +155,7 @@ class Translation:
             yield ag_ui.TextMessageStartEvent(message_id=self._id(kind), role="assistant")
 
     def _discard(self) -> Iterator[Told]:
-        """The request is sent again. AG-UI takes text back by a snapshot without it.
+        """Another answer follows. AG-UI takes text back by a snapshot without it.
 
         The client keeps thinking that no snapshot mentions, so it gets an empty one, to which the next attempt adds.
         """

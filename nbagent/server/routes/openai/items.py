@@ -12,6 +12,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from nbagent.core.content.images import Image, content_as_text, images_in
+from nbagent.core.history.history import without_drafts
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, new_id
 
@@ -113,15 +114,14 @@ def stored_items(conversation_id: str, messages: Sequence[LLMMessage]) -> Iterat
     Token counts, thinking and the fields of the requests are not kept. Answers that a check sent back are left out.
     """
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
-    for number, message in enumerate(messages):
+    for number, message in enumerate(without_drafts(messages)):
         name = message.message_id or f"msg_{number}"
         said = {"type": "message", "id": item_id("msg", conversation_id, name), "role": message.role}
         if message.opens_turn:
             content = message.content
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
             yield {**said, "status": "completed", "content": [_input_part(part) for part in parts]}
-        is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
-        if message.role != "assistant" or is_sent_back:
+        if message.role != "assistant":
             continue
         if message.text:
             status = "incomplete" if message.interrupted else "completed"

@@ -103,13 +103,18 @@ def larger_models_table() -> str:
 
 
 def vendors_table() -> str:
-    """The providers, and where their keys and addresses come from."""
+    """The providers, and where their keys come from."""
     rows = []
     for each in _VENDORS:
         priced = "yes" if each.reports_cost or priced_models(each.name) else "no"
-        facts = f"`{each.model}`", priced, _listed(each.key_vars), _listed([each.address_of(None)])
-        rows.append((f"`{each.name}`", each.title or each.name, *facts, _listed(each.base_url_vars)))
-    return _table("| name | what it is | default model | prices known | key | address | address variable |", rows)
+        rows.append((f"`{each.name}`", each.title or each.name, f"`{each.model}`", priced, _listed(each.key_vars)))
+    return _table("| name | what it is | default model | prices known | key |", rows)
+
+
+def addresses_table() -> str:
+    """Where requests go, and which variable changes that."""
+    rows = ((f"`{each.name}`", _listed([each.address_of(None)]), _listed(each.base_url_vars)) for each in _VENDORS)
+    return _table("| name | address | variable |", rows)
 
 
 def regions_table() -> str:
@@ -203,6 +208,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "command_line": command_line,
     "larger_models": larger_models_table,
     "vendors": vendors_table,
+    "addresses": addresses_table,
     "regions": regions_table,
     "chinese_providers": chinese_providers,
     "hosts": hosts_list,

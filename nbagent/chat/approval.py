@@ -6,20 +6,22 @@ import math
 from typing import Any
 
 from nbagent.chat.checklist import checklist_html, plan_of_call
-from nbagent.chat.preview import LINE_CHARS, preview_html
 from nbagent.chat.tool_call import LANGUAGES
 from nbagent.chat.words import words_in
 from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text, folded
+from nbagent.core.render.diff import Line, lines_html
 from nbagent.core.render.highlight import highlight_code
 from nbagent.functions.asking import Question
-from nbagent.functions.preview import PreviewedCall
+from nbagent.functions.preview import Preview, PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 
 #: Where a tool runs that comes from nowhere else, as the form says it.
 HERE = "in your kernel"
+#: Characters that count as one line: a longer one takes the place of several.
+LINE_CHARS = 100
 
 
 def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
@@ -33,7 +35,7 @@ def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: 
     if isinstance(call, Question):
         said = f"{name} {t('asks you')}<pre>{render.escape(folded(call.text))}</pre>"
     elif isinstance(call, PreviewedCall):
-        page, left = preview_html(call.preview, room)
+        page, left = _preview_html(call.preview, room)
         said = f"{name} {t('asks to')} {render.escape(where)}{page}"
     else:
         only = only_name(call.arguments)
@@ -45,6 +47,30 @@ def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: 
         if plan and room and not left:
             said = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
     return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>', left
+
+
+def _preview_html(preview: Preview, room: float) -> tuple[str, int]:
+    """As many lines of it as there is room for, and how many are left."""
+    page, left = "", 0
+    for change in preview.changes:
+        lines, shown = change.lines(), 0
+        for _, line in lines:
+            room -= 1 + len(line) // LINE_CHARS
+            if room < 0:
+                break
+            shown += 1
+        left += len(lines) - shown
+        if shown or room >= 0:
+            title = f'<div class="nbagent-quiet">{render.escape(change.title)}</div>' if change.title else ""
+            page += title + _lines_html(lines[:shown], change.language)
+    return page, left
+
+
+def _lines_html(lines: list[Line], language: str) -> str:
+    if any(kind != " " for kind, _ in lines):
+        return lines_html(lines)
+    text = "\n".join(line for _, line in lines)
+    return f"<pre>{highlight_code(text, language) or render.escape(text)}</pre>"
 
 
 def _beginning(text: str, room: float) -> tuple[str, int]:

@@ -19,8 +19,6 @@ const JUMP_MS = 150;
 const PAUSE_MS = 300;
 // Larger files would end the connection to the kernel.
 const MAX_BYTES = 8_000_000;
-// Of a host to which files can't be attached.
-const NO_DRAFT = { chips: [], line: "" };
 const ICONS = {
   attach: "M13.5 7.5 8.3 12.7a3.2 3.2 0 0 1-4.6-4.6l5.6-5.5a2.1 2.1 0 0 1 3 3L6.8 11a1 1 0 0 1-1.5-1.4l5-5",
   begin: "M8 3.5v9M3.5 8h9",
@@ -184,10 +182,10 @@ class Turn {
   }
 
   showPieces({ pieces, order }) {
-    for (const [name, piece] of this.pieces) if (!pieces[name]) piece.remove(), this.pieces.delete(name);
+    for (const name of this.pieces.keys()) if (!pieces[name]) this.removePiece(name);
     for (const name of order) {
       const Kind = pieces[name].widget ? WidgetPiece : pieces[name].ask ? AskPiece : HtmlPiece;
-      if (!(this.pieces.get(name) instanceof Kind)) this.pieces.get(name)?.remove(), this.pieces.delete(name);
+      if (!(this.pieces.get(name) instanceof Kind)) this.removePiece(name);
       if (!this.pieces.has(name)) this.pieces.set(name, new Kind(this.panel));
       this.pieces.get(name).show(pieces[name]);
     }
@@ -196,8 +194,14 @@ class Turn {
     arrange(this.root, [this.question, this.versions, ...order.map((name) => this.pieces.get(name).root)]);
   }
 
+  removePiece(name) {
+    this.pieces.get(name)?.end?.();
+    this.pieces.get(name)?.root.remove();
+    this.pieces.delete(name);
+  }
+
   remove() {
-    for (const piece of this.pieces.values()) piece.remove();
+    for (const name of this.pieces.keys()) this.removePiece(name);
     this.root.remove();
   }
 }
@@ -213,10 +217,6 @@ class HtmlPiece {
     change(this.root, parsed(this.shown ?? ""), parsed(piece.html));
     this.shown = piece.html;
     if (piece.tex) this.panel.host.typeset(this.root);
-  }
-
-  remove() {
-    this.root.remove();
   }
 }
 
@@ -248,10 +248,9 @@ class WidgetPiece {
     else this.view = view;
   }
 
-  remove() {
+  end() {
     this.isGone = true;
     this.view?.dispose();
-    this.root.remove();
   }
 }
 
@@ -278,10 +277,6 @@ class AskPiece {
     this.approve.disabled = this.deny.disabled = true;
     const isMade = await this.panel.tell("decide", { id: this.shown, approve, reason: this.reason.value.trim() });
     if (!isMade) this.approve.disabled = this.deny.disabled = false;
-  }
-
-  remove() {
-    this.root.remove();
   }
 }
 
@@ -716,7 +711,7 @@ class Panel {
     if (isFilled) this.endPause();
     if (isFilled || follows) this.box.value = text;
     if (isFilled && state.edited) this.focus();
-    const { chips, line } = state.draft ?? NO_DRAFT;
+    const { chips, line } = state.draft ?? { chips: [], line: "" }; // a host to which files can't be attached
     this.clip.toggleAttribute("hidden", !state.draft);
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
     this.chips.toggleAttribute("hidden", !chips.length);
@@ -795,7 +790,7 @@ class Panel {
     this.wanted = null;
     const root = this.turns.get(key)?.root;
     if (!root) return;
-    this.chat.scrollTop += root.getBoundingClientRect().top - this.chat.getBoundingClientRect().top;
+    this.goTo(key, 0);
     root.classList.add("nbagent-found");
     root.focus({ preventScroll: true });
   }
@@ -951,9 +946,7 @@ function render({ model, el }) {
   // Not before the view is in the page: anywidget forgets the listeners of a view that it renders again just then.
   const arrival = new ResizeObserver(async () => {
     if (panel || !el.isConnected) return;
-    for (let around = el.closest(".jp-LinkedOutputView") && el.parentElement; around?.closest(".jp-OutputArea"); around = around.parentElement) {
-      around.classList.add("nbagent-around"); // it fills this view
-    }
+    for (let at = el.closest(".jp-LinkedOutputView") && el.parentElement; at?.closest(".jp-OutputArea"); at = at.parentElement) at.classList.add("nbagent-around");
     panel = new Panel(el, host);
     for (const each of [panel.chat, panel.trace, panel.setup]) each.style.height = model.get("height");
     panel.models.root.style.maxHeight = model.get("height");

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.browser
 SETUP = """%load_ext nbagent
 from nbagent import Agent, ScriptedProvider
 agent = Agent(ScriptedProvider(lambda messages, tools: "intro line\\n\\n" * 80, model="m"))"""
+WIDTH = "document.querySelector('.jp-Notebook').getBoundingClientRect().width"
 CELLS = [SETUP, "%agent panel --dock", "'last'"]
 
 
@@ -43,7 +44,7 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
     page.set_viewport_size({"width": 1280, "height": 1200})
     panel.get_by_role("button", name="Model: m").click()
     panel.get_by_label("Search models").fill("openai:gpt")
-    panel.locator(".nbagent-picker-rows button").first.click()
+    panel.locator(".nbagent-picker-rows button").filter(has_text="gpt").first.click()  # once the kernel has searched
     expect(panel.get_by_label("Key", exact=True)).to_be_visible()
     panel.get_by_label("Key", exact=True).press("Escape")
     panel.get_by_label("Your question").press_sequentially("And then")
@@ -52,6 +53,5 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
     expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
     expect(panel.get_by_label("Your question")).to_have_value("And then")
     assert page.locator(".nbagent-panel").count() == 1
-    wide = page.locator(".jp-Notebook").bounding_box()["width"]
-    assert wide > notebook["width"] + 200
+    page.wait_for_function(f"width => {WIDTH} > width + 200", arg=notebook["width"])
     lab.close_others()

@@ -19,10 +19,9 @@ from typing import Any
 
 from IPython.display import display
 
-from nbagent.chat.approval import HERE, asks_html, only_name, where_asked
+from nbagent.chat.approval import HERE, LINE_CHARS, asks_html, only_name, where_asked
 from nbagent.chat.checklist import plan_name, plan_of_call
 from nbagent.chat.look import APPROVAL_STYLE
-from nbagent.chat.preview import LINE_CHARS
 from nbagent.chat.words import words_in
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from IPython import get_ipython
@@ -64,18 +64,6 @@ class PendingQuestion:
     is_started: bool = False
 
 
-class FollowingPanel(Protocol):
-    """What a conversation needs of its panels. `nbagent.notebook.panel.panel.ChatPanel` implements it."""
-
-    def update(self) -> None:
-        """Something else than the turns has changed."""
-        ...
-
-    def publish(self) -> int:
-        """Send what has changed. Returns how many characters that were."""
-        ...
-
-
 class PanelConversation:
     """The state of one agent's conversation, and the actions of its `panels`."""
 
@@ -83,7 +71,8 @@ class PanelConversation:
         self.agent = agent
         #: The progress bar of a map of the agent, as HTML.
         self._bar = ""
-        self.panels: list[FollowingPanel] = []
+        #: The `ChatPanel`s that show it, whose module imports this one.
+        self.panels: list[Any] = []
         self._throttle = Throttle(lambda: sum(panel.publish() for panel in self.panels))
         #: All of the state but the turns.
         self._frame: State = {}

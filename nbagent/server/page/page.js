@@ -159,8 +159,6 @@ async function decide({ id, approve, reason }) {
 
 // -- conversations --
 
-const newId = () => `page-${crypto.getRandomValues(new Uint32Array(3)).join("-")}`;
-
 const setAddress = (id) => history.replaceState(null, "", location.pathname + (id ? `#conversation=${encodeURIComponent(id)}` : ""));
 
 // Shows a conversation; without an id it begins one. What was asked in the one before is stopped.
@@ -168,7 +166,7 @@ async function go(id = "") {
   setMenu(false);
   if (id === conversation.id && asked.size) return; // it is shown, and goes on
   for (const { connection } of asked) connection.abort();
-  const here = (conversation = { id: id || newId() });
+  const here = (conversation = { id: id || `page-${crypto.getRandomValues(new Uint32Array(3)).join("-")}` });
   setAddress(id);
   markList();
   show((shown = EMPTY));

@@ -28,6 +28,16 @@ agent.provider.vendor = "claude"
 panel = ChatPanel(agent)
 panel"""
 )
+NOTES = """from mcp.server import MCPServer
+server = MCPServer("notes")
+
+@server.resource("notes://today")
+def today() -> str:
+    "What to do today."
+    return "Water the plants."
+
+server.run()
+"""
 PANEL = ".nbagent-panel"
 LIGHT = "JupyterLab Light"
 MASSES = "species,mass\nGentoo,5076\nAdelie,3700\n"
@@ -65,6 +75,26 @@ def opened(lab, host, name, theme=LIGHT):
     page = lab.run(name, [SETUP], theme, host)
     page.get_by_placeholder("Ask anything").wait_for()
     return page, page.locator(PANEL)
+
+
+def test_after_the_colon_of_an_mcp_server_its_resources_are_offered(lab):
+    (lab.folder / "server_of_notes.py").write_text(NOTES)
+    connect = """import sys
+from nbagent import MCPServer
+agent.use(MCPServer(sys.executable, "server_of_notes.py", name="notes"))
+await agent.toolsets.prepare()
+panel"""
+    page = lab.run("resources.ipynb", [SETUP.removesuffix("panel"), connect])
+    panel = page.locator(PANEL)
+    box = panel.get_by_label("Your question")
+    options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
+    box.press_sequentially("@note")
+    expect(options).to_have_text(["@notes:resources of an MCP server"])
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("@notes:")
+    expect(options).to_have_text(["@notes:notes://todayWhat to do today."])
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("@notes:notes://today ")
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])

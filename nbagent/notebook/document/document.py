@@ -212,7 +212,7 @@ class NotebookDocument(ABC):
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
         """What a run did to each cell in all, in the order of its changes; by default the last run."""
-        changes = await self._of_run(run_id)
+        _, changes = _of_run(await self.changes(), run_id)
         now = {cell.id: (number, cell.source) for number, cell in enumerate(await self.cells(), 1)}
         before: dict[str, str | None] = {}
         for change in changes:
@@ -232,58 +232,60 @@ class NotebookDocument(ABC):
         those cells.
         """
         async with self._changing():
-            kept: list[str] = []
-            changes = await self._of_run(run_id)
+            kept: dict[str, None] = {}
+            journal = await self.changes()
+            run_id, changes = _of_run(journal, run_id)
+            first = {change.cell_id: change.shown for change in reversed(changes) if change.shown}
+            shown = {**first, **{cell_id: each for (run, cell_id), each in self._shown.items() if run == run_id}}
+            runs = {each.run_id for each in journal}
             for change in reversed(changes):
-                if change.cell_id not in kept and not await self._undo_one(change, changes):
-                    kept.append(change.cell_id)
-            await self._forget([change for change in changes if change.cell_id not in kept])
-            return kept[::-1]
+                if change.cell_id not in kept and not await self._undo_one(change, shown, runs):
+                    kept[change.cell_id] = None
+            await self._forget(journal, run_id, kept)
+            return [*reversed(kept)]
 
     async def accept(self, run_id: str | None = None) -> None:
         """Keep what a run changed, by default the last one: its marks and its part of the journal go."""
         async with self._changing():
-            await self._forget(await self._of_run(run_id))
+            journal = await self.changes()
+            await self._forget(journal, _of_run(journal, run_id)[0], {})
 
     # -- the journal --------------------------------------------------------------------------------------------------
 
-    async def _of_run(self, run_id: str | None) -> list[Change]:
-        journal = await self.changes()
-        run_id = journal[-1].run_id if run_id is None and journal else run_id
-        return [change for change in journal if change.run_id == run_id]
-
     async def _keep(self, change: Change, cell: NotebookCell | None) -> None:
-        """Add a change to the journal, which covers recent runs only."""
-        journal = [*await self.changes(), change]
-        runs = list(dict.fromkeys(each.run_id for each in reversed(journal)))[:KEPT_RUNS]
-        await self._write([each for each in journal if each.run_id in runs])
+        await self._append(change.to_json())
         note_change(change, cell)
 
-    async def _write(self, journal: list[Change]) -> None:
-        await self._set_note({"changes": [each.to_json() for each in journal]} if journal else {})
+    async def _append(self, entry: dict[str, Any]) -> None:
+        """Add an entry to the journal, which covers recent runs only."""
+        entries = [*(await self._note()).get("changes", ()), entry]
+        runs = list(dict.fromkeys(each["run_id"] for each in reversed(entries)))[:KEPT_RUNS]
+        await self._set_note({"changes": [each for each in entries if each["run_id"] in runs]})
 
-    async def _forget(self, changes: list[Change]) -> None:
-        """Remove changes from the journal, and the marks of their cells."""
-        rest = [each for each in await self.changes() if each not in changes]
-        runs = {change.run_id for change in changes}
+    async def _forget(self, journal: list[Change], run_id: str | None, kept: dict[str, None]) -> None:
+        """Remove the changes of a run from the journal, and the marks of their cells, but for cells that are kept."""
+        rest = [each for each in journal if each.run_id != run_id or each.cell_id in kept]
+        marks = {each.cell_id: each.run_id for each in rest}
         for cell in await self.cells():
-            if cell.run_id in runs:
-                earlier = next((each.run_id for each in reversed(rest) if each.cell_id == cell.id), None)
-                await self._replace(cell.marked(earlier), cell.source)
-        await self._write(rest)
-        for change in changes:
-            self._shown.pop((change.run_id, change.cell_id), None)
+            if cell.run_id is not None and cell.run_id == run_id and marks.get(cell.id) != run_id:
+                await self._replace(cell.marked(marks.get(cell.id)), cell.source)
+        await self._set_note({"changes": [each.to_json() for each in rest]} if rest else {})
+        for run, cell_id in list(self._shown):
+            if run == run_id and cell_id not in kept:
+                del self._shown[run, cell_id]
 
-    async def _undo_one(self, change: Change, changes: list[Change]) -> bool:
-        """Whether a change, one of these of its run, could be taken back."""
+    async def _undo_one(self, change: Change, shown: dict[str, dict[str, Any]], runs: set[str]) -> bool:
+        """Whether a change could be taken back.
+
+        `shown` has what cells showed before the run, by their ids; `runs` are those in the journal.
+        """
         cells = await self.cells()
         cell = next((each for each in cells if each.id == change.cell_id), None)
         others = [each.id for each in cells if each.id != change.cell_id]
         stood = others.index(change.below) + 1 if change.below in others else len(others) if change.below else 0
         if change.kind == "delete" and cell is None:
-            deleted = NotebookCell.from_nbformat(change.before)
-            known = {each.run_id for each in await self.changes()}  # another run may have been accepted since
-            await self._insert(stood, deleted if deleted.run_id in known else deleted.marked(None))
+            deleted = NotebookCell.from_nbformat(change.before)  # another run may have been accepted since
+            await self._insert(stood, deleted if deleted.run_id in runs else deleted.marked(None))
             return True
         if cell is None or digest(cell.source) != change.after:
             return False
@@ -294,10 +296,7 @@ class NotebookDocument(ABC):
                 await self._move(cell.id, stood)
             else:
                 source = change.before if change.kind == "edit" else cell.source
-                shown = self._shown.get((change.run_id, cell.id)) or next(
-                    (each.shown for each in changes if each.cell_id == cell.id and each.shown), _NOTHING
-                )
-                await self._replace(replace(cell, source=source, **shown), cell.source)
+                await self._replace(replace(cell, source=source, **shown.get(cell.id, _NOTHING)), cell.source)
         except CellChangedError:
             return False
         return True
@@ -306,6 +305,12 @@ class NotebookDocument(ABC):
 def _run_id() -> str:
     """The agent's run that this code belongs to; "" for a program."""
     return current.get().call.run_id or ""
+
+
+def _of_run(journal: list[Change], run_id: str | None) -> tuple[str | None, list[Change]]:
+    """A run and its changes, by default the last one."""
+    run_id = journal[-1].run_id if run_id is None and journal else run_id
+    return run_id, [change for change in journal if change.run_id == run_id]
 
 
 def _id_above(cells: list[NotebookCell], place: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -44,6 +45,7 @@ class FileNotebook(NotebookDocument):
             raise ConfigurationError(f"there is no folder {str(self.path.parent)!r}: make it first.")
         #: The file as it was read or written last: the time and size that tell whether it is another one by now.
         self._seen: tuple[int, int] | None = None
+        self._waits = self._is_unsaved = False
         self._data: dict[str, Any] = {"cells": [], "metadata": {"kernelspec": NEW}, "nbformat": 4, "nbformat_minor": 5}
         self._style: dict[str, Any] = {"indent": 1, "separators": (",", ": "), "ensure_ascii": False}
         self._end, self._newline = "\n", "\n"
@@ -154,6 +156,18 @@ class FileNotebook(NotebookDocument):
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """A change is written once, together with its part of the journal."""
+        async with super()._changing():
+            self._waits = True
+            try:
+                yield
+            finally:
+                self._waits = False
+                if self._is_unsaved:
+                    self._save()
+
     def _load(self) -> None:
         """Read the file, if it is not the one that was read or written last."""
         try:
@@ -182,6 +196,9 @@ class FileNotebook(NotebookDocument):
         self._seen = about.st_mtime_ns, about.st_size
 
     def _save(self) -> None:
+        self._is_unsaved = self._waits
+        if self._waits:
+            return
         # what `_float` kept is a text between marks that no other text has, and then loses these and its quotes
         text = json.dumps(self._data, default=lambda number: f"\0{number.decode()}\0", **self._style)
         if "\\u0000" in text:

@@ -27,14 +27,14 @@ function initialize({ model }) {
   // -- cells --
 
   const seen = new WeakMap(); // by cell: its version, when somebody typed in it, and how to look away
-  let [versions, isOurs] = [0, false];
-  const nextVersion = () => `${page}-${++versions}`;
+  let [version, isOurs] = [0, false];
+  let known = { version, ids: [] }; // what the kernel was told last
 
   function watch(cell) {
     if (!seen.has(cell)) {
-      const about = { version: nextVersion(), typed: -Infinity };
+      const about = { version: ++version, typed: -Infinity };
       const onChange = (events) => {
-        about.version = nextVersion();
+        about.version = ++version;
         if (!isOurs && events.some((event) => event.target === cell.ysource)) about.typed = performance.now();
       };
       cell.ymodel.observeDeep(onChange);
@@ -78,10 +78,18 @@ function initialize({ model }) {
   }
 
   const ops = {
-    cells: ({ known }) => notebook.cells.map((cell) => {
-      const [id, { version }] = [cell.getId(), watch(cell)];
-      return known[id] === version ? { id, version } : { id, version, cell: cell.toJSON() };
-    }),
+    // What changed since the state that the kernel has: cells, and the ids between those that are the same at both ends.
+    cells({ since: [of, number] }) {
+      const changed = notebook.cells.filter((cell) => watch(cell).version > (of === page ? number : -1));
+      const ids = notebook.cells.map((cell) => cell.getId());
+      const before = of === page && number === known.version ? known.ids : [];
+      const most = Math.min(before.length, ids.length);
+      let [start, end] = [0, 0];
+      while (start < most && before[start] === ids[start]) start++;
+      while (end < most - start && before.at(-1 - end) === ids.at(-1 - end)) end++;
+      known = { version: ++version, ids };
+      return { now: [page, version], same: [start, end], ids: ids.slice(start, ids.length - end), cells: changed.map((cell) => cell.toJSON()) };
+    },
     insert({ place, cell }) {
       if (placeOf(cell.id) < 0) notebook.insertCell(place, cell);
     },
@@ -132,6 +140,12 @@ function initialize({ model }) {
       proposals.delete(number);
     },
     note: () => notebook.getMetadata(OURS) ?? {},
+    append({ entry, runs: most }) {
+      const changes = notebook.getMetadata(OURS)?.changes ?? [];
+      if (JSON.stringify(changes.at(-1)) === JSON.stringify(entry)) return;
+      const runs = [...new Set([...changes, entry].map((each) => each.run_id).reverse())].slice(0, most);
+      notebook.setMetadata(OURS, { changes: [...changes, entry].filter((each) => runs.includes(each.run_id)) });
+    },
     set_note({ note }) {
       if (Object.keys(note).length) notebook.setMetadata(OURS, note);
       else notebook.deleteMetadata(OURS);

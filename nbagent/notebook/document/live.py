@@ -26,6 +26,7 @@ from nbagent.core.current import current
 from nbagent.errors import ToolError
 from nbagent.notebook.display.code_diff import changes_html
 from nbagent.notebook.document.cell import OURS, NotebookCell
+from nbagent.notebook.document.changes import KEPT_RUNS
 from nbagent.notebook.document.document import CellChangedError, NotebookDocument, Proposal
 from nbagent.notebook.document.kernel_run import KernelRunner
 
@@ -61,28 +62,26 @@ class LiveNotebook(NotebookDocument):
         #: The newest page's connection to the kernel.
         self.session = ""
         self._host = pages
-        #: The cells as they were read last, with their versions in the page.
-        self._known: dict[str, tuple[str, NotebookCell]] = {}
+        #: The cells as they were read last, and the page's name for that state.
+        self._known: tuple[list[Any], list[NotebookCell]] = [], []
 
     async def cells(self) -> list[NotebookCell]:
         """All cells, from top to bottom."""
-        known = self._known
-        told = await self._ask("cells", known={cell_id: version for cell_id, (version, _) in known.items()})
-        self._known = {
-            each["id"]: (each["version"], NotebookCell.from_nbformat(each["cell"]))
-            if "cell" in each
-            else known[each["id"]]
-            for each in told
-        }
-        return [self._known[each["id"]][1] for each in told]
+        since, cells = self._known
+        told = await self._ask("cells", since=since)
+        by_id = {cell.id: cell for cell in [*cells, *map(NotebookCell.from_nbformat, told["cells"])]}
+        start, end = told["same"]
+        ids = [cell.id for cell in cells]
+        ids[start : len(ids) - end] = told["ids"]
+        self._known = told["now"], [by_id[cell_id] for cell_id in ids]
+        return list(self._known[1])
 
     async def _insert(self, place: int, cell: NotebookCell) -> None:
         await self._ask("insert", place=place, cell=cell.to_nbformat())
 
     async def _replace(self, cell: NotebookCell, expected: str) -> None:
         data = cell.to_nbformat()
-        _, before = self._known.get(cell.id, ("", None))
-        if before is not None and before.outputs is cell.outputs:  # which may be megabytes
+        if any(before.outputs is cell.outputs for before in self._known[1]):  # which may be megabytes
             data.pop("outputs", None)
         await self._ask("replace", expected=expected, cell=data)
 
@@ -111,6 +110,9 @@ class LiveNotebook(NotebookDocument):
 
     async def _set_note(self, note: dict[str, Any]) -> None:
         await self._ask("set_note", note=note)
+
+    async def _append(self, entry: dict[str, Any]) -> None:
+        await self._ask("append", entry=entry, runs=KEPT_RUNS)
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
         """See `NotebookDocument`. All pages show it, and those that are loaded meanwhile."""

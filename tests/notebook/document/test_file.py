@@ -190,3 +190,20 @@ async def test_an_unknown_kernel_is_named_with_the_known_ones(tmp_path):
         cell = await document.insert("1")
         with pytest.raises(ConfigurationError, match="no kernel 'julia-9' is installed here. There are: .*tested"):
             await document.run(cell.id)
+
+
+async def test_each_change_is_written_once_with_its_journal_and_so_is_an_undo(tmp_path, monkeypatch):
+    notebook, saves = FileNotebook(written(tmp_path / "a.ipynb")), []
+
+    def write_text(path, text):
+        saves.append(json.loads(text))
+        path.write_text(text)
+
+    monkeypatch.setattr("nbagent.notebook.document.file.write_text", write_text)
+    for number in range(3):
+        await notebook.insert(f"# {number}", "markdown")
+        assert len(saves) == number + 1
+        assert len(saves[-1]["cells"]) - 2 == len(saves[-1]["metadata"]["nbagent"]["changes"]) == number + 1
+    assert await notebook.undo() == []
+    assert [len(saved["cells"]) for saved in saves] == [3, 4, 5, 2]
+    assert "nbagent" not in saves[-1]["metadata"]

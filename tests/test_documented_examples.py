@@ -63,13 +63,15 @@ POLICIES = [
     ("write", {"path": "/tmp/a.txt", "text": ""}, False),
     ("write", {"path": "/tmp/../etc/passwd", "text": ""}, True),
     ("write", {"path": "{folder}/link/passwd", "text": ""}, True),
+    *(("write", {"path": path, "text": ""}, True) for path in ("a.txt", "/tmpx/a.txt")),
     ("read", {"path": "{folder}/a.csv"}, False),
     ("read", {"path": "{folder}/a.csv/.."}, True),
     ("read", {"path": "{folder}/link.csv"}, True),
 ]
 
 
-async def test_the_policies_of_the_page_on_tools(tmp_path):
+async def test_the_policies_of_the_page_on_tools(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
     (tmp_path / "link").symlink_to("/etc")
     (tmp_path / "link.csv").symlink_to("/etc/passwd")
     page = (Path(__file__).parents[1] / "docs" / "how-to" / "tools.md").read_text("utf-8")
@@ -89,3 +91,5 @@ async def test_the_policies_of_the_page_on_tools(tmp_path):
         nbagent.live.unregister(each.__name__)
     assert not any(call["is_error"] for call in result.function_calls)
     assert asked == [str(number) for number, (*_, asks) in enumerate(POLICIES) if asks]
+    monkeypatch.chdir("/tmp")
+    assert nbagent.outside("/tmp")(path="~/a.txt"), "the tool may expand it"

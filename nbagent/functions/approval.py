@@ -99,8 +99,8 @@ def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable
     working directory. A missing path is asked about, too.
 
     >>> needs_approval = outside("/tmp")
-    >>> needs_approval(path="/tmp/../etc/passwd"), needs_approval(path="/tmp/a.txt")
-    (True, False)
+    >>> needs_approval(path="/tmp/../etc/passwd"), needs_approval(path="/tmp/a.txt"), needs_approval(path=None)
+    (True, False, True)
     """
     root = Path(folder).expanduser().resolve()
 

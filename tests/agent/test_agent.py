@@ -8,7 +8,6 @@ from support.small_agent import add, call
 
 from nbagent import (
     Agent,
-    LLMMessage,
     LLMProvider,
     LLMResponse,
     ScriptedProvider,
@@ -19,25 +18,6 @@ from nbagent.errors import RateLimitError, ServerError
 
 def roles(agent):
     return [m.role for m in agent.conversation_history]
-
-
-async def test_a_tool_loop_from_question_to_answer():
-    provider = ScriptedProvider([call("add", a=1, b=2), "It is 3."])
-    agent = Agent(provider, tools=[add], system_prompt="You add.")
-    result = await agent.chat("What is 1 + 2?")
-    assert result.content == str(result) == result["content"] == "It is 3."
-    assert (result.iterations, result.status, result.finish_reason) == (2, "ok", "stop")
-    (row,) = result.function_calls
-    assert row["duration_s"] > 0
-    assert {**row, "duration_s": 0} == {
-        "id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}, "result": "3", "is_error": False, "duration_s": 0,
-    }  # fmt: skip
-    assert roles(agent) == ["system", "user", "assistant", "tool", "assistant"]
-    assert agent.conversation_history[3] == LLMMessage("tool", "3", name="add", tool_call_id="c1")
-    assert result.usage.total_tokens > 0
-    offered = provider.requests[0][1]
-    assert [f["name"] for f in offered] == ["add"]
-    assert offered[0]["description"] == "Add two numbers."
 
 
 def stream_plainly():

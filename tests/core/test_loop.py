@@ -125,20 +125,6 @@ async def test_an_interrupted_run_tells_its_observers_and_lets_the_next_one_begi
 # -- which answer ends it ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reason", "status"),
-    [("stop", "ok"), ("length", "truncated"), ("content_filter", "blocked"), ("refusal", "blocked")],
-)
-async def test_an_answer_that_is_not_whole_ends_the_run_unchecked(reason, status):
-    checked = []
-    answer = LLMResponse("Well", None, reason)
-    run = new_run(answer, "never", checks=[lambda result, context: checked.append(result.content)])
-    await ask(run)
-    assert (run.result.status, run.result.iterations) == (status, 1)
-    assert checked == (["Well"] if status == "ok" else [])
-    assert (run.result.status_reason is None) == (status == "ok")
-
-
 @pytest.mark.parametrize(("reason", "status"), [("stop", "denied"), ("length", "truncated")])
 async def test_a_call_that_was_denied_counts_if_the_answer_is_whole(reason, status):
     answer = LLMResponse("Well", None, reason)

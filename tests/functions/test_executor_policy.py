@@ -7,7 +7,7 @@ import types
 import pytest
 from support.tool_runs import executor_of, run
 
-from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider, outside
+from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider
 from nbagent.errors import ToolDeniedError
 from nbagent.functions import executor as executor_module
 from nbagent.functions.registry import FunctionRegistry
@@ -231,24 +231,3 @@ async def test_approve_all_covers_the_agents_that_a_tool_asks():
     result = await agent.chat("go")
     assert len(asked) == 2
     assert result.function_calls[0]["result"] == "deleted 1 x"
-
-
-@pytest.mark.parametrize(
-    ("path", "asks"),
-    [("in.txt", False), ("{inside}/a/b.txt", False), ("{inside}/../x", True), ("/etc/passwd", True),
-     ("{inside}/link/x", True), ("~/x", True), ("{inside}x/y", True), (None, True)],
-)  # fmt: skip
-async def test_paths_outside_of_a_folder_are_asked_about(path, asks, tmp_path, monkeypatch):
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    (inside / "link").symlink_to(tmp_path)
-    monkeypatch.chdir(inside)
-    asked = []
-
-    def write(path: str | None, text: str) -> str:
-        """Write."""
-        return "written"
-
-    executor = executor_of(write, options={"approve": outside(inside)}, approver=approving(asked))
-    outcome = await run(executor, "write", path=path and path.format(inside=inside), text="/etc/passwd")
-    assert (outcome.content, bool(asked)) == ("written", asks)

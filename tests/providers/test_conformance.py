@@ -45,15 +45,8 @@ OF_THE_FORMAT = {
 }
 #: What is checked whole for the other vendors.
 WHOLE = {"check_thinking_goes_back", "check_parallel_tool_calls", "check_usage"}
-_NO_WIRE = "sends no requests"
-_SCRIPTED = {
-    "check_text_in_pieces",
-    "check_empty_answer",
-    "check_thinking_is_shown",
-    "check_usage",
-}
 
-#: Case, or case and how it is asked -> behaviour -> why it is not run.
+#: Case -> behaviour -> why it is not run.
 NOT_FOR = {
     "openai chat": {"check_thinking_is_shown": _SILENT},
     "local": {
@@ -61,9 +54,6 @@ NOT_FOR = {
         "check_unknown_model": "a model is a file",
         "check_wrong_key": "makes its own key",
     },
-    "scripted": {check.__name__: _NO_WIRE for check in CHECKS if check.__name__ not in _SCRIPTED},
-    "replay": {check.__name__: "plays a file, and is asked what that holds" for check in CHECKS},
-    "scripted whole": {check.__name__: "has one way to answer" for check in CHECKS},
     "gemini": {"check_cut_arguments_do_not_run": "a call comes whole, or not at all"},
 }
 #: For all cases that are not streamed.
@@ -88,9 +78,9 @@ def runs():
         for check in CHECKS:
             name = check.__name__
             how = "streamed" if case.streaming else "whole"
-            left_out = NOT_FOR.get(case.name, {}) | NOT_FOR.get(f"{case.name} {how}", {})
+            left_out = NOT_FOR.get(case.name, {})
             of_the_vendor = name not in OF_THE_FORMAT if case.streaming else name in WHOLE
-            is_due = case.name in FULL or case.name == "scripted" or of_the_vendor
+            is_due = case.name in FULL or of_the_vendor
             if is_due and name not in left_out and (case.streaming or name not in NOT_WHOLE):
                 yield pytest.param(case, check, id=f"{name.removeprefix('check_')}-{case.name}-{how}")
 
@@ -136,11 +126,11 @@ async def test_conformance(case, check, needed):
 
 
 def test_every_row_is_there():
-    assert {name.split()[0] for name in NAMES} == set(CATALOG)
+    assert {name.split()[0] for name in NAMES} == {name for name, vendor in CATALOG.items() if vendor.format}
 
 
 def test_what_is_left_out_exists():
     known = {check.__name__ for check in CHECKS}
-    assert {name.removesuffix(" whole") for name in NOT_FOR} <= NAMES
+    assert NOT_FOR.keys() <= NAMES
     assert {name for left_out in (OF_THE_FORMAT, WHOLE, NOT_WHOLE, *NOT_FOR.values()) for name in left_out} <= known
     assert FULL <= NAMES

@@ -18,8 +18,8 @@ from typing import Any
 
 from nbagent import Agent
 from nbagent.core.events import Event, Retry, Text, Thinking, ToolCallDelta
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
-from nbagent.providers import LLMProvider, ScriptedProvider, create_provider
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.providers import LLMProvider, create_provider
 from nbagent.providers.catalog import CATALOG
 from support.dialects.base import Dialect
 from support.dialects.script import Failure, Reply, call, reply, thought
@@ -167,36 +167,16 @@ class Case:
         assert server.refusals == []
 
 
-@dataclass(frozen=True)
-class ScriptedCase(Case):
-    """The scripted provider, which needs no server."""
-
-    @asynccontextmanager
-    async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
-        yield Talk(ScriptedProvider([_turn(step) for step in script]))
-
-
-def _turn(reply: Reply) -> LLMResponse:
-    counts = reply.counts
-    usage = Usage(counts.input, counts.output, counts.cached, counts.written, counts.reasoning)
-    metadata = {"usage": usage, "usage_raw": usage.to_dict(), "finish_reason_raw": reply.finish}
-    if reply.thoughts:
-        metadata["thinking"] = "".join(item.text for item in reply.thoughts)
-    calls = [FunctionCall(call.name, {}, call.id) for call in reply.calls]
-    return LLMResponse(reply.text, calls or None, reply.finish, metadata)
-
-
 def catalog_cases() -> list[Case]:
-    """One for each vendor of the catalog, and for each way to reach it if there are several."""
-    ways = [[name for name in DIALECTS if name.split()[0] == vendor] or [vendor] for vendor in CATALOG]
+    """One for each vendor of the catalog that is asked over HTTP, and for each way to reach it if there are several."""
+    asked = [vendor for vendor in CATALOG if CATALOG[vendor].format]
+    ways = [[name for name in DIALECTS if name.split()[0] == vendor] or [vendor] for vendor in asked]
     cases = [_case(name) for names in ways for name in names]
     return [replace(case, streaming=streaming) for case in cases for streaming in (True, False)]
 
 
 def _case(name: str) -> Case:
     vendor, _, way = name.partition(" ")
-    if not CATALOG[vendor].format:
-        return ScriptedCase(name, dialect_of("open_source tags"), ScriptedProvider)
     fixed = {"api": way} if vendor == "openai" else {}
 
     def connect(url: str, **options: Any) -> LLMProvider:

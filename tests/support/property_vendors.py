@@ -29,8 +29,8 @@ from support.dialects.script import Call, Counts, Failure, Reply, call, reply, s
 from support.dialects.server import KEY, VendorServer
 from support.loopback import Answer, Request
 
-#: They stand for another server, or for none, or are the same vendor once more.
-_LEFT_OUT = ("local", "scripted", "replay", "open_source llama.cpp", "open_source tags")
+#: They stand for another server, or are the same vendor once more.
+_LEFT_OUT = ("local", "open_source llama.cpp", "open_source tags")
 #: Each way to each vendor.
 CASES = {
     f"{case.name}, {'streaming' if case.streaming else 'whole'}": case

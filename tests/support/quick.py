@@ -23,8 +23,6 @@ VOUCHING = {
     "batch": ["batch/test_map_rows.py", "batch/test_checkpoint.py"],
     "skills": ["skills/test_manifest.py", "skills/test_host.py"],
     "mcp": ["mcp/server/test_tool_server.py"],
-    "extract": ["test_extract.py"],
-    "plan": ["test_plan.py"],
     "pricing": ["test_pricing.py"],
 }
 

@@ -144,7 +144,7 @@ class ToolPrinted(Event):
 
 @dataclass(slots=True)
 class ToolProgress(Event):
-    """A running tool reports how far it is (`RunContext.report`). `content` is "40 %", or the tool's own words.
+    """A running tool reports its progress (`RunContext.report`). `content` is "40 %", or the tool's own words.
 
     `metadata`: tool_call_id, and progress, a number from 0 to 1, if that is what it reports.
     """
@@ -167,7 +167,7 @@ class ChildEvent(Event):
 class CellChanged(Event):
     """A running tool changed or ran a cell of a notebook. `content` is what it did and the cell's id: "edit 3f2a".
 
-    `before` and `after` are its source, None where there was, or is, no such cell. Only observers get it.
+    `before` is its old source, None for a new cell; `after` its new one, None for a deleted cell. Only observers get it.
     """
 
     type: ClassVar[Literal["cell_changed"]] = "cell_changed"
@@ -236,11 +236,11 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired, or not all of it can be sent, as `content` says.
+    """The history was trimmed, summarised or repaired, or is too long to send in full; `content` says which.
 
     `messages` were removed from it.
 
-    `metadata`: trimmed, their `message_id`s in the trace; and begins, if the step in `content` has not finished yet.
+    `metadata`: trimmed, their `message_id`s in the trace; and `begins`, while the step in `content` is still running.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -278,7 +278,7 @@ class Interrupted(Event):
 class TurnDone(Event):
     """A complete answer of the model arrived. `content` is its text, `message` is in the history.
 
-    `metadata`: finish_reason, cost_usd, and note, if a reader has to know where the answer comes from.
+    `metadata`: finish_reason, cost_usd, and `note`, if the user should know where the answer comes from.
     """
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"
@@ -288,7 +288,7 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over. `content` is the final answer. If its time was up, `messages` complete the history."""
+    """The run is over. `content` is the final answer. After a time limit, `messages` complete the history."""
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult = field(default_factory=AgentResult)

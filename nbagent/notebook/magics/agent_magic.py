@@ -73,12 +73,16 @@ class AgentMagics(Magics):
         type=options.variable,
         help="the variable that holds the agent; created if it does not exist",
     )
-    @argument("-m", "--model", metavar="PROVIDER:MODEL", help="switch this agent to another model; history stays")
+    @argument("-m", "--model", metavar="PROVIDER:MODEL", help="switch this agent to another model; the history is kept")
     @argument("-t", "--tools", metavar="NAME,NAME", type=options.names, help="offer only these tools")
     @argument("--no-tools", action="store_true", help="offer no tools")
     @argument("-s", "--system", metavar="TEXT", type=options.unquoted, help="set the agent's system prompt")
     @argument(
-        "-o", "--output", metavar="VAR", type=options.variable, help="store the answer, in its form, in this variable"
+        "-o",
+        "--output",
+        metavar="VAR",
+        type=options.variable,
+        help="store the answer in this variable, in the form chosen with --as",
     )
     @argument(
         "--as",
@@ -93,7 +97,7 @@ class AgentMagics(Magics):
         "--thinking",
         metavar="LEVEL",
         type=options.OneOf(*options.THINKING),
-        help=f"how much the model thinks about this cell: {', '.join(options.THINKING)}",
+        help=f"how much the model thinks before it answers: {', '.join(options.THINKING)}",
     )
     @argument("--max-iterations", metavar="N", type=options.whole_number, help="at most N model requests")
     @argument("--temperature", metavar="T", type=options.temperature, help="the sampling temperature of this run")

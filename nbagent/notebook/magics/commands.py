@@ -413,7 +413,7 @@ COMMANDS: dict[str, Command] = {
     "mcp": Command(
         mcp, MCP_USAGE, "list its MCP servers, resources and prompts; run a prompt; use an mcp.json; close some"
     ),
-    "analyst": Command(analyst, ANALYST_USAGE, "let it write, run and repair cells of this notebook, or stop that"),
+    "analyst": Command(analyst, ANALYST_USAGE, "switch on or off: it may write, run and repair cells of this notebook"),
     "models": Command(models, "", "list its provider's models"),
     "model": Command(model, "PROVIDER[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "PROVIDER", "type a provider's key, for this kernel only"),
@@ -421,7 +421,7 @@ COMMANDS: dict[str, Command] = {
     "panel": Command(
         panel, f"[{DOCK}]", "open the conversation in a panel: below the cell, or docked next to the notebook"
     ),
-    "new": Command(new, "", "begin another conversation; this one stays"),
+    "new": Command(new, "", "begin another conversation; this one is kept"),
     "conversations": Command(conversations, "[N]", "list the conversations, or continue number N"),
     "undo": Command(undo, "", "undo the last turn"),
     "save": Command(save, "FILE", "write the conversation to a file"),

@@ -167,7 +167,7 @@ class ChildEvent(Event):
 class CellChanged(Event):
     """A running tool changed or ran a cell of a notebook. `content` is what it did and the cell's id: "edit 3f2a".
 
-    `before` is its old source, None for a new cell; `after` its new one, None for a deleted cell. Only observers get it.
+    `before` is its old source, None for a new cell; `after` its new one, None for a deleted cell. For observers only.
     """
 
     type: ClassVar[Literal["cell_changed"]] = "cell_changed"

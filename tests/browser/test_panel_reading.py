@@ -94,6 +94,29 @@ def grows(page, by=200):
     page.wait_for_function(f"length => {LENGTH} > length", arg=page.evaluate(LENGTH) + by)
 
 
+LONG = """agent = Agent(ScriptedProvider(["- one *of* `many`\\n" * 500, "More of the *same*. " * 200], delay=0.03))
+ChatPanel(agent)"""
+
+
+def test_an_answer_that_streams_has_only_what_is_new_styled(lab):
+    """A conversation of 2,000 elements is not styled again for each piece: no time is measured, but elements."""
+    page, panel = opened(lab, "styled.ipynb", LONG)
+    asks(panel, "one", "many")
+    panel.locator(".nbagent-foot").wait_for()
+    asks(panel, "two", "More of")
+    client, seen, done = page.context.new_cdp_session(page), [], []
+    client.on("Tracing.dataCollected", lambda data: seen.extend(data["value"]))
+    client.on("Tracing.tracingComplete", lambda data: done.append(data))
+    client.send("Tracing.start", {"traceConfig": {"includedCategories": ["devtools.timeline"]}})
+    grows(page)
+    client.send("Tracing.end")
+    while not done:
+        page.wait_for_timeout(10)  # hands over what the browser has sent
+    styled = [each["args"]["elementCount"] for each in seen if each["name"] == "UpdateLayoutTree" and each["ph"] == "X"]
+    assert styled
+    assert max(styled) < 500
+
+
 def test_an_answer_streams_without_disturbing_its_reader(lab):
     page = lab.run("calm.ipynb", [SETUP, STREAM, "'a cell below'"])
     panel = page.get_by_role("region", name="Chat with an agent")

@@ -96,6 +96,24 @@ def test_what_the_person_changed_since_stays_and_the_bar_is_back_in_a_new_kernel
     assert page.evaluate(f"{SHARED}.getMetadata('nbagent') ?? null") is None
 
 
+def test_undo_after_a_restart_brings_back_what_cells_showed_unless_it_was_long(lab):
+    page = lab.open("restart.ipynb", [SETUP, "'old'", "print('long' * 30_000)"], fresh=True)
+    before = sources(page)
+    lab.command(page, "notebook:run-all-cells")
+    expect(page.locator(".jp-OutputArea-output", has_text="longlong")).to_have_count(1)
+    do(lab, page, "for cell in (await notebook.cells())[1:3]: await notebook.edit(cell.id, 'edited')")
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    bar = page.get_by_role("region", name="Changed by the agent")
+    expect(bar).to_have_count(0)
+    lab.run_cell(page, 0)
+    bar.get_by_role("button", name="Undo").click()
+    expect(bar).to_have_count(0)
+    assert sources(page) == before
+    old, long = [cell["outputs"][0] for cell in page.evaluate(CELLS)[1:]]
+    assert old["data"]["text/plain"] == "'old'"
+    assert "too long to be kept for an undo after a restart" in long["text"]
+
+
 TYPED = "# what the person types while the agent writes around it, character by character"
 WRITES = """import asyncio
 from nbagent.core.background import background_loop
@@ -345,8 +363,10 @@ def test_others_in_a_shared_notebook_see_what_the_agent_does(tmp_path):
         expect(page.get_by_role("region", name="Changed by the agent")).to_have_count(0)
         assert sources(page) == sources(other) == [SETUP, "x = 1"]
         page.evaluate(f"() => void ({SAVE})()")  # the server saves shared notebooks: this promise may never settle
-        page.wait_for_function(
-            "async () => !('nbagent' in (await (await fetch('/api/contents/shared.ipynb')).json()).content.metadata)"
+        saved = page.wait_for_function(
+            """async () => {
+                const { content } = await (await fetch('/api/contents/shared.ipynb')).json();
+                return content && !('nbagent' in content.metadata) && content;
+            }"""
         )
-        nbformat.validate(saved := json.loads((tmp_path / "shared.ipynb").read_text()))
-        assert "nbagent" not in saved["metadata"]
+        nbformat.validate(saved.json_value())

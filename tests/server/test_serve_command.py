@@ -88,9 +88,9 @@ def test_the_runs_of_a_worker_that_dies_no_longer_count_as_running(tmp_path):
     with serving(tmp_path, *options) as served, ThreadPoolExecutor(1) as threads:
         client = served.client(TOKEN)
         asked = threads.submit(served.client(TOKEN).post, "/agent/chat", json={"message": "wait"})
-        while "nbagent_runs_running 1.0" not in client.get("/metrics").text:
-            pass
-        (waiting,) = tmp_path.glob("waiting-*")
+        while not (waiting := next(tmp_path.glob("waiting-*"), None)):
+            assert "nbagent_runs" in client.get("/metrics").text
+        assert "nbagent_runs_running 1.0" in client.get("/metrics").text
         os.kill(int(waiting.name.partition("-")[2]), signal.SIGKILL)
         with pytest.raises(httpx.HTTPError):
             asked.result(60)

@@ -167,7 +167,7 @@ _WHERE = {
 __all__ = list(_WHERE)
 
 
-if not TYPE_CHECKING:  # which would take it for every name, a mistyped one too
+if not TYPE_CHECKING:  # type checkers would accept every name, even a mistyped one
 
     def __getattr__(name: str) -> object:
         if name not in _WHERE:

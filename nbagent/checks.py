@@ -1,6 +1,6 @@
-"""Checks of what users pass in. Used at the public boundary; behind it, types are trusted.
+"""Checks of users' arguments, at the public boundary. Inside, types are trusted.
 
-Every message names the argument, says what was expected and what came, and ends with the next step:
+Every message names the argument, the expected and the actual value, and ends with the next step:
 
 >>> check_type("limits", {"max_cost": 1}, dict, fix="Pass Limits(max_cost=1).")
 >>> check_number("timeout", -1, above=0)
@@ -76,7 +76,7 @@ def check_number(
     optional: bool = False,
     fix: str = "",
 ) -> None:
-    """Raise `ConfigurationError` unless `value` is a number (numpy's too; True and False are none) in the range.
+    """Raise `ConfigurationError` unless `value` is a number (including numpy's, excluding True and False) in the range.
 
     `math.inf` counts as a whole number, since it lifts a limit of any kind.
     """
@@ -102,13 +102,13 @@ def checked_path(path: Any, fix: str = "") -> Path:
         text = os.fspath(path)
         if isinstance(text, str) and "\0" not in text:
             return Path(text).expanduser()
-    except (TypeError, RuntimeError):  # the latter for a home folder that nobody has
+    except (TypeError, RuntimeError):  # RuntimeError for a home folder of an unknown user
         pass
     raise invalid("path", path, "a path as a str or os.PathLike", fix)
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a real number, also one of numpy's, but not NaN and not a bool."""
+    """Whether `value` is a real number, including numpy's, but not NaN and not a bool."""
     return type(value) is not bool and isinstance(value, Real) and value == value
 
 

@@ -111,7 +111,7 @@ def _add_serve(commands: Any) -> None:
     where.add_number("--port", 8000, "0 takes a free one")
     where.add_number("--workers", 1, "processes")
     where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
-    where.add("--keep-days", type=float, metavar="N", help="delete conversations so many days after their last turn")
+    where.add("--keep-days", type=float, metavar="N", help="delete a conversation N days after its last turn")
     where.add_number("--grace", 10.0, "time for runs to end when the server stops", "SECONDS")
     who = _Options(serve.add_argument_group("who may ask"))
     who.add("--token-file", metavar="FILE", help="a TOML file of named tokens; changes apply immediately")
@@ -144,7 +144,7 @@ class _Options:
         self._group = group
 
     def add(self, name: str, **options: Any) -> None:
-        """Add an option. argparse checks a default that is text as it does what is typed."""
+        """Add an option. argparse checks a text default like typed input."""
         text = os.environ.get(f"NBAGENT_SERVE_{name.removeprefix('--').replace('-', '_').upper()}")
         if text is not None:
             default = {"append": text.split(","), "store_true": text == "1"}.get(options.get("action", ""), text)
@@ -157,8 +157,8 @@ class _Options:
 
 
 def _pull(arguments: argparse.Namespace) -> None:
-    """Fetch the embedded model or a larger one, check it, and print where it is. `Agent("local:NAME")` asks a larger
-    one, whose download goes on where it was interrupted.
+    """Fetch the embedded model or a larger one, check it, and print its path. `Agent("local:NAME")` uses a larger one.
+    An interrupted download of a larger one continues where it stopped.
     """
     from nbagent.providers.local.download import SMOLLM2, pull
 
@@ -171,8 +171,8 @@ def _pull(arguments: argparse.Namespace) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    """Print what is here to work with: versions, extras, names of keys, servers on this machine, models. And which
-    model `Agent()` would ask.
+    """Print versions, extras, names of keys, servers on this machine, models, and the model that `Agent()` would
+    use.
     """
     from nbagent.doctor import report
 
@@ -181,8 +181,8 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
 def _write(arguments: argparse.Namespace) -> int:
     """Let an agent do a task in a notebook, cell by cell, until it runs again in a fresh kernel. The code runs with
-    your rights, unasked. Existing cells are kept: run the same command again to continue after an interruption. The
-    exit status is 0 if the notebook runs again.
+    your rights and without approval. Existing cells are kept: run the same command again to continue after an
+    interruption. The exit status is 0 if the notebook runs again.
     """
     from nbagent.notebook.analyst import terminal
 
@@ -190,8 +190,8 @@ def _write(arguments: argparse.Namespace) -> int:
 
 
 def _fix(arguments: argparse.Namespace) -> int:
-    """Run a notebook from top to bottom, let an agent repair what fails, and print the diff. The exit status is 0
-    if the notebook runs again.
+    """Run a notebook from top to bottom, let an agent repair failing cells, and print the diff. The exit status is 0 if
+    the notebook runs again.
     """
     from nbagent.notebook.analyst import terminal
 
@@ -199,8 +199,8 @@ def _fix(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Run a notebook from top to bottom in a fresh kernel, and compare what it shows with what is saved. It stays as it
-    is, and no model is asked. The exit status is 0 if nothing fails or differs.
+    """Run a notebook from top to bottom in a fresh kernel, and compare its outputs with the saved ones. The file is not
+    changed, and no model is called. The exit status is 0 if nothing fails or differs.
     """
     from nbagent.notebook.analyst import terminal
 
@@ -208,8 +208,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _mcp(arguments: argparse.Namespace) -> None:
-    """Serve the tools of a Python file to MCP clients, over stdin and stdout. What is below `if __name__ ==
-    "__main__":` does not run. Needs the extra `mcp`.
+    """Serve the tools of a Python file to MCP clients, over stdin and stdout. Code below `if __name__ == "__main__":`
+    does not run. Needs the extra `mcp`.
     """
     try:
         from nbagent.mcp.server import script

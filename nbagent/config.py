@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Model requests in one run, unless the call or the configuration sets another number.
+#: Default limit of model requests in one run.
 DEFAULT_MAX_ITERATIONS = 10
-#: How deep agents may ask agents through their tools, and how many requests they all may send.
+#: How deep agents may call agents through their tools, and how many requests they may send in total.
 DEFAULT_MAX_DEPTH = 5
 DEFAULT_MAX_REQUESTS = 1000
 
@@ -17,8 +17,8 @@ class AgentConfig:
     """The settings of an agent as one value, for `Agent(AgentConfig(...))`.
 
     `provider` is a name that `create_provider` knows; None means an OpenAI-compatible server at `base_url` or, without
-    one, the vendor that has the model. The limits are those of `Limits`; its docstring says which environment variables
-    and arguments override them. The key is in no repr.
+    one, the model's provider. For the limits see `Limits`; its docstring lists the environment variables and arguments
+    that override them. The key is never in a repr.
 
     >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
     True
@@ -40,5 +40,5 @@ class AgentConfig:
     max_cost: float | None = None  # US dollars
     max_seconds: float | None = None
     tool_seconds: float | None = None
-    #: Dollars per million tokens, as `create_provider` takes them.
+    #: Dollars per million tokens, as for `create_provider`.
     price: Mapping[str, float] | None = None

@@ -1,4 +1,4 @@
-"""What `nbagent doctor` prints: what is here to work with, and which model `Agent()` would ask."""
+"""The output of `nbagent doctor`: what is installed and reachable, and which model `Agent()` would use."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from nbagent.providers.local.download import SMOLLM2, cached
 from nbagent.providers.local.server import check_installed
 from nbagent.providers.local_servers import SERVERS, LocalServer, local_servers
 
-#: Seconds that a busy server has to answer; an agent waits less.
+#: Seconds that a busy server gets to answer; an agent waits less.
 PATIENCE_S = 2.0
-#: Extras for those who change nbagent, and the one that is all others.
+#: Extras for contributors, and the one that includes all others.
 _NO_FEATURES = frozenset({"all", "browser", "dev", "docs"})
 
 
 def report() -> str:
-    """A screen of text. Asks no model, and names no key, only variables."""
+    """A screen of text. It calls no model, and names variables, never keys."""
     look = cache(lambda: local_servers(PATIENCE_S))
     # whatever our package is called, it has our command
     ours = next((each.dist for each in entry_points(group="console_scripts") if each.value == "nbagent.cli:main"), None)
@@ -72,13 +72,13 @@ def _keys() -> str:
 
 
 def _servers(found: list[LocalServer]) -> str:
-    """Where servers are, and what each one has; else which are not there."""
+    """The servers found and their models; else the servers that were not found."""
     told = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
     return "; ".join(told) or f"no {', '.join(title for title, *_ in SERVERS)}"
 
 
 def _models() -> list[str]:
-    """The model files that are here; the embedded one in any case."""
+    """The local model files, always including the embedded one."""
     path = cached()
     embedded = f"{SMOLLM2.gguf_bytes / 1e6:.0f} MB, {path}" if path else "not fetched: run `nbagent pull`"
     pulled = [f"{name} ({model.size})" for name, model in LARGER_MODELS.items() if cached(model)]
@@ -86,7 +86,7 @@ def _models() -> list[str]:
 
 
 def _choice(look: Callable[[], list[LocalServer]]) -> str:
-    """The model that an agent without a name would ask, and why that one."""
+    """The model that an agent without a name would use, and why."""
     provider = default_provider(look)
     row = CATALOG.get(provider.vendor)
     key = next((name for name in row.key_vars if keys.find([name])), "") if row and not row.keyless else ""
@@ -94,11 +94,11 @@ def _choice(look: Callable[[], list[LocalServer]]) -> str:
     provider.check()
     if provider.vendor == "local":
         check_installed()
-    return f"asks {provider.vendor}:{provider.model_name} ({reason})"
+    return f"uses {provider.vendor}:{provider.model_name} ({reason})"
 
 
 def _told(tell: Callable[[], str]) -> str:
-    """A line, or the problem that stands in its way, such as a broken .env."""
+    """A line, or the problem that prevents it, such as a broken .env."""
     try:
         return tell()
     except NbagentError as error:

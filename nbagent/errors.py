@@ -5,20 +5,20 @@
     NbagentError
     ├── ConfigurationError (ValueError)   correct what you passed: a name, an option, a value
     │   └── MissingDependencyError        install the named packages
-    ├── ProviderError                     the vendor did not answer; `.retryable` says whether to try later
+    ├── ProviderError                     the provider did not answer; `.retryable` says whether to try later
     │   ├── AuthenticationError           401, 403: correct the key
     │   ├── ModelNotFoundError            404: correct the model's name or base_url
-    │   ├── BadRequestError               400, 422: the vendor refused the request
+    │   ├── BadRequestError               400, 422: the provider refused the request
     │   │   ├── ContextLengthError        the conversation is longer than the model's window
-    │   │   └── ImageInputError           the model takes no images, and the prompt contains one
+    │   │   └── ImageInputError           the model takes no images, and the prompt has one
     │   ├── RateLimitError                429: wait
-    │   ├── QuotaError                    402 and the vendors' codes: no credit or quota is left; not retried
-    │   ├── RegionError                   the vendor does not serve the country that the request came from
-    │   ├── ServerError                   408, 409, 5xx, 529: the vendor failed or is overloaded
+    │   ├── QuotaError                    402 and the providers' codes: no credit or quota is left; not retried
+    │   ├── RegionError                   the provider does not serve the request's country
+    │   ├── ServerError                   408, 409, 5xx, 529: the provider failed or is overloaded
     │   ├── ProviderConnectionError       no connection, no TLS, no such host
     │   ├── ProviderTimeoutError          no byte came within `timeout` seconds
     │   ├── IncompleteStreamError         the stream ended, or broke, before its terminal marker
-    │   └── InvalidResponseError          the answer is not in the vendor's format
+    │   └── InvalidResponseError          the answer is not in the provider's format
     ├── LocalModelError                   the embedded model could not be fetched or loaded; the message says what to do
     ├── ToolError                         a tool failed or could not be called (raised by `ToolExecutor.execute` only)
     │   ├── UnknownToolError
@@ -33,9 +33,9 @@
     ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
     ├── AnswerRejectedError               no answer passed the agent's validators; `.answer` is the last one
     ├── AgentBusyError                    the new run would wait for a run that waits for it
-    └── AgentDepthError                   agents ask agents deeper than `Limits.max_depth`
+    └── AgentDepthError                   agents call agents deeper than `Limits.max_depth`
 
-Messages name the value and the remedy. No message, attribute or repr ever holds a key.
+Messages name the value and the remedy. No message, attribute or repr ever contains a key.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ from nbagent.upgrade import DISTRIBUTION
 class NbagentError(Exception):
     """Base of all nbagent errors.
 
-    `partial` is the unfinished `AgentResult` of the run that failed, if there is one; for a map, its DataFrame so far.
+    `partial` is the failed run's unfinished `AgentResult`, if there is one; for a map, its DataFrame so far.
     """
 
     partial: Any = None
 
 
 class ConfigurationError(NbagentError, ValueError):
-    """A name, an option or a setting is wrong. The message does not repeat anything that looks like a key."""
+    """A name, an option or a setting is wrong. The message never repeats text in the form of a key."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(without_keys(message))
 
 
 class MissingDependencyError(ConfigurationError):
-    """An optional package is not installed; the message holds the command that installs it."""
+    """An optional package is not installed; the message has the command that installs it."""
 
 
 def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependencyError:
-    """The error for `what` needs an extra that is not installed: it names the packages, read from our own metadata.
-    Sources that were not installed have none, and get the name of the extra.
+    """The error if `what` needs an extra that is not installed. It names the packages from our own metadata, or the
+    extra if sources without metadata are used.
 
     >>> print(missing_extra("A picture", "plot"))                           # doctest: +ELLIPSIS
     A picture needs this first: pip install "matplotlib>=..."
@@ -81,22 +81,22 @@ def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependen
         where = f"the packages of the extra {extra!r} in nbagent's pyproject.toml"
         return MissingDependencyError(f"{what} needs {where}{otherwise}")
     needed = [each.partition(";")[0] for each in lines if each.endswith(f"extra == '{extra}'")]
-    command = " ".join(f'"{each}"' for each in needed)  # shells on Windows know no other quotes
+    command = " ".join(f'"{each}"' for each in needed)  # Windows shells know no other quotes
     return MissingDependencyError(f"{what} needs this first: pip install {command}{otherwise}")
 
 
 class ProviderError(NbagentError):
-    """The vendor, or the connection to it, failed.
+    """The provider, or the connection to it, failed.
 
-    Attributes: `vendor`, `model`, `status` (HTTP status or None), `code` (the vendor's own, such as "1214" or
-    "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None),
-    `retryable` (whether the retry policy sends the request again; the vendor's `x-should-retry` wins),
-    `may_fall_back` (whether another provider is likely to answer: `Agent([…])` then continues with the next one).
+    Attributes: `vendor`, `model`, `status` (HTTP status or None), `code` (the provider's own, such as "1214" or
+    "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None), `retryable` (whether the retry policy
+    sends the request again; the provider's `x-should-retry` takes precedence), `may_fall_back` (whether another
+    provider may well answer: `Agent([…])` then continues with the next one).
     """
 
-    #: Whether the retry policy sends the request again, unless the vendor says otherwise.
+    #: Whether the retry policy sends the request again, unless the provider says otherwise.
     retryable = False
-    #: Whether another vendor may well answer the same request: this one is down, or refuses whatever is asked.
+    #: Whether another provider may well answer the same request: this one is down, or refuses every request.
     may_fall_back = False
     #: The next step for the user, appended to the message.
     remedy = ""
@@ -145,7 +145,7 @@ class AuthenticationError(ProviderError):
     Only if the key is missing does `Agent([…])` continue with the next model.
     """
 
-    remedy = "Check the key: pass api_key=..., set the vendor's environment variable, or type it after %agent key."
+    remedy = "Check the key: pass api_key=..., set the provider's environment variable, or type it after %agent key."
 
 
 class ModelNotFoundError(ProviderError):
@@ -155,9 +155,9 @@ class ModelNotFoundError(ProviderError):
 
 
 class BadRequestError(ProviderError):
-    """The vendor refused the request (400, 413, 422 and other 4xx)."""
+    """The provider refused the request (400, 413, 422 and other 4xx)."""
 
-    remedy = "Change what the vendor names: a tool's schema, an option, a message."
+    remedy = "Change what the provider names: a tool's schema, an option, a message."
 
 
 class ContextLengthError(BadRequestError):
@@ -167,10 +167,10 @@ class ContextLengthError(BadRequestError):
 
 
 class ImageInputError(BadRequestError):
-    """The model takes no images, and the prompt contains one."""
+    """The model takes no images, and the prompt has one."""
 
     remedy = (
-        "Ask without the image, or choose a model that takes images, such as 'claude:claude-sonnet-5', "
+        "Send the prompt without the image, or choose a model that takes images, such as 'claude:claude-sonnet-5', "
         "'openai:gpt-5.6-terra', 'gemini:gemini-3.7-flash' or 'qwen:qwen3.7-plus'."
     )
 
@@ -183,28 +183,28 @@ class RateLimitError(ProviderError):
 
 
 class QuotaError(ProviderError):
-    """The account has no credit or quota left, or its bill is not paid: trying again does not help."""
+    """The account has no credit or quota left, or its bill is unpaid: trying again does not help."""
 
     may_fall_back = True
-    remedy = "Add credit or raise the quota in the vendor's console, or use another model."
+    remedy = "Add credit or raise the quota in the provider's console, or use another model."
 
 
 class RegionError(ProviderError):
-    """The vendor does not serve the country or region that the request came from."""
+    """The provider does not serve the country or region that the request came from."""
 
     may_fall_back = True
-    remedy = "Use a model of another vendor, or an address that serves your region: base_url=..."
+    remedy = "Use another provider's model, or an address that serves your region: base_url=..."
 
 
 class ServerError(ProviderError):
-    """The vendor failed or is overloaded (408, 409, 5xx, 529)."""
+    """The provider failed or is overloaded (408, 409, 5xx, 529)."""
 
     retryable = may_fall_back = True
     remedy = "Try again later, or use another model."
 
 
 class ProviderConnectionError(ProviderError):
-    """The vendor could not be reached."""
+    """The provider could not be reached."""
 
     retryable = may_fall_back = True
     remedy = "Check the network, the proxy settings and base_url."
@@ -225,7 +225,7 @@ class IncompleteStreamError(ProviderError):
 
 
 class InvalidResponseError(ProviderError):
-    """The answer is not in the format of the vendor's API."""
+    """The answer is not in the format of the provider's API."""
 
     may_fall_back = True
     remedy = "Check that base_url points to the API, not to a web page or a proxy."
@@ -236,7 +236,7 @@ class LocalModelError(NbagentError):
 
 
 class MCPServerError(NbagentError):
-    """An MCP server could not be started or reached, or it ended. The message names it, and what it said last."""
+    """An MCP server could not be started or reached, or it ended. The message has its name and its last output."""
 
 
 class ToolError(NbagentError):
@@ -254,8 +254,8 @@ class UnknownToolError(ToolError):
 class ToolArgumentsError(ToolError):
     """The arguments don't fit the tool's schema; the message is the feedback for the model.
 
-    `kind` and `field` describe the first error: "missing", "unexpected", "type", "value" or "json", and where
-    (`filters[0].name`).
+    `kind` ("missing", "unexpected", "type", "value" or "json") and `field` (`filters[0].name`) describe the first
+    error.
     """
 
     def __init__(self, message: str, *, tool: str = "", kind: str | None = None, field: str | None = None) -> None:
@@ -301,22 +301,22 @@ class ReplayError(NbagentError):
 
 
 class StoreError(NbagentError):
-    """Stored data can't be read or written: for example, the disk is full or Redis can't be reached.
+    """Stored data can't be read or written: the disk is full, or Redis can't be reached.
 
-    The data are the server's conversations, or the checkpoint of a map.
+    This concerns the server's conversations and a map's checkpoint.
     """
 
 
 class TurnLostError(StoreError):
-    """A turn's changes can't be saved: its conversation was deleted, or another process has taken the turn over."""
+    """A turn can't be saved: its conversation was deleted, or another process has taken the turn."""
 
 
 class AgentBusyError(NbagentError):
     """The new run would deadlock: a tool of the same agent started it, or a call that blocks another run.
 
-    Also: the agent can't go to another conversation or branch while it answers.
+    It is also raised if an agent should switch to another conversation or branch while it answers.
     """
 
 
 class AgentDepthError(NbagentError):
-    """A tool asked an agent whose tool asked an agent, and so on, deeper than `Limits.max_depth`."""
+    """Tools called agents whose tools called agents, deeper than `Limits.max_depth`."""

@@ -1,4 +1,4 @@
-"""The agent that a command names: a Python file, `file.py:name`, `module:name`, or none.
+"""Loads the agent that a command names: a Python file, `file.py:name`, `module:name`, or none.
 
 >>> load_agent("app.py:agent")                                              # doctest: +SKIP
 """
@@ -18,14 +18,14 @@ from nbagent.checks import check_type
 from nbagent.errors import ConfigurationError
 from nbagent.text import did_you_mean
 
-#: The variable of a file that names none.
+#: The default variable of a file.
 _VARIABLE = "agent"
 #: Prefix of the file's `__name__`, so code below `if __name__ == "__main__":` does not run.
 _MODULE_NAME = "nbagent_served"
 
 
 def load_agent(target: str | None = None) -> Agent:
-    """The agent that `target` names. A function that it names is called, and returns the agent.
+    """The agent that `target` names. If it names a function, the function is called and returns the agent.
 
     - `app.py`, `app.py:agent`, `package.module:make_agent`: a variable of a file or a module, by default `agent`
     - None: `Agent()`
@@ -51,7 +51,7 @@ def load_agents(targets: Sequence[str]) -> dict[str, Agent]:
         place, variable = _split(target)
         name = variable if variable != _VARIABLE else Path(place.removesuffix(".py")).name.rpartition(".")[2]
         if name in named:
-            raise ConfigurationError(f"two agents have the name {name!r}. Name their variables: {place}:NAME.")
+            raise ConfigurationError(f"Two agents have the name {name!r}. Name their variables: {place}:NAME.")
         modules[place] = modules.get(place) or _module(place)
         named[name] = _agent_in(modules[place], place, variable)
     return named

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from nbagent.errors import ConfigurationError
 from nbagent.text import did_you_mean
 
-#: What people may look for under its name in other tools, and what nbagent has for it.
+#: Attributes of agents in other tools, and their names in nbagent.
 OTHER_ATTRIBUTES = {
     **dict.fromkeys(("run", "ask", "invoke", "ainvoke", "arun"), "`await agent.chat(...)`, or `agent.chat_sync(...)`"),
     **dict.fromkeys(("run_sync", "kickoff"), "`agent.chat_sync(...)`"),
@@ -29,7 +29,7 @@ OTHER_ARGUMENTS = {
 
 
 def unknown_argument(name: str, known: Iterable[str], limits: Container[str]) -> ConfigurationError:
-    """The error for an argument that `Agent` does not have. `known` and `limits`: what `Agent` and `Limits` take."""
+    """The error for an unknown argument of `Agent`. `known` and `limits` are the arguments of `Agent` and `Limits`."""
     ours = f"Agent(limits=Limits({name}=...))" if name in limits else OTHER_ARGUMENTS.get(name)
     if ours is not None:
         return ConfigurationError(f"Agent() has no argument {name!r}: write {ours}.")

@@ -1,7 +1,7 @@
-"""What a request costs, by what the provider says, your own `price`, or the price list of `genai-prices`.
+"""Request costs: from the provider, your own `price`, or the `genai-prices` price list.
 
 An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and a replayed answer
-is not paid again.
+is not paid for again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from nbagent.core.run import Provider
     from nbagent.providers.base import LLMProvider
 
-#: What a batched answer costs of the usual price, with every vendor that has a batch endpoint.
+#: A batched answer's share of the usual price, with every provider that has a batch endpoint.
 BATCH_SHARE = 0.5
-#: The vendor of an agent on a server, which says what a run cost there.
+#: The provider of an agent on a server, which reports a run's cost.
 NBAGENT_SERVER = "nbagent server"
 
 
@@ -37,15 +37,14 @@ def price(
     *,
     rates: Mapping[str, float] | None = None,
 ) -> float | None:
-    """US dollars for these tokens, or None if the price list does not have this model of this provider, or the tier.
+    """US dollars for these tokens, or None if the price list lacks the provider's model or the tier.
 
-    `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list.
-    `raw` is the provider's own usage object, which may say more. OpenRouter says what the request cost, and that is
-    then the price. It may name the tier that served the request, Claude charges more for tokens that it caches for an
-    hour, and Gemini bills what its own tools returned as input. Its `vendor_calls` are the calls of the provider's own
-    tools, of which searches have a fee. Models on the user's machine are free.
-    `is_batched`: the vendor's batch endpoint answered. The list has prices of its own for that; where it has none, and
-    for `rates`, such an answer costs `BATCH_SHARE` of the usual price.
+    `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list. `raw` is the provider's
+    own usage object. It may contain the cost itself (OpenRouter), the tier that served the request, tokens cached for
+    an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its `vendor_calls` are calls of
+    the provider's own tools; searches have a fee. Models on the user's machine are free. `is_batched`: the provider's
+    batch endpoint answered. Without a batch price in the list, and for `rates`, such an answer costs `BATCH_SHARE` of
+    the usual price.
 
     >>> from nbagent.core.messages import Usage
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
@@ -57,7 +56,7 @@ def price(
 
 
 def _counted(dollars: float | None) -> float | None:
-    """A cost that limits can count; None for what a server's odd numbers may give: NaN, infinity, less than 0."""
+    """A cost that limits can count; None for NaN, infinity or a negative number from a server."""
     return dollars if dollars is not None and 0 <= dollars < math.inf else None
 
 
@@ -77,7 +76,7 @@ def _computed(
 
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     tokens = Tokens(
-        input_tokens=max(usage.input_tokens, cached) + _tool_use_prompt_tokens(raw),  # some servers leave these out
+        input_tokens=max(usage.input_tokens, cached) + _tool_use_prompt_tokens(raw),  # some servers omit these
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
@@ -94,19 +93,19 @@ def _computed(
 
 
 def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False) -> float | None:
-    """`price`, by the provider's own rates if it has some."""
+    """The price, by the provider's own rates if it has some."""
     return price(usage, model, provider.vendor, raw, is_batched, rates=provider.price)
 
 
 def check_priced(max_cost: float | None, provider: LLMProvider, name: str = "max_cost") -> None:
-    """Raise `ConfigurationError` if there is a limit of dollars, which has this name, and no price to count them by."""
+    """Raise `ConfigurationError` if the limit `name` is in dollars and the price is unknown."""
     tape = current_recording()
-    if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid again
+    if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid for again
         return
     for member in provider.members:
         vendor, model = member.vendor, member.model_name
         if _is_free(type(member).vendor) or _reports(vendor) or price_at(Usage(), model, member) is not None:
-            continue  # a replay has the vendor it replays
+            continue  # a replay has the provider it replays
         raise ConfigurationError(
             f"{name}={max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
             f'Give its price in dollars per million tokens, create_provider({vendor!r}, ..., price={{"input": 0.5, '
@@ -121,15 +120,15 @@ def _by_rates(usage: Usage, rates: Mapping[str, float]) -> float:
 
 
 def _reports(vendor: str) -> bool:
-    """Whether the provider says what each request cost."""
+    """Whether the provider reports each request's cost."""
     return vendor == NBAGENT_SERVER or (vendor in CATALOG and CATALOG[vendor].reports_cost)
 
 
 def _reported(raw: Any, vendor: str) -> float | None:
-    """What the request cost, fees included, if the provider says so.
+    """The request's cost with fees, if the provider reports it.
 
-    With your own key for the model, OpenRouter's share is one part of that; what the model's provider bills is another.
-    xAI counts in ten-billionths of a dollar.
+    With your own key for the model, OpenRouter's fee and the model provider's bill are separate parts. xAI counts in
+    ten-billionths of a dollar.
     """
     said: Any = raw if isinstance(raw, dict) and _reports(vendor) else {}
     if is_number(ticks := said.get("cost_in_usd_ticks")):
@@ -139,7 +138,7 @@ def _reported(raw: Any, vendor: str) -> float | None:
     return float(cost) + (float(billed) if is_number(billed) else 0.0) if is_number(cost) else None
 
 
-#: Names of the tier that the price list calls none.
+#: Names of the usual tier, which the price list leaves empty.
 _USUAL_TIERS = ("", "auto", "batch", "default", "on_demand", "standard")
 
 
@@ -156,7 +155,7 @@ def _is_free(vendor: str) -> bool:
 
 
 def _listed_at(vendor: str) -> str:
-    """The price list's name for a vendor."""
+    """The price list's name for a provider."""
     return (CATALOG[vendor].price_name if vendor in CATALOG else "") or vendor
 
 
@@ -174,7 +173,7 @@ def _is_listed(model: str, listed_at: str) -> bool:
 
 
 def priced_models(vendor: str) -> list[str]:
-    """The vendor's models in the price list that are not deprecated. The list ships with the package.
+    """The provider's models in the price list that are not deprecated. The list ships with the package.
 
     >>> "claude-sonnet-5" in priced_models("claude")
     True
@@ -187,7 +186,7 @@ def priced_models(vendor: str) -> list[str]:
 
 
 def context_window(provider: LLMProvider) -> int | None:
-    """Tokens that the provider's model takes, as far as the provider or the price list knows.
+    """The context window of the provider's model in tokens, if the provider or the price list has it.
 
     >>> context_window(create_provider("claude:claude-sonnet-5"))           # doctest: +SKIP
     1000000
@@ -197,7 +196,7 @@ def context_window(provider: LLMProvider) -> int | None:
 
 @lru_cache(maxsize=1024)
 def listed_window(model: str, vendor: str) -> int | None:
-    """The tokens that a model takes, by the price list. None: it does not know the model.
+    """A model's context window in tokens, from the price list; None for an unknown model.
 
     >>> listed_window("claude-sonnet-5", "claude")
     1000000
@@ -219,7 +218,7 @@ def _one_hour_cache_writes(raw: Any) -> dict[str, int]:
 
 
 def _tool_fees(raw: Any, model: str, vendor: str) -> float:
-    """US dollars for the calls of the vendor's own tools, as far as it is known what it bills."""
+    """US dollars for the calls of the provider's own tools, as far as their fees are known."""
     calls = raw.get("vendor_calls", ()) if isinstance(raw, dict) and vendor in CATALOG else ()
     fees, billed = 0.0, set[str]()
     for call in calls:

@@ -1,6 +1,6 @@
-"""`connect`: an agent that lives on a server. Its model is the server's agent, asked over the Responses API.
+"""`connect`: an agent on a server, reached over the Responses API. Its model is the server's agent.
 
-A call that needs approval there is asked about here, while the answer arrives.
+Calls that need approval there are approved here, while the answer arrives.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ def connect(
     timeout: float = 60.0,
     max_retries: int = 3,
 ) -> Agent:
-    """An agent that lives on a server (`nbagent serve`). Nothing is sent before the first question.
+    """An agent on a server (`nbagent serve`). Nothing is sent before the first prompt.
 
     Args:
         url: the server's address, such as "https://agents.example.org".
         token: the server's token; by default the environment variable NBAGENT_CONNECT_TOKEN.
-        trace: the `Trace` to record into, as for `Agent`. It has each answer, with the tools that the server called
-            and what the run cost there.
-        approve: who is asked when a tool on the server needs approval, as for `Agent`; in a notebook its user.
-        timeout: seconds between two reads. The server sends a sign of life each 15 s.
-        max_retries: how often a question is sent again if no answer has begun.
+        trace: the `Trace` to record into, as for `Agent`. It has each answer, with the server's tool calls and the
+            run's cost. approve: decides on the server's tool calls that need approval, as for `Agent`; in a notebook,
+            its user does.
+        timeout: seconds between two reads. The server sends a keep-alive every 15 s.
+        max_retries: how often a prompt is sent again if no answer has begun.
 
-    The conversation is kept here and goes along with each question. The model and the tools are the server's. Raises
-    `ConfigurationError` for a wrong argument, and, at a question, a `ProviderError` if the server can't be reached or
+    The conversation is kept here and sent with each prompt. The model and the tools are the server's. Raises
+    `ConfigurationError` for a wrong argument. Prompts raise a `ProviderError` if the server can't be reached or
     refuses.
 
     >>> agent = nbagent.connect("http://127.0.0.1:8000", token="...")       # doctest: +SKIP
@@ -116,18 +116,18 @@ class _Codec(ResponsesCodec):
 
 
 class ServedAgent(HTTPProvider):
-    """The agent of a server as a provider. `connect` makes it; the options are those of `HTTPProvider`."""
+    """A server's agent as a provider, made by `connect`. It takes the options of `HTTPProvider`."""
 
     vendor = NBAGENT_SERVER
 
     def __init__(self, *arguments: Any, approve: Approve | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._approve = approve
-        #: What was allowed for the rest of the session: tools, each with arguments as JSON or, for all, None.
+        #: Tools allowed for the rest of the session, each with arguments as JSON, or None for all.
         self._allowed: set[tuple[str, str | None]] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `HTTPProvider.stream`. Questions for approval are not part of it."""
+        """See `HTTPProvider.stream`. Approval requests are not part of it."""
         options = request.resolved
         body = {"waits_for_approval": approver_of(self._approve) is not None, **options.extra_body}
         return self._asking(super().stream(replace(request, resolved=replace(options, extra_body=body))))
@@ -146,7 +146,7 @@ class ServedAgent(HTTPProvider):
                 question.cancel()
 
     async def _decide(self, asked: Approval) -> None:
-        """Ask the person here, and tell the server. In doubt the answer is no."""
+        """Ask the user here and send the decision to the server. In doubt, deny."""
         decision = await self._decision(asked.tool_name or "", asked.tool_arguments or {})
         send = partial(self.call, f"/agent/approvals/{quote(asked.content, safe='')}", is_repeatable=False)
         try:

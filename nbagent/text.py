@@ -1,4 +1,4 @@
-"""Small helpers for texts that people and models read: one way to shorten, to suggest a name, to mask keys."""
+"""Helpers for texts that people and models read: shorten, suggest a name, mask keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMED = re.compile(
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most `limit` characters: what is cut off is replaced by an ellipsis.
+    """At most `limit` characters; an ellipsis replaces the rest.
 
     >>> shortened("penguins", 5)
     'peng…'
@@ -35,9 +35,9 @@ def shortened(text: str, limit: int) -> str:
 
 
 def beginning(value: Any, limit: int) -> Any:
-    """The value, or of a large text or built-in container its beginning, whose `repr` has at least `limit` characters.
+    """The value, or the beginning of a large text or built-in container, whose `repr` has at least `limit` characters.
 
-    To write all of a container that holds a gigabyte would stop the process for as long.
+    Writing out a container of a gigabyte would block the process.
 
     >>> beginning({"a": [0] * 1_000_000}, 6)
     {'a': [0, 0]}
@@ -74,9 +74,9 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
 
 
 def without_keys(text: str, mask: str = "***") -> str:
-    """The text with a mask for what has the form of a key, a token, or a password in an address.
+    """The text with keys, tokens and passwords in addresses masked.
 
-    So has what stands after a name such as `password` or `api_key` and looks random.
+    Random-looking values after a name such as `password` or `api_key` are also masked.
 
     >>> without_keys("expected a number, got 'sk-proj-0123456789'")
     "expected a number, got '***'"

@@ -15,15 +15,15 @@ import uvicorn
 from nbagent.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
-#: Seconds that a server may take to stop beside its requests.
+#: Seconds that a server may take to stop, in addition to its requests.
 _ENDS_WITHIN_S = 5.0
-#: Seconds for which an idle connection stays open. Whoever keeps one for as long sends a request as it closes: clients
-#: keep theirs for 5 s, proxies for 60 s.
+#: Seconds that an idle connection stays open. It must outlast the client's own timeout, or a request meets a closing
+#: connection: clients use 5 s, proxies 60 s.
 _KEPT_S = 75
 
 
 def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
-    """How we serve. `ends_within_s`: what running requests have, in seconds, once the server is told to stop."""
+    """Server settings. `ends_within_s`: seconds that running requests get once the server must stop."""
     # log_config: logging is the user's; access_log: addresses name conversations; h11: bounds the head of a request
     return uvicorn.Config(
         app,
@@ -48,7 +48,7 @@ class ThreadServer(uvicorn.Server):
         self._socket = sock
         self._context = context or Context()
         self.url = f"http://{LOOPBACK}:{sock.getsockname()[1]}"
-        #: The server's event loop, once it serves.
+        #: The server's event loop, once it runs.
         self.up: Future[asyncio.AbstractEventLoop] = Future()
         self.over: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="nbagent-serve", daemon=True)
@@ -61,7 +61,7 @@ class ThreadServer(uvicorn.Server):
         return self
 
     def stop(self) -> None:
-        """End what runs, close the connections and the port, and wait until that is done. May be called twice."""
+        """Stop the requests, close the connections and the port, and wait for that. May be called twice."""
         atexit.unregister(self.stop)
         self.should_exit = True
         self._thread.join((self.config.timeout_graceful_shutdown or 0) + _ENDS_WITHIN_S)

@@ -1,4 +1,4 @@
-"""Notices that another version of nbagent was installed while this one runs: modules of both don't fit together."""
+"""Notices that another version of nbagent was installed while this one runs: their modules don't fit together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION = _installed()
 
 
 def upgrade_advice() -> str:
-    """What to do if another version was installed since nbagent was imported, else nothing."""
+    """Advice if another version was installed since nbagent was imported, else ""."""
     installed = _installed()
     if not installed or installed == VERSION:
         return ""

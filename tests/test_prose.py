@@ -1,10 +1,12 @@
-"""Pages, notebooks and error messages avoid patterns that read as translated: see `support.prose`."""
+"""Pages, notebooks, error messages and public docstrings avoid patterns that read as translated: `support.prose`."""
 
 from pathlib import Path
 
 import nbformat
 import pytest
-from support.prose import faults, messages, pages, sentences
+from support.prose import docstrings, faults, messages, pages, sentences
+
+import nbagent
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -27,3 +29,9 @@ def test_notebooks_read_well(name):
 def test_error_messages_read_well():
     texts = ((path.relative_to(ROOT), each) for path in MODULES for each in messages(path.read_text("utf-8")))
     assert [(str(path), advice, each) for path, each in texts for advice in faults(each)] == []
+
+
+@pytest.mark.parametrize("name", nbagent.__all__)
+def test_docstrings_of_public_names_read_well(name):
+    found = [(advice, each) for each in docstrings(getattr(nbagent, name)) for advice in faults(each)]
+    assert [each for each in found if each[0] != "one fact a sentence"] == [], "they may list values with semicolons"

@@ -1,5 +1,5 @@
-"""`ACPAgent`: what the Agent Client Protocol asks of an agent. Each session is a fork of the agent, and a conversation
-of the store, so a client can open it again.
+"""`ACPAgent`: an agent of the Agent Client Protocol. Each session is a fork of the agent and a stored conversation, so
+a client can open it again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
-#: Who owns the sessions in the store, which may have the conversations of a server as well.
+#: The owner of the sessions in the store, which may also have a server's conversations.
 _OWNER = "acp"
 
-#: What a person can say to a call, by the id of the option.
+#: A person's possible decisions on a call, by option id.
 _OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind, Any]] = {
     "allow": ("Allow", "allow_once", True),
     "allow_tool": ("Allow this tool for the session", "allow_always", Allow.TOOL),
@@ -47,9 +47,9 @@ _OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind, Any]] = {
 class _Session:
     """A conversation with a client.
 
-    - `model`: what its user chose; None for the agent's own
-    - `problems`: what the client is told before the next answer
-    - `usage`: the tokens since this process opened it
+    - `model`: the user's choice; None for the agent's own
+    - `problems`: messages for the client before the next answer
+    - `usage`: tokens since this process opened the session
     """
 
     agent: Agent
@@ -60,9 +60,9 @@ class _Session:
 
 
 class ACPAgent:
-    """Answers the requests of one client. The SDK calls the methods by the names of the protocol's messages.
+    """Answers the requests of one client. The SDK calls the method with the name of the protocol's message.
 
-    `models` are those that a client may choose besides the agent's own, such as "openai:gpt-5.6-luna".
+    `models` are the models that a client may choose besides the agent's own, such as "openai:gpt-5.6-luna".
     """
 
     def __init__(self, agent: Agent, store: ConversationStore, models: Sequence[str] = ()) -> None:
@@ -73,7 +73,7 @@ class ACPAgent:
         self._replays = True
 
     def on_connect(self, conn: acp.Client) -> None:
-        """Take the connection on which the client is told, and asked."""
+        """Take the connection for messages and questions to the client."""
         self._client = conn
 
     async def initialize(
@@ -109,13 +109,13 @@ class ACPAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
-        """Open a conversation again, and tell the client what was said in it."""
+        """Open a stored conversation and send its messages to the client."""
         session, stored = self._sessions.get(session_id), await self._host.store.get(_OWNER, session_id)
         if session is None:
             if stored is None:
                 raise _no_session(session_id)
             session = self._begin(session_id, cwd, mcp_servers)
-            session.problems.clear()  # the client was told of them when it began
+            session.problems.clear()  # the client learnt of them at the beginning
         for update in replayed(stored.messages) if stored is not None and self._replays else ():
             await self._client.session_update(session_id, update)
         return schema.LoadSessionResponse(config_options=self._options_of(session))
@@ -183,7 +183,7 @@ class ACPAgent:
         return [model]
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
-        """Answer a prompt, and tell the client all that happens meanwhile."""
+        """Answer a prompt, and send the client all events meanwhile."""
         session = self._session(session_id)
         for problem in session.problems:
             await self._client.session_update(session_id, acp.update_agent_message_text(f"*{problem}*\n\n"))
@@ -200,7 +200,7 @@ class ACPAgent:
         return schema.PromptResponse(stop_reason=reason, usage=usage_of(session.usage))
 
     async def _answer(self, session_id: str, session: _Session, parts: list[dict[str, Any]]) -> HostedRun:
-        """Run the agent, and tell the client what happens. Raises what fails, but not that a person stopped it."""
+        """Run the agent and send its events to the client. Raises its errors; a stop by the user is not an error."""
         request = RunRequest(
             message=parts,
             conversation_id=session_id,
@@ -226,11 +226,11 @@ class ACPAgent:
             return run
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop answering. What the agent said so far stays."""
+        """Stop answering. The answer so far stays."""
         self._host.stop(_OWNER, session_id)
 
     async def aclose(self) -> None:
-        """End what runs, save what was said, and close the connections of the sessions."""
+        """Stop the runs, save the conversations and close the session connections."""
         await self._host.aclose()
         for session in self._sessions.values():
             await session.agent.aclose()
@@ -253,7 +253,7 @@ class _Approver:
         self._session_id = session_id
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
-        if isinstance(call, Question):  # asks for more than a yes
+        if isinstance(call, Question):  # needs more than an approval
             return None
         shown = call.preview.to_text() if isinstance(call, PreviewedCall) else arguments_text(call.arguments)
         asked = schema.ToolCallUpdate(
@@ -274,7 +274,7 @@ class _Approver:
 
 
 def _mcp_server(given: Any, folder: str) -> Any:
-    """A server of the client's configuration as a toolset."""
+    """A server from the client's configuration as a toolset."""
     from nbagent.mcp.client.server import MCPServer
 
     if isinstance(given, schema.McpServerStdio):

@@ -1,4 +1,4 @@
-"""What a client sends as a prompt becomes a message, and what the agent does becomes updates for the client."""
+"""Turns a client's prompt into a message, and the agent's events into updates for the client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
 from nbagent.text import shortened
 
-#: Characters of a call's arguments in its title.
+#: Characters of the arguments in a call's title.
 TITLE_CHARS = 100
 #: The statuses of a plan's steps in the protocol's words.
 _PLAN: dict[str, schema.PlanEntryStatus] = {"pending": "pending", "doing": "in_progress", "done": "completed"}
@@ -55,7 +55,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def updates_of(event: events.AnyEvent) -> Iterator[Any]:
-    """What the client is told of an event."""
+    """The client's update for an event."""
     metadata = event.metadata
     if event.tool_name == UPDATE_PLAN:
         yield from _updates_of_plan(event)
@@ -88,7 +88,7 @@ def updates_of(event: events.AnyEvent) -> Iterator[Any]:
 
 
 def _updates_of_plan(event: events.AnyEvent) -> Iterator[Any]:
-    """The plan that a call has written, without what was dropped; of one that wrote none, the call itself."""
+    """The plan that a call wrote, without dropped steps; if it wrote none, the call itself."""
     if not isinstance(event, events.ToolResult) or event.outcome is None:
         return
     if plan := plan_in(event):
@@ -142,7 +142,7 @@ def _content_blocks(content: Content) -> Iterator[Any]:
 
 
 def context_update(usage: Usage, size: int, dollars: float) -> schema.UsageUpdate:
-    """How much of the model's context window an answer took, and what the session cost so far."""
+    """The share of the model's context window that an answer took, and the session's cost so far."""
     cost = schema.Cost(amount=dollars, currency="USD")
     return schema.UsageUpdate(session_update="usage_update", used=usage.total_tokens, size=size, cost=cost)
 

@@ -1,4 +1,4 @@
-"""The persona of nbagent in Jupyter AI 3, which finds it by the entry point `jupyter_ai.personas`.
+"""nbagent's persona in Jupyter AI 3, which finds it by the entry point `jupyter_ai.personas`.
 
 It starts `nbagent acp`, whose agent is the one that `NBAGENT_AGENT` names.
 """
@@ -19,7 +19,7 @@ class NbagentPersona(BaseAcpPersona):  # type: ignore[misc]  # Jupyter AI is not
 
     @property
     def defaults(self) -> PersonaDefaults:
-        """What the list of personas shows."""
+        """The persona's entry in the list."""
         return PersonaDefaults(
             name="nbagent",
             description="Your own agent, with its tools. NBAGENT_AGENT=app.py:agent names it.",

@@ -1,5 +1,5 @@
-"""Serves an agent over stdin and stdout, for `nbagent acp`. Both belong to the protocol: what else is printed goes to
-stderr, including what libraries print and processes that tools start.
+"""Serves an agent over stdin and stdout, for `nbagent acp`. Both belong to the protocol: all other output goes to
+stderr, including the output of libraries and of tools' processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def serve_stdio(make: Callable[[], Agent], store: str | None = None, models: Seq
         await kept.open()
         served = ACPAgent(agent, kept, models)
         try:
-            # the type has all methods of the protocol; the SDK refuses calls of those that ours leaves out
+            # the type has every method of the protocol; the SDK refuses calls of methods that ours lacks
             await acp.run_agent(cast("acp.Agent", served), *await _streams(incoming, outgoing))
         finally:
             await served.aclose()
@@ -44,7 +44,7 @@ def serve_stdio(make: Callable[[], Agent], store: str | None = None, models: Seq
 
 
 def _taken(number: int) -> int:
-    """A standard stream for the protocol alone: everybody else reads nothing, and writes to stderr."""
+    """A standard stream for the protocol alone: all other code reads nothing, and writes to stderr."""
     try:
         taken = os.dup(number)
     except OSError:
@@ -56,7 +56,9 @@ def _taken(number: int) -> int:
 
 
 async def _streams(incoming: int, outgoing: int) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
-    """The two as the SDK takes them; its own function takes `sys.stdin` and `sys.stdout`, which are the tools' now."""
+    """The two streams as the SDK takes them; its own function takes `sys.stdin` and `sys.stdout`, which now belong to
+    the tools.
+    """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb"))

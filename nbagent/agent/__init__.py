@@ -1,1 +1,1 @@
-"""`Agent` and what surrounds it: the set-up of its runs, plans, questions beside the conversation, its summary."""
+"""`Agent` and its surroundings: run set-up, plans, side questions, the summary."""

@@ -1,7 +1,7 @@
-"""`Agent`: a provider, functions, a history and a trace, wired together. The one entry point.
+"""`Agent`: a provider, functions, a history and a trace, wired together: the one entry point.
 
 This file only wires and delegates: the loop is in `core/loop.py`, its events are in `core/events.py`. It is long
-because the class has every method of an agent with its documentation; each is a few lines.
+because the class has every public method with its documentation; each is a few lines.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Offer = tuple[bool, Iterable[str] | None, bool]
 
 
 class AgentOptions(TypedDict, total=False):
-    """What `Agent` takes by keyword besides the provider, for `Agent.load`."""
+    """`Agent`'s keywords besides the provider, for `Agent.load`."""
 
     function_registry: FunctionRegistry | None
     system_prompt: str | None
@@ -108,26 +108,26 @@ class Agent:
 
     Args:
         provider: an `LLMProvider`, such as `Candidates`; a name such as `"claude:claude-sonnet-5"` or `"local"`; an
-            `AgentConfig`; or a list of these: when one is down or refuses, the next one goes on. None means
-            NBAGENT_MODEL, then the first vendor with a key, then a server on this machine whose model can call tools
-            (Ollama, LM Studio, llama.cpp), then the embedded model. It is looked for, made and connected at the first
-            message; importing what it needs begins now.
+            `AgentConfig`; or a list of these: if one is down or refuses, the next one takes over. None means
+            NBAGENT_MODEL, then the first provider with a key, then a server on this machine whose model can call tools
+            (Ollama, LM Studio, llama.cpp), then the embedded model. It is made and connected at the first message; its
+            imports begin now.
         function_registry: the functions that the model may call; or pass `tools`: functions, or `nbagent.live`.
         system_prompt: instructions for the whole conversation.
         context: a `ContextManager` that trims long conversations.
-        limits: a `Limits`; a run ends, and keeps what it has, when it reaches one.
-        budget: a `Budget` that all runs of this agent and its forks, and whoever else holds it, spend together.
+        limits: a `Limits`; a run that reaches one ends and keeps its results so far.
+        budget: a `Budget` shared by all runs of this agent, its forks and everything else that has it.
         trace: the `Trace` to record into; a new one by default. False records nothing.
         approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, a dict of edited
             arguments, or an `Allow`, which also holds for later calls. Without an approver such calls are denied.
-        validators: look at each answer: functions of its text (or of the value, with `output`), or of that and a
-            `RunContext`; sync or async. One that returns False, or raises a ValueError or an AssertionError, sends the
-            answer back to the model with the reason. After two corrections an `AnswerRejectedError` is raised.
-        guards: the same for questions: what one refuses is not sent, and the result's status is "blocked".
+        validators: check each answer: functions of its text (with `output`, of the value), or of both it and a
+            `RunContext`; sync or async. If one returns False, or raises a ValueError or an AssertionError, the answer
+            goes back to the model with the reason. After two corrections an `AnswerRejectedError` is raised.
+        guards: the same for prompts: a refused prompt is not sent, and the result's status is "blocked".
         plan: the model gets a tool that writes and updates a list of steps: see `agent.plan`. With "first", other tools
-            wait for a plan; with `approve_plan`, a plan with new steps waits for approval, too.
-        tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, also the lines of
-            your code that led to it, with the names of your files. The trace always has the whole traceback.
+            wait for a plan; with `approve_plan`, a plan with new steps also waits for approval.
+        tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, it also reads the
+            lines of your code that led to it, with file names. The trace always has the whole traceback.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
@@ -169,7 +169,7 @@ class Agent:
         self._spec: Any = provider
         self._provider: LLMProvider | None = None
         self._looking: Future[LLMProvider] | None = None
-        #: What `use` added, and its plans.
+        #: Toolsets added with `use`, and the plan tools.
         self.toolsets = Toolsets()
         own = as_registry(tools) if function_registry is None else function_registry
         self.function_registry = self.toolsets.add(plans_of_agent(plan, approve_plan), own)
@@ -180,17 +180,17 @@ class Agent:
         self.trace = trace or Trace()
         #: Called with each event of each run, on the run's thread, before the event is yielded. They must not raise.
         self.observers: list[Callable[[Event], None]] = []
-        #: What `route` added, in the order in which they are tried.
+        #: Routes added with `route`, in the order in which they are tried.
         self.routes: list[Route] = []
         self._last_map: Map | None = None
         #: Called with each state of the progress bar of a map in a notebook, as HTML, and with "" at its end.
         self.bar_watchers: list[Callable[[str], None]] = []
-        #: Names of tools that are not offered, unless a call of `chat` names them.
+        #: Names of tools that are offered only if a call of `chat` names them.
         self.tools_off: set[str] = set()
         self.validators, self.guards = checked_functions("validators", validators), checked_functions("guards", guards)
-        #: What tools get as `RunContext.deps` if a question brings none, such as one of a cell or a panel.
+        #: The default `RunContext.deps` for prompts without their own, such as prompts in cells and panels.
         self.deps: Any = None
-        #: The labels of the blocks of `tagged` that are open, for questions that come from elsewhere, such as a panel.
+        #: The labels of open `tagged` blocks, for prompts from elsewhere, such as a panel.
         self.open_labels: list[Labels] = []
         self._queue = RunQueue()
         watch_cells()
@@ -201,7 +201,7 @@ class Agent:
         if prompt:
             self.context.set_system_message(prompt)
 
-    if not TYPE_CHECKING:  # for a type checker they are errors, too
+    if not TYPE_CHECKING:  # type checkers also report them
 
         def __getattr__(self, name):
             if name in OTHER_ATTRIBUTES:
@@ -228,12 +228,12 @@ class Agent:
 
     @property
     def provider_or_spec(self) -> ProviderInput:
-        """The provider; before its first use, what it will be made of. Assign it to `provider` to come back to it."""
+        """The provider, or before its first use its description. Assign it to `provider` to restore it."""
         return self._provider or self._spec
 
     @property
     def default_note(self) -> str:
-        """What to say once of a model that was chosen because none was named and no key was found; else nothing."""
+        """A note, shown once, about a model that was chosen because none was named and no key was found; else ""."""
         tape = current_recording()
         another = tape is not None and tape.replay_only and "local" not in tape.vendors
         return "" if self._spec is not None or another else keyless_note(self.provider)
@@ -262,9 +262,9 @@ class Agent:
         """Ask, let the model use the tools, and return the answer.
 
         `message` is a text; a figure, an image, a PDF or a text file (its bytes or `pathlib.Path`); a list of these and
-        of content parts; or a list of messages, which replaces the history except for the system message.
-        With `output`, such as a pydantic model, the result's `data` is the answer as such a value. `options` are those
-        of `chat_stream`. Raises a `ProviderError` if the vendor fails; `error.partial` is the unfinished result.
+        content parts; or a list of messages, which replaces the history except for the system message. With `output`,
+        such as a pydantic model, the result's `data` is the answer as such a value. `chat_stream` lists the `options`.
+        Raises a `ProviderError` if the provider fails; `error.partial` is the unfinished result.
 
         >>> result = await agent.chat("Which city is the oldest?", output=City)     # doctest: +SKIP
         >>> result.data.name, result.cost                                           # doctest: +SKIP
@@ -298,19 +298,19 @@ class Agent:
         """The same run as a stream of events, for `async for` and plain `for`; `.preview()` shows the request unsent.
 
         `tools` names the tools to offer; with `approve_all`, their calls wait for approval. `instructions` follow the
-        system prompt in this run only. `limits` win over the agent's. `trace.runs` keeps `origin`: source, agent,
+        system prompt in this run only. `limits` override the agent's. `trace.runs` keeps `origin`: source, agent,
         cell_id, execution_count. For `tags`, `user`, `session` and `metadata` see `tagged`, for `options` see
-        `RequestOptions`. For `deps` see `RunContext`; by default they are `agent.deps`, or else those of the run whose
+        `RequestOptions`. For `deps` see `RunContext`; the default is `agent.deps`, then the `deps` of the run whose
         tool starts this one.
 
         `output` is the type of the result's `data`: a pydantic model, `list[Model]` or another that pydantic supports.
-        The model may use tools, then answers in JSON, which it may correct twice before an `ExtractionError` is raised.
-        The history keeps answers and corrections in the turn of the question, but not the JSON Schema.
+        The model may use tools, then answers in JSON. After two corrections an `ExtractionError` is raised. The history
+        keeps answers and corrections in the prompt's turn, but not the JSON Schema.
 
-        If `replaces`, a question of `conversation_history`, is still there, the run takes the place of its turn, and
-        the turns after it stay. If `branch_at` is, a branch begins before it; `context.switch` goes back. If the run
-        fails, the old turn or branch stays; the last event is an `error`, and the iteration raises its `exception`,
-        with the unfinished result as `partial`, unless `raise_errors=False`.
+        `replaces` is a prompt of `conversation_history`: if still there, its turn is replaced, and later turns stay.
+        `branch_at` is also one: a branch begins before it; `context.switch` goes back. If the run fails, the old turn
+        or branch stays. The last event is an `error`, and the iteration raises its `exception`, with the unfinished
+        result as `partial`, unless `raise_errors=False`.
 
         >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
         ...     print(event.type, event.content)
@@ -339,13 +339,15 @@ class Agent:
         return AgentStream(new_run, message, self._queue, raise_errors, prepare)
 
     async def _prepare(self, toolsets: Toolsets, message: MessageInput) -> None:
-        """What takes time before a run."""
+        """The slow steps before a run."""
         if self._provider is None and self._spec is None and provider_for(self.routes, message) is None:
             await self._look_for_provider()
         await toolsets.prepare()
 
     async def _look_for_provider(self) -> None:
-        """Make the provider beside the event loop: it may ask servers on this machine. Once for questions at once."""
+        """Make the provider outside the event loop, because it may query servers on this machine. Concurrent prompts
+        share it.
+        """
         if self._looking is None or self._looking.done():
             look = run_in_thread(lambda: self.provider)
             self._looking = asyncio.run_coroutine_threadsafe(look, background_loop())
@@ -364,7 +366,7 @@ class Agent:
         message: MessageInput,
         **of_question: Any,
     ) -> Run:
-        """A run for a question, with all that the agent brings to it now."""
+        """A run for a prompt, with the agent's current settings."""
         executor = self._executor(*offer, limits.tool_seconds)
         model = provider_for(self.routes, message) or self.provider
         provider, tools = provider_and_tools(model, executor, output, limits, self.budget)
@@ -402,10 +404,11 @@ class Agent:
         session: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Iterator[None]:
-        """Label the runs of this block in `trace.runs`. Blocks nest: tags add up; of other values the inner ones win.
+        """Label the runs of this block in `trace.runs`. Blocks nest: tags add up; other inner values override outer
+        ones.
 
-        It covers whatever code in the block asks, other agents too, and what anybody asks this agent in a panel
-        meanwhile. `session` is your application's, such as one visit; `session_id` in the trace is that of the process.
+        It labels every run that the block starts, including other agents' runs, and this agent's runs in a panel
+        meanwhile. `session` is your application's, such as one visit; `session_id` in the trace identifies the process.
         Labels are never sent to the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
@@ -437,12 +440,12 @@ class Agent:
         return self.tool_executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
 
     def route(self, when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Self:
-        """Let a function answer questions of this conversation in place of a model. The first route that fits counts.
+        """Let a function answer prompts of this conversation in place of a model. The first matching route wins.
 
-        `when` is a regular expression that finds something in the question, or a function of the question that returns
-        True. `function`, sync or async, gets the `re.Match`, or else the question, and returns the answer. Such a run
-        is shown and traced as any other, costs nothing, and needs no key. Forks have the routes, too; `map`, `extract`
-        and summaries do not. `agent.routes` is the list.
+        `when` is a regular expression to search for in the prompt, or a function of the prompt that returns True.
+        `function`, sync or async, gets the `re.Match`, or else the prompt, and returns the answer. The run is shown and
+        traced like any other, costs nothing, and needs no key. Forks inherit the routes; `map`, `extract` and summaries
+        ignore them. `agent.routes` is the list.
 
         >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
         """
@@ -453,8 +456,8 @@ class Agent:
     def plan(self) -> DataFrame:
         """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
 
-        It is a copy: assign it to change the plan, also while the agent works. The model sees the new one in its next
-        request. A list of texts is a plan, too; None clears it. Needs `Agent(plan=True)`.
+        It is a copy: assign it to change the plan, even while the agent works. The model sees the change in its next
+        request. You can also assign a list of texts, or None to clear the plan. Needs `Agent(plan=True)`.
 
         >>> plan = agent.plan                                               # doctest: +SKIP
         >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
@@ -491,7 +494,7 @@ class Agent:
         self.function_registry.register(name, description, function, parameters)
 
     def use(self, *toolsets: Toolset) -> Self:
-        """Offer the tools of skills, MCP servers and other toolsets, beside the agent's own. Forks use them, too.
+        """Offer the tools of skills, MCP servers and other toolsets, in addition to the agent's own. Forks use them.
 
         >>> agent = Agent("local").use(SkillHost("skills"))                 # doctest: +SKIP
         """
@@ -509,13 +512,12 @@ class Agent:
         keep_conversation: bool = False,
         **options: Unpack[ToolOptions],
     ) -> FunctionDefinition:
-        """This agent as a tool of others: their models put a question, and read its answer.
+        """This agent as a tool for other agents: their models send a prompt and read its answer.
 
-        Each call is a new conversation, so that several may run at once; with `keep_conversation` all go on with the
-        conversation of this agent, one after the other, and so do all clients of a server. `limits` win over
-        the agent's, for each call; what it spends, those that ask it spend too. It has no timeout unless
-        `options`, which are those of `tool`, set one. Its calls that need approval are asked about by its own
-        `approve`, else by that of the agent that asks it.
+        Each call is a new conversation, so several may run at once. With `keep_conversation` all calls, and all clients
+        of a server, continue this agent's conversation, one after the other. `limits` override the agent's for each
+        call; its spending also counts for the caller. It has no timeout unless `options` (see `tool`) set one. Its own
+        `approve` decides on calls that need approval; without one, the caller's does.
 
         >>> researcher = Agent("claude", tools=[search])                    # doctest: +SKIP
         >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP
@@ -524,11 +526,11 @@ class Agent:
         return agent_tool(self, name, description, limits, keep_conversation, options)
 
     def offered_tools(self) -> list[str]:
-        """The names of the tools offered now: those of the registry that are not switched off."""
+        """The names of the tools on offer: the registry's, without switched-off ones."""
         return [name for name in self.function_registry.names() if name not in self.tools_off]
 
     def tool_stats(self) -> DataFrame:
-        """Each tool's calls, failures, invalid arguments, denials and seconds so far, by the trace.
+        """Each tool's calls, failures, invalid arguments, denials and seconds so far, from the trace.
 
         Tools that were never called have zeros.
         """
@@ -537,9 +539,9 @@ class Agent:
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
 
     def stop(self) -> int:
-        """Stop the current run and those in the queue; the text so far stays. Callable from any thread.
+        """Stop the current run and all queued runs; the text so far stays. Callable from any thread.
 
-        Returns the number of runs. Whoever awaits them gets `asyncio.CancelledError`.
+        Returns the number of runs. Awaiting one raises `asyncio.CancelledError`.
         """
         streams = [reference() for reference in self._queue.streams.valuerefs()]
         return sum(stream.stop() for stream in streams if stream is not None)
@@ -585,9 +587,9 @@ class Agent:
         return Agent(self.provider_or_spec, self.function_registry, trace=trace)
 
     def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
-        """An agent for a question beside the conversation: same provider, limits and trace; no history.
+        """An agent for a question outside the conversation: same provider, limits and trace; no history.
 
-        It has no tools either, unless wanted.
+        It has tools only with `tools=True`.
         """
         other = self.fork()
         other.context = ContextManager()
@@ -598,26 +600,27 @@ class Agent:
         return other
 
     async def agrees(self, asker: str, text: str) -> bool:
-        """Whether the person who approves calls says yes to a question; False, too, if nobody can be asked."""
+        """Whether the approver agrees to a question; False if there is none."""
         return await agrees(asker, text, self.tool_executor.approver)
 
     def row_agent(self, tools: bool) -> Agent:
-        """An agent for rows of a batch: this one's system prompt and trace; its tools only if wanted."""
+        """An agent for rows of a batch: this one's system prompt and trace; its tools only on request."""
         return self.side_agent(self.system_prompt or "", tools)
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
-        """What of this agent decides the answers of its `row_agent`, as JSON data."""
+        """The settings that decide the answers of its `row_agent`, as JSON data."""
         offered = [each for each in self.function_registry.list_functions() if each["name"] in self.offered_tools()]
         return {"system": self.system_prompt, "temperature": self.temperature, "tools": offered if tools else []}
 
     def worker_factory(self) -> Callable[[], Agent]:
-        """What makes an agent like this one in another process; `cloudpickle` takes it there. It holds no key.
+        """A recipe for an agent like this one in another process, for `cloudpickle`. It contains no key.
 
-        Conversation, trace, budget, approver, deps stay here. Raises `ConfigurationError` for tools that can't travel.
+        Conversation, trace, budget, approver and deps stay here. Raises `ConfigurationError` for tools that can't be
+        sent.
         """
         return worker_factory(self)
 
-    # -- beside the conversation --------------------------------------------------------------------------------------
+    # -- outside the conversation ----------------------------------------------------------------------------------
 
     @overload
     async def extract(
@@ -632,16 +635,16 @@ class Agent:
     async def extract(
         self, message: MessageInput, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> T: ...
-    @overload  # a union, a Literal, an Annotated: type checkers have no word for their values yet
+    @overload  # a union, a Literal, an Annotated: type checkers can't express their values yet
     async def extract(
         self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> Any: ...
     async def extract(
         self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> Any:
-        """What a message says, as a `shape`: a pydantic model, `list[Model]`, or another type that pydantic supports.
+        """Data from a message, as a `shape`: a pydantic model, `list[Model]`, or another type that pydantic supports.
 
-        `message` is a text, an image or a list of both, as for `chat`, of which `options` are, too. The conversation
+        `message` is a text, an image or a list of both; `message` and `options` are as for `chat`. The conversation
         does not change, and the system prompt is another. The agent's tools are offered if `tools` or `use_tools` says
         so. It is one run, with the limits and the budget of one, corrections included: see `output` of `chat_stream`.
         Raises `ExtractionError` if the answer stays wrong or is not whole.
@@ -705,30 +708,31 @@ class Agent:
         metadata: Mapping[str, Any] | None = None,
         **options: Unpack[RequestOptions],
     ) -> DataFrame | MapPreview:
-        """Ask about each row of a Series or DataFrame, and get a DataFrame of answers with the same index.
+        """Send a prompt for each row of a Series or DataFrame, and get a DataFrame of answers with the same index.
 
-        - `prompt`: the question, with columns in braces; without one, the values are the questions: texts, images
-          (PIL images, figures, bytes, paths), paths to PDFs, lists of messages. A row without a value is skipped.
+        - `prompt`: a text with columns in braces; without one, the values are the prompts: texts, images (PIL images,
+          figures, bytes, paths), paths to PDFs, lists of messages. A row without a value is skipped.
         - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type. `explode`
           names a list in it: each item becomes a row.
-        - `concurrency`: rows that are asked at the same time; `rpm` and `tpm`: requests and tokens a minute, at most
-        - `limits` hold for each row, `budget` (US dollars, or a `Budget`) for all. When it is spent, rows are left.
-          If the estimate is higher than either, the map asks the person before it begins, in a notebook or a terminal.
-          Without a yes it raises `ConfigurationError` and sends nothing; `allow_partial=True` begins without asking.
-        - `checkpoint`: a file that keeps the answers, so that the same call goes on after any end. Without one, the
+        - `concurrency`: rows that are sent at the same time; `rpm` and `tpm`: requests and tokens a minute, at most
+        - `limits` apply to each row, `budget` (US dollars, or a `Budget`) for all. When it is spent, rows are left. If
+          the estimate is higher than either, the map asks the person before it begins, in a notebook or a terminal.
+          Without approval it raises `ConfigurationError` and sends nothing; `allow_partial=True` begins without asking.
+        - `checkpoint`: a file that keeps the answers, so that the same call continues after any end. Without one, the
           agent keeps them in memory until all rows have their answer.
-        - `engine`: None asks now; "batch" takes the vendor's batch endpoint; a `distributed.Client` asks on a cluster
+        - `engine`: None sends rows now; "batch" uses the provider's batch endpoint; a `distributed.Client` uses a
+          cluster
         - `on_error`: "keep" puts a row's error into its row, "raise" ends the map
         - `tools`: whether the model may use the agent's tools
         - `preview`: show what would be sent and cost, and send nothing
         - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
 
         The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
-        Of a Dask DataFrame it is one too, in the same partitions, asked when it is awaited.
+        For a Dask DataFrame it is a Dask DataFrame, in the same partitions, sent when it is awaited.
 
-        Equal rows are asked once: the first has the tokens and the cost, the others have 0. Errors that each row would
-        have, such as a wrong key, are raised. The conversation does not change. Whatever ends a map, `last_map` has
-        what is done.
+        Equal rows are sent once: the first has the tokens and the cost, the others have 0. Errors that every row would
+        have, such as a wrong key, are raised. The conversation does not change. After any end, `last_map` has
+        the answers so far.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """
@@ -761,7 +765,7 @@ class Agent:
 
     @cached_property
     def unfinished(self) -> Unfinished:
-        """The answers of maps that had no checkpoint and did not end, for the same call to go on with."""
+        """The answers of interrupted maps without a checkpoint, from which the same call continues."""
         from nbagent.batch.map import Unfinished
 
         return Unfinished()
@@ -778,7 +782,7 @@ class Agent:
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
         summariser = self.side_agent(summary.PROMPT)
-        summariser.guards = []  # the vendor has read it all
+        summariser.guards = []  # the provider has read all of it
         result = await summariser.chat(summary.transcript(messages), origin={"source": "summary"})
         if result.status not in ("ok", "truncated") or not result.content:  # a part of a summary is better than none
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
@@ -799,7 +803,7 @@ class Agent:
         provider: ProviderInput = None,
         **options: Unpack[AgentOptions],
     ) -> Self:
-        """An agent that continues a saved conversation, with any provider; `options` are those of `Agent`.
+        """An agent that continues a saved conversation, with any provider; `options` as for `Agent`.
 
         The saved system prompt stays unless `options` has another.
 
@@ -808,7 +812,7 @@ class Agent:
         messages = saved.load(path).messages
         agent = cls(provider, **options)
         given = agent.system_prompt
-        # without their ids: a trace may have rows of theirs already
+        # without their ids, because a trace may already have their rows
         agent.context.replace_history(message.replace(message_id=None) for message in messages)
         if given:
             agent.system_prompt = given
@@ -825,7 +829,7 @@ class Agent:
         run_sync(self.aclose())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows for the agent itself."""
+        """The agent's display in a notebook."""
         from nbagent.agent.summary import agent_summary
         from nbagent.core.render.key_values import key_values_html, key_values_text
 

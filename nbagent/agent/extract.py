@@ -1,6 +1,6 @@
-"""`Agent.extract` and `Agent.parse_message`: questions beside the conversation whose answers are data.
+"""`Agent.extract` and `Agent.parse_message`: questions outside the conversation whose answers are data.
 
-They get the `chat` of `Agent.side_agent`, which asks with `output`, in one run, and records into the same trace.
+They get the `chat` of `Agent.side_agent`, which asks with `output` in one run and records into the same trace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ same keys. Answer with the JSON array alone: no explanation, no code block. If t
 class Records(list[T]):
     """The objects that `Agent.extract` found for `list[Model]`; `to_frame` turns the list into a table.
 
-    `run_id` names the run in the trace, `cost` is in US dollars, None if a price is not known.
+    `run_id` names the run in the trace. `cost` is in US dollars; None if a price is unknown.
     """
 
     def __init__(self, items: Sequence[T], fields: Sequence[str], run_id: str = "", cost: float | None = None) -> None:
@@ -55,7 +55,7 @@ class Records(list[T]):
         return pd.DataFrame(rows, columns=list(self._fields) or None)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the objects as a table."""
+        """The objects as a table, for notebooks."""
         page: str = self.to_frame().to_html(notebook=True, max_rows=ROWS, classes=NO_TEX)
         return show_control_chars(page)
 
@@ -71,7 +71,7 @@ async def extract(ask: Ask, message: Any, shape: Any) -> Any:
 
 
 def _whole(result: AgentResult, type_name: str) -> AgentResult:
-    """The result. Raises `ExtractionError` if it has no whole answer: a part never passes for the whole."""
+    """The result. Raises `ExtractionError` if it has no complete answer."""
     if result.status_reason:
         text = f"Expected {type_name} in the model's answer: there is no whole answer. {result.status_reason}"
         error = ExtractionError(text, answer=result.content)
@@ -93,7 +93,7 @@ async def parse_message(ask: Ask, sender: str, timestamp: Any, content: str) -> 
 
 @cache
 def _records() -> Output:
-    """Any objects. No schema could tell the vendor more than the system prompt tells the model."""
+    """Any objects. The system prompt already says what a schema could."""
     from pydantic import BeforeValidator
 
     output = output_of(Annotated[list[dict[str, Any]], BeforeValidator(_as_records)])

@@ -1,7 +1,7 @@
 """Plans: the model writes a list of steps, keeps it up to date while it works, and is reminded of it in each request.
 
-The plan of a conversation is in its history, as the result of the last `update_plan`, so that branches, undo, saved
-conversations and forks have theirs. Only what a person has changed since then is kept here.
+The plan of a conversation is in its history, as the result of the last `update_plan`, so branches, undo, saved
+conversations and forks have their own. Only a person's later changes are kept here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nbagent.functions.toolset import Toolset
 from nbagent.text import shortened
 
 UPDATE_PLAN = "update_plan"
-#: Steps of a plan, and characters of a step and of a note.
+#: Steps of a plan; characters of a step; characters of a note.
 MAX_STEPS, MAX_CHARS = 50, 300
 StepStatus = Literal["pending", "doing", "done", "dropped"]
 STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
@@ -46,7 +46,7 @@ _EDITED = "The user has changed the plan. Follow it as it is now."
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the plan; pending if nothing else is said. The note says what came of it, or why it was dropped."""
+    """One step of the plan, pending by default. The note has its result, or why it was dropped."""
 
     step: str
     status: StepStatus = "pending"
@@ -64,13 +64,13 @@ def read_plan(text: str) -> list[Step]:
 
 
 def plan_in(result: ToolResult) -> list[Step]:
-    """The plan that a call has written; an empty list if it is one of another tool, or failed."""
+    """The plan that a call wrote; an empty list if the call failed or used another tool."""
     wrote = result.tool_name == UPDATE_PLAN and not result.metadata.get("is_error")
     return read_plan(result.content) if wrote else []
 
 
 def write_plan(steps: Iterable[Step]) -> str:
-    """The steps as the model reads them, and as `read_plan` does."""
+    """The steps as the model and `read_plan` read them."""
     return "\n".join(
         f"{number}. [{each.status}] {each.step}" + (f"\n   note: {each.note}" if each.note else "")
         for number, each in enumerate(steps, 1)
@@ -78,7 +78,10 @@ def write_plan(steps: Iterable[Step]) -> str:
 
 
 def checked_steps(given: Iterable[Mapping[str, Any]]) -> list[Step]:
-    """The steps of a plan. If none is being done, the first pending one is. Raises ValueError with what is wrong."""
+    """The steps of a plan.
+
+    If no step is "doing", the first pending one becomes so. Raises ValueError with the problem.
+    """
     steps = [_checked_step(each) for each in given]
     if len(steps) > MAX_STEPS:
         raise ValueError(f"a plan has at most {MAX_STEPS} steps, not {len(steps)}")
@@ -110,7 +113,7 @@ def _one_line(text: Any) -> str:
 
 
 def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
-    """The new plan with the steps that it leaves out: what was done stays so, the rest is dropped.
+    """The new plan with the steps that it omits: done steps stay done, the rest is dropped.
 
     >>> print(write_plan(revised([Step("a", "done"), Step("b", "doing")], [Step("c", "doing")])))
     1. [done] a
@@ -129,9 +132,9 @@ def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class _Newer:
-    """A plan that is newer than that of the history, until the history has another one.
+    """A plan newer than the history's, until the history has another one.
 
-    With a `run_id` it is the model's, which the history gets at the end of the turn; without one it is a person's.
+    With a `run_id` it is the model's, and enters the history at the end of the turn; without one it is a person's.
     """
 
     conversation_id: str
@@ -181,7 +184,7 @@ class Plans(Toolset):
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Let a copy of a conversation have what a person has changed in its plan."""
+        """Copy a person's plan changes to a copy of the conversation."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.of(history):
             self._set(other, newer.steps, None)
@@ -191,7 +194,7 @@ class Plans(Toolset):
         return _INSTRUCTIONS[self.plan_first]
 
     def reminder(self) -> str:
-        """See `Toolset`: the plan, while a step is open, and what a person has changed."""
+        """See `Toolset`: the plan, while a step is open, and a person's changes."""
         steps, newer = self.here(), self._newer.get(_conversation())
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):
@@ -202,7 +205,7 @@ class Plans(Toolset):
     def _update(self, steps: list[Step]) -> str:
         history, new = _conversation(), revised(self.here(), checked_steps(map(asdict, steps)))
         for message in history.messages:
-            if message.pinned and message.name == UPDATE_PLAN:  # the result of this call takes its place
+            if message.pinned and message.name == UPDATE_PLAN:  # this call's result replaces it
                 history.pin(message, False)
         self._set(history, new, current.get().call.run_id)
         return write_plan(new)
@@ -216,14 +219,14 @@ class Plans(Toolset):
 
 
 def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Plans]:
-    """What an agent with these settings uses."""
+    """The toolsets for an agent with these settings."""
     check_choice("plan", plan, (True, False, "first"))
     check_type("approve_plan", approve_plan, bool)
     return [Plans(approve_plan, plan == "first")] if plan or approve_plan else []
 
 
 class _PlanRegistry(FunctionRegistry):
-    """Has the tool, and lets others run only when there is a plan, if that comes first."""
+    """Has the tool. With `plan_first`, other tools run only once there is a plan."""
 
     def __init__(self, plans: Plans) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What one run of an agent works with: its limits and options, and the provider and tools as they are for it."""
+"""Sets up one run of an agent: its limits and options, and its provider and tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def limits_of_agent(given: Limits | None, config: AgentConfig | None) -> Limits:
 
 
 def limits_of_run(given: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
-    """A run's limits: its own win over the agent's."""
+    """A run's limits: its own override the agent's."""
     check_type("limits", given, Limits, optional=True, fix="Pass Limits(...).")
     both = of_agent if given is None else given.or_else(of_agent)
     return both if max_iterations is None else replace(both, max_iterations=max_iterations)
@@ -51,7 +51,7 @@ def options_of_requests(options: Mapping[str, Any], temperature: float | None) -
 
 
 def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:
-    """The provider, held to the output; if its model cannot call tools, they are described in the prompt."""
+    """The provider, restricted to the output type; if its model can't call tools, the prompt describes them."""
     from nbagent.providers.routing.candidates import Candidates
 
     if isinstance(provider, Candidates):
@@ -72,7 +72,7 @@ def provider_and_tools(
 ) -> tuple[Provider, Tools]:
     """The provider and tools of a run. Raises `ConfigurationError` for a cost limit if a price is unknown.
 
-    While a recording is made or played, both are wrapped by it. Functions that answer run for real, as tools do.
+    A recording or replay wraps both. Functions that answer (routes) still run, as tools do.
     """
     for each in (limits, *(budget.account.limits for budget in budgets if budget)):
         check_priced(each.max_cost, model)

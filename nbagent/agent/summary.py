@@ -1,4 +1,4 @@
-"""What a notebook shows of an agent: its model, tools, conversation, limits, and what it used so far."""
+"""An agent's display in a notebook: its model, tools, conversation, limits and usage so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CHARS = 300
 
 
 def keyless_note(provider: LLMProvider) -> str:
-    """How it came to a model that needs no key: what the notebook says once. Empty for any other."""
+    """A note, shown once, on how it came to a model that needs no key. Empty for any other."""
     if provider.vendor == "local":
         return "embedded model, no key needed"
     found = provider.vendor in CATALOG and CATALOG[provider.vendor].keyless and not os.environ.get("NBAGENT_MODEL")
@@ -28,9 +28,9 @@ def keyless_note(provider: LLMProvider) -> str:
 
 
 def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
-    """`(label, text)` for each line about an `Agent`. Asks no model and changes nothing.
+    """`(label, text)` for each line about an `Agent`. Calls no model and changes nothing.
 
-    `provider` is what the user passed for it: an `LLMProvider`, or what `resolve` takes.
+    `provider` is the user's argument: an `LLMProvider`, or an input of `resolve`.
     """
     trace = agent.trace.summary_lines()
     lines = [

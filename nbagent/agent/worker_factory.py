@@ -1,4 +1,4 @@
-"""How an agent that asks rows travels to another process: as what makes one like it there."""
+"""Sends an agent for rows to another process, as a recipe for one like it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def worker_factory(agent: Any) -> Callable[[], Any]:
         _made,
         type(agent),
         agent.provider,
-        # a schema is made again from the signature, which `cloudpickle` keeps
+        # the schema is rebuilt from the signature, which `cloudpickle` keeps
         [replace(each, schema=None, parameters=None) if each.schema else each for each in definitions],
         agent.system_prompt,
         agent.limits,

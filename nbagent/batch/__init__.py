@@ -1,5 +1,5 @@
-"""Batches: the same question about each row of a table, live, by a provider's batch endpoint, or on a cluster.
+"""Batches: the same prompt for each row of a table, live, through a provider's batch endpoint, or on a cluster.
 
-`map.py` is where to begin: it makes rows of the data (`rows`), asks an engine for those that the checkpoint does not
-hold yet, and puts the answers beside the index (`frame`). An engine yields an `Answer` for each `Row`.
+Begin with `map.py`: it makes rows from the data (`rows`), sends those that the checkpoint lacks to an engine, and
+aligns the answers with the index (`frame`). An engine yields an `Answer` for each `Row`.
 """

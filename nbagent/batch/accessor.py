@@ -1,7 +1,7 @@
 """`df.agent.map(…)`: the batches of an agent as a method of a Series or DataFrame.
 
-Importing this module adds it to pandas; so do `%load_ext nbagent` and the first `Agent`, where pandas is loaded by
-then. A column named `agent` stays what `df.agent` means.
+Importing this module adds it to pandas. So do `%load_ext nbagent` and the first `Agent`, if pandas is loaded by then. A
+column named `agent` takes precedence as `df.agent`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AgentAccessor:
-    """Asks an agent about each row of this data: the one given as `agent=`, or the notebook's variable `agent`.
+    """Sends each row of this data to an agent: `agent=`, or the notebook's variable `agent`.
 
     >>> await df.agent.map("Is this review positive? {text}")               # doctest: +SKIP
     """
@@ -55,14 +55,14 @@ class _Attribute:
         if data is None:
             return AgentAccessor
         if "agent" in getattr(data, "columns", data.index):
-            raise AttributeError("the data has its own 'agent'")  # which pandas then returns
+            raise AttributeError("the data has its own 'agent'")  # pandas then returns the column
         return AgentAccessor(data)
 
 
 def _found(agent: Any) -> Any:
-    """The agent given, or that of the notebook or script."""
+    """The given agent, or the `agent` variable of the notebook or script."""
     found = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
-    if not hasattr(found, "map_sync"):  # a Series has a `map`, too
+    if not hasattr(found, "map_sync"):  # a Series also has a `map`
         raise invalid("agent", found, "an Agent", "Pass agent=…, or name your agent `agent`.")
     return found
 

@@ -1,4 +1,4 @@
-"""`Answer`: what became of one row."""
+"""`Answer`: the outcome of one row."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ class Answer:
     """The outcome of one row: a checkpoint keeps it, and the frame shows it.
 
     - `key`: of the row (see `rows.Row`); equal rows have one answer
-    - `status`: that of the run, "error" if it failed, or "left" if it was not asked
-    - `text`: what the model wrote
+    - `status`: the run's status, "error" if it failed, or "left" if it was not sent
+    - `text`: the model's text
     - `seconds`: from the first request to the last answer, without waiting for a slot
-    - `values`: with `output`, the value by column (see `fields`). It is not kept: the text is, and is read again.
+    - `values`: with `output`, the value by column (see `fields`). The checkpoint keeps the text instead and parses it
+      again.
     """
 
     key: str
@@ -31,6 +32,6 @@ class Answer:
 
     @property
     def is_final(self) -> bool:
-        """Whether a checkpoint keeps it. What failed or was left is asked again."""
+        """Whether a checkpoint keeps it. Failed and left rows are sent again."""
         is_of_model = self.status != "blocked" or bool(self.input_tokens)  # else one of the agent's guards blocked it
         return self.status in ("ok", "blocked", "truncated") and is_of_model

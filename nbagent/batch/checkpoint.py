@@ -1,8 +1,8 @@
 """The checkpoint of a map: a SQLite file with an answer for each key.
 
-The key of a row is a hash of all that decides its answer (see `rows`), so a file may hold the answers of many maps.
-Each answer is in the file before the next row is asked: a process that is killed loses those under way, and no other.
-Several processes may use one file at the same time; what one has answered before the other begins is asked once.
+A row's key is a hash of everything that decides its answer (see `rows`), so one file can hold many maps' answers. Each
+answer is in the file before the next row is sent: a killed process loses only the rows under way. Several processes may
+use one file at the same time; each skips rows that were answered before it began.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from nbagent.text import shortened
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-#: Characters of a question that are kept, to tell what an answer belongs to.
+#: Characters kept of a prompt, to identify its answer.
 QUESTION_CHARS = 200
 
-#: The columns that may hold what the model or the user wrote.
+#: Columns with text from the model or the user.
 _TEXTS = frozenset({"question", "text", "error"})
 _TABLES = """
 CREATE TABLE answers (
@@ -56,7 +56,7 @@ FORMAT = SQLiteFormat("answers of a map", "nbck", version=1, tables=_TABLES)
 class Checkpoint:
     """Keeps answers in a file, which it makes if it is missing; only its owner can read it.
 
-    `model` is noted with each answer. Put the file on a local disk: SQLite's locks don't work on most network drives.
+    Each answer is saved with `model`. Put the file on a local disk: SQLite's locks don't work on most network drives.
     Raises `ConfigurationError` if the file is not a checkpoint or has a newer version. The constructor and all methods
     raise `StoreError` if the file can't be read or written.
 
@@ -69,11 +69,11 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], model: str = "") -> None:
         self._path, self._model = checked_path(path), model
         self._database = FORMAT.open(self._path)
-        # a killed process loses nothing; a loss of power may take the last answers, but not the file
+        # a killed process loses nothing; a power failure may lose the last answers, but not the file
         self._database.execute("PRAGMA synchronous = NORMAL")
 
     def add(self, answer: Answer, question: str = "") -> None:
-        """Keep an answer. When this returns, no end of the process can take it back."""
+        """Save an answer. Once this returns, the answer survives the end of the process."""
         values = {name: getattr(answer, name) for name in Answer.__slots__}
         values |= {"question": shortened(question, QUESTION_CHARS), "model": self._model, "answered": time.time()}
         for name in _TEXTS:
@@ -83,13 +83,13 @@ class Checkpoint:
             self._database.execute(_ADD, values)
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The answers that there are, by key."""
+        """All saved answers, by key."""
         with FORMAT.clear_errors(self._path):
             found = (self._database.execute(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
             return {key: Answer(key, *values) for key, *values in filter(None, found)}
 
     def execute(self, sql: str, *values: Any) -> list[Any]:
-        """Run one statement on tables of others in the same file -> its rows."""
+        """Run one statement on another module's tables in the same file -> its rows."""
         with FORMAT.clear_errors(self._path):
             return self._database.execute(sql, values).fetchall()
 
@@ -105,10 +105,11 @@ class Checkpoint:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
-    """What the checkpoint of a map holds, as a DataFrame: an answer a row, in the order in which they came.
+    """A map's checkpoint as a DataFrame, with one row for each answer, in order of arrival.
 
-    Its columns are `key` (a hash of what decides the answer), `question` (its beginning), `model`, `answered` (the
-    time), `answer` (what the model wrote), and the columns of `Agent.map`. You can read the file while a map writes it.
+    Its columns are `key` (a hash of everything that decides the answer), `question` (its beginning), `model`,
+    `answered` (the time), `answer` (the model's text), and the columns of `Agent.map`. You can read the file while a
+    map writes it.
 
     Raises `ConfigurationError` if the file is missing or is not a checkpoint, `StoreError` if it can't be read.
 

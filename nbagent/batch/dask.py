@@ -1,7 +1,7 @@
-"""The Dask engine: rows are asked on the workers of a cluster.
+"""The Dask engine: a cluster's workers send the rows.
 
-The client hands out rows and counts what is spent; each worker has one `Asker` (an actor), which asks the rows that it
-was given. If a worker is lost, its rows are asked elsewhere, and answers that came are kept.
+The client distributes rows and counts costs. Each worker has one `Asker` (an actor), which sends its rows. If a worker
+is lost, others send its rows again; earlier answers are kept.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")
 
-#: A row that so many workers were lost with is not asked again: it may be what they died of.
+#: A row is given up after so many lost workers: it may be the cause.
 MAX_LOSSES = 3
-#: Seconds between two looks for workers that joined.
+#: Seconds between two checks for new workers.
 LOOK_EVERY_S = 5.0
-#: What a call to a worker raises that is gone.
+#: Errors of a call to a lost worker.
 _GONE = (OSError, RuntimeError, KeyError, KilledWorker, FutureCancelledError)
 
 
 class DaskEngine:
-    """Asks rows on the workers of `client`, `batch.concurrency` at a time in all."""
+    """Sends rows from the workers of `client`, `batch.concurrency` at a time in total."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -57,9 +57,9 @@ class DaskEngine:
 
 
 def pickled(batch: Batch) -> bytes:
-    """How to ask, as bytes for a worker. Providers leave their keys here.
+    """The batch as bytes for a worker, without the providers' keys.
 
-    Raises `ConfigurationError` for what can't travel.
+    Raises `ConfigurationError` for settings that can't be sent.
     """
     travelling = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "budget"}
     travelling["new_agent"] = batch.new_agent().worker_factory()
@@ -70,13 +70,13 @@ def pickled(batch: Batch) -> bytes:
         raise
     except Exception as error:  # noqa: BLE001  an object of the user's may raise anything when it is pickled
         raise ConfigurationError(
-            f"this map can't go to Dask workers: {error}. Tools, output types and options travel by cloudpickle: open "
-            "files, connections and agents inside of the functions that use them."
+            f"This map can't be sent to Dask workers: {error}. cloudpickle sends tools, output types, options: open "
+            "files, connections and agents inside the functions that use them."
         ) from None
 
 
 class _Cluster:
-    """The workers, as one thing that asks rows."""
+    """All workers as one asker of rows."""
 
     def __init__(self, client: Client, batch: Batch) -> None:
         self._client = client
@@ -86,14 +86,14 @@ class _Cluster:
         self._looks_at = 0.0
 
     async def stop(self) -> None:
-        """End what the workers have under way."""
+        """Stop the workers' current rows."""
         stopping = [self._on_loop(worker.actor.stop) for worker in self._workers]
         await asyncio.gather(*stopping, return_exceptions=True)
         for worker in self._workers:
             worker.future.release()
 
     async def ask(self, agent: RowAgent, batch: Batch, row: Row) -> Answer:
-        """The answer to a row, from whichever worker has the fewest rows. What it cost is counted here."""
+        """The answer to a row, from the worker with the fewest rows. Its cost is counted here."""
         budgets = [batch.budget, *([agent.budget] if agent.budget else [])]
         if any(budget.is_spent for budget in budgets):
             return Answer(row.key, "left")
@@ -141,14 +141,14 @@ class _Cluster:
         add_runs(trace.recorder, tables)
 
     async def _least_busy(self) -> _Worker:
-        """The worker with the fewest rows. Where there is none, the cluster is asked for one, and may grow."""
+        """The worker with the fewest rows. If there is none, the cluster is asked for one, and may grow."""
         async with self._lock:
             if not self._workers or monotonic() > self._looks_at:
                 await self._look()
         return min(self._workers, key=lambda worker: worker.rows)
 
     async def _look(self) -> None:
-        """Start an `Asker` on each worker that has none."""
+        """Start an `Asker` on each worker without one."""
         known = {worker.address for worker in self._workers}
         there = list(await self._on_loop(self._client.nthreads))
         new = [address for address in there if address not in known] if there else [None]
@@ -170,7 +170,7 @@ class _Cluster:
             actor = await self._on_loop(lambda: future)
         except ImportError as error:
             raise ConfigurationError(
-                f"a Dask worker can't ask: {error}. Install there what is installed here."
+                f"A Dask worker can't send rows: {error}. Install the same packages there as here."
             ) from None
         return _Worker(future, actor)
 

@@ -1,4 +1,4 @@
-"""Dask's DataFrames: their rows are asked like any others, and the answers come back in the same partitions."""
+"""Dask's DataFrames: their rows are sent like any others, and the answers have the same partitions."""
 
 from __future__ import annotations
 

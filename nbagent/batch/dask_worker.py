@@ -1,4 +1,4 @@
-"""`Asker`: asks rows on a Dask worker, with connections of its own, and returns answers with the trace of each."""
+"""`Asker`: sends rows from a Dask worker over its own connections, and returns each answer with its trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nbagent.trace.trace import Trace
 
 
 class Asker:
-    """Asks rows on one worker, for one map. Its methods are called by the client, on the worker's event loop."""
+    """Sends rows from one worker, for one map. The client calls its methods on the worker's event loop."""
 
     def __init__(self, pickled: bytes) -> None:
         travelling, self._labels = cloudpickle.loads(pickled)
@@ -34,13 +34,13 @@ class Asker:
             ) from None
         self._session_id = new_id("session")
         self._knows_environment = False
-        #: Agents that ask nothing now.
+        #: Idle agents.
         self._idle: list[RowAgent] = []
         self._asking: set[asyncio.Task[Any]] = set()
         self._rates, self._workers = ExitStack(), 0
 
     async def ask(self, row: bytes, workers: int) -> bytes:
-        """The answer to a row, or what it raised, and the rows of its trace. So many `workers` share the rates."""
+        """The answer to a row, or its error, and its trace rows. `workers` is how many workers share the rates."""
         if workers != self._workers:
             self._rates.close()
             self._rates.enter_context(rates(self._batch, workers))
@@ -51,7 +51,7 @@ class Asker:
         return await task
 
     async def stop(self) -> None:
-        """Cancel what is under way."""
+        """Cancel all rows under way."""
         for task in self._asking:
             task.cancel()
         self._rates.close()
@@ -59,7 +59,7 @@ class Asker:
     async def _ask(self, row: bytes) -> bytes:
         set_current(labels=self._labels)
         agent = self._idle.pop() if self._idle else self._batch.new_agent()
-        # a trace for each row, so that answer and rows of the trace leave together
+        # a trace for each row, so that the answer and its trace rows return together
         agent.trace = Trace(agent.trace.record_http, False, None, is_recording=agent.trace.is_recording)
         agent.trace.recorder.session_id = self._session_id
         outcome: Any

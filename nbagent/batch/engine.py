@@ -1,4 +1,4 @@
-"""What engines share: a `Batch` says how to ask, an `Engine` asks."""
+"""The engines' interface: a `Batch` describes the requests, an `Engine` sends them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from nbagent.trace.trace import Trace
 
 
 class RowAgent(Protocol):
-    """What asks the rows. `Agent.row_agent` makes one: no history, the conversation's trace, tools only if wanted."""
+    """The agent for rows, from `Agent.row_agent`: no history, the conversation's trace, tools only on request."""
 
-    #: What its runs spend, beside the budget of the batch.
+    #: Its runs' spending, in addition to the batch's budget.
     budget: Budget | None
     trace: Trace
 
@@ -41,19 +41,19 @@ class RowAgent(Protocol):
         ...
 
     def clear_history(self) -> None:
-        """Forget the question before the next one."""
+        """Forget the last prompt."""
         ...
 
     def worker_factory(self) -> Callable[[], RowAgent]:
-        """What makes the same agent in another process; `cloudpickle` takes it there."""
+        """A recipe for the same agent in another process, for `cloudpickle`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How to ask the rows of one map."""
+    """The settings for one map's rows."""
 
-    #: A new agent for rows that are asked one after the other.
+    #: Makes an agent for rows that are sent one after the other.
     new_agent: Callable[[], RowAgent]
     provider: LLMProvider
     concurrency: int
@@ -62,25 +62,25 @@ class Batch:
     budget: Budget
     #: The type of the answers' data, or None.
     output: Any = None
-    #: Raise the first row's error, in place of keeping it.
+    #: Raise the first row's error instead of recording it.
     raises: bool = False
-    #: Requests and tokens per minute, if the user knows the provider's limits.
+    #: Requests and tokens per minute, if the user set them.
     rpm: float | None = None
     tpm: float | None = None
-    #: Says in the progress bar what the map waits for.
+    #: Shows in the progress bar what the map waits for.
     note: Callable[[str], None] = lambda text: None
 
 
-#: Keeps an answer: before the next row is asked in its place, so that a kill costs the rows under way and no more.
+#: Saves an answer before the next row is sent, so a kill loses only the rows under way.
 Keep = Callable[[Answer], object]
 
 
 class Engine(Protocol):
-    """Asks rows. Which one does is `Agent.map`'s `engine`."""
+    """Sends rows. `Agent.map`'s `engine` selects one."""
 
     async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
-        """Ask each row, and call `keep` with its answer at once. Rows that the budget does not pay for are left out.
+        """Send each row, and call `keep` with its answer immediately. Rows beyond the budget are skipped.
 
-        Cancelling it ends what is under way.
+        Cancelling it stops the rows under way.
         """
         ...

@@ -1,8 +1,8 @@
 """The fields of an output type: a value becomes a row of typed columns.
 
-A pydantic model's fields are columns, those of a model in it too, as `address.city`. Text is the pandas string type,
-whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`; lists, dicts and unions stay
-Python objects. A type that is not a model has one column, `answer`.
+A pydantic model's fields are columns, including nested models' fields as `address.city`. Text is the pandas string
+type, whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`; lists, dicts and unions
+stay Python objects. A type that is not a model has one column, `answer`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def row_of(output: Any, value: Any) -> dict[str, Any]:
 
 
 def read_row(output: Any, text: str) -> dict[str, Any]:
-    """The same from what the model wrote. Raises what the type's validators raise if it takes this no longer."""
+    """The same from the model's text. Raises the validators' errors if the type no longer accepts it."""
     return row_of(output, output_of(output).read(text))
 
 
@@ -64,12 +64,12 @@ def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
 
 
 def columns_of_items(output: Any, name: str) -> list[str]:
-    """The columns that `exploded` makes of a column. Raises `ConfigurationError` for one that holds no lists."""
+    """The columns that `exploded` makes of a column. Raises `ConfigurationError` if the column has no lists."""
     return list(_items(output, name)[2])
 
 
 def _items(output: Any, name: str) -> tuple[Any, str, dict[str, str]]:
-    """The type of the items in a column of lists, what their columns begin with, and these with their dtypes."""
+    """The item type of a column of lists, the prefix of its columns, and the columns with their dtypes."""
     places = {column: _item(kind) for column, kind in _annotations(output)}
     if places.get(name) is None:
         lists = [column for column, item in places.items() if item is not None]
@@ -85,7 +85,7 @@ def _fields(output: Any) -> Iterator[tuple[str, str]]:
 
 
 def _annotations(output: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each column with its annotation; a model that holds itself stays an object below the second one."""
+    """Each column with its annotation; a recursive model stays an object below its second level."""
     model = _model(output)
     if model is None:
         yield prefix.rstrip(".") or ANSWER, output
@@ -98,12 +98,12 @@ def _annotations(output: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _annotations(inner, f"{prefix}{name}.")
 
 
-#: How deep models in models become columns.
+#: How deep nested models become columns.
 MAX_DEPTH = 5
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    """The model with fields that an annotation means, also where it may be None."""
+    """The annotation's model with fields, even if it may be None."""
     bare = _bare(annotation)
     return bare if isinstance(bare, type) and issubclass(bare, BaseModel) and bare.model_fields else None
 
@@ -121,7 +121,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _item(annotation: Any) -> Any:
-    """The type of a list's items; None for what is not a list."""
+    """The type of a list's items; None for other types."""
     bare = _bare(annotation)
     is_list = get_origin(bare) in (list, tuple, set, frozenset, Sequence)
     return (get_args(bare) or (Any,))[0] if is_list else Any if bare is list else None
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(value: Any, kinds: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
-    """The values by column of a model that became dicts."""
+    """The values by column of a model dumped as dicts."""
     found: dict[str, Any] = {}
     for name, item in (value or {}).items():
         if f"{prefix}{name}" in kinds:
@@ -169,7 +169,7 @@ def _flat(value: Any, kinds: Mapping[str, str], prefix: str = "") -> dict[str, A
 
 def _column(values: Sequence[Any], index: pd.Index[Any], kind: str) -> pd.Series[Any]:
     try:
-        if kind == TIME:  # one column may hold times with a zone and times without one
+        if kind == TIME:  # one column may mix times with and without a zone
             values = list(pd.to_datetime(pd.Series(values, dtype=OBJECT), utc=True))
         return pd.Series(values, index=index, dtype=kind)
     except (OverflowError, TypeError, ValueError):  # a whole number of more than 64 bits

@@ -1,4 +1,4 @@
-"""Answers as a DataFrame beside the data that was asked about."""
+"""Answers as a DataFrame, aligned with the data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ COLUMNS = {
     "status": TEXT, "error": TEXT, "input_tokens": COUNT, "output_tokens": COUNT, "cost": REAL, "seconds": REAL,
     "run_id": TEXT,
 }  # fmt: skip
-#: Those that only the first of equal rows has: the sum of a column is what was spent.
+#: Columns that only the first of equal rows fills, so that their sum is the total spent.
 SPENT = frozenset({"input_tokens", "output_tokens", "cost"})
-#: Before the name of one of these columns if the model has a field of this name.
+#: Prefix of such a column's name if the model has a field of that name.
 PREFIX = "row_"
-#: Says from which row an item is, for a moment.
+#: A temporary column with each item's row.
 _KEY = "key of the row"
 
 
@@ -33,9 +33,9 @@ def to_frame(
 ) -> pd.DataFrame:
     """A row for each key, aligned with the index. Rows without an answer have the status "left".
 
-    Of equal rows, and of the items of one, the first has the tokens and the cost, the others have 0. With `output`,
-    its fields are the columns of the answer (see `fields`), else there is one, `answer`. Where a model has a field
-    of a later column's name, such as `status`, that column is called `row_status`.
+    The first of equal rows, and of one row's items, has the tokens and the cost; the others have 0. With `output`, its
+    fields are the answer's columns (see `fields`); otherwise there is one, `answer`. If the model has a field with a
+    later column's name, such as `status`, that column is called `row_status`.
     """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]
     if output is None:

@@ -1,4 +1,4 @@
-"""The live engine: one request after the other on each of so many connections."""
+"""The live engine: `concurrency` tasks send one row after the other."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from nbagent.errors import AuthenticationError, ConfigurationError, ModelNotFoun
 
 log = logging.getLogger("nbagent")
 
-#: Errors that each row would have: they end the map.
+#: Errors that would affect every row: they stop the map.
 OF_ALL_ROWS = (AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError)
 AskRow = Callable[[RowAgent, Batch, Row], Awaitable[Answer]]
 
 
 class LiveEngine:
-    """Asks the provider's usual endpoint, `batch.concurrency` rows at a time."""
+    """Sends rows to the provider's usual endpoint, `batch.concurrency` at a time."""
 
     def __init__(self, ask_row: AskRow | None = None) -> None:
         #: Gets the answer to one row.
@@ -41,7 +41,7 @@ class LiveEngine:
         async def work() -> None:
             set_current(account=account)
             agent = batch.new_agent()
-            for row in waiting:  # which all of these share
+            for row in waiting:  # shared by all of them
                 if batch.budget.is_spent:
                     break
                 keep(await self._ask(agent, batch, row))
@@ -51,7 +51,7 @@ class LiveEngine:
 
 
 async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all of them. What one raises is raised at once, when the others are cancelled and have ended."""
+    """Run all of them. If one raises, the others are cancelled, and its error is raised once they have ended."""
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:
         await asyncio.gather(*tasks)
@@ -63,7 +63,7 @@ async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 @contextmanager
 def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
-    """The block in which the batch's `rpm` and `tpm` hold, or this process's share of them."""
+    """The block in which the batch's `rpm` and `tpm` apply, or this process's share of them."""
     rpm, tpm = (rate and rate / shares for rate in (batch.rpm, batch.tpm))
     with ExitStack() as stack:
         for key in {each.rate_key for each in batch.provider.members}:
@@ -72,7 +72,7 @@ def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
 
 
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
-    """The answer to one row. A failure is one, too."""
+    """The answer to one row; a failure also counts as one."""
     started, waits = monotonic(), list[float]()
     agent.clear_history()
     set_current(row_key=row.key, waits=waits)
@@ -82,7 +82,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
         result = await agent.chat(row.content, origin={"source": "map"}, **batch.options)
         if result.data is not None:
             values = row_of(batch.output, result.data)
-    except Exception as failure:  # the row holds it; other rows are not lost
+    except Exception as failure:  # the row records it; other rows are not lost
         if batch.raises or isinstance(failure, OF_ALL_ROWS):
             raise
         log.info("a row failed", exc_info=True)

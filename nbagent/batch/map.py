@@ -1,4 +1,4 @@
-"""`Agent.map`: ask about each row of a table, and get a table of answers with the same index."""
+"""`Agent.map`: send a prompt for each row of a table, and get a table of answers with the same index."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbagent")
 
-#: Tokens that an answer is taken to have while nothing is known.
+#: Assumed tokens of an answer until one is known.
 ANSWER_TOKENS = 200
 
 
 class MapAgent(Protocol):
-    """What a map needs of an agent."""
+    """`Agent.map`'s interface to an agent."""
 
     budget: Budget | None
     bar_watchers: list[Callable[[str], None]]
 
     @property
     def unfinished(self) -> Unfinished:
-        """Where answers are kept until a map without a checkpoint is complete."""
+        """Keeps answers until a map without a checkpoint is complete."""
         ...
 
     @property
@@ -70,31 +70,31 @@ class MapAgent(Protocol):
         ...
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
-        """What of the agent decides the answers of its `row_agent`."""
+        """The agent's settings that decide the answers of its `row_agent`."""
         ...
 
 
 class Unfinished(dict[str, Answer]):
-    """Stands for a checkpoint where there is none: the answers of maps that did not come to their end, in memory."""
+    """Replaces a missing checkpoint: the answers of unfinished maps, in memory."""
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The answers that there are, by key."""
+        """All saved answers, by key."""
         return {key: self[key] for key in keys if key in self}
 
     def add(self, answer: Answer, question: str = "") -> None:
-        """Keep an answer; the question is there for files."""
+        """Save an answer; only files use the question."""
         self[answer.key] = answer
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Keep these no longer."""
+        """Delete these answers."""
         for key in keys:
             self.pop(key, None)
 
 
 class Map:
-    """One call of `Agent.map`, whose arguments these are: the rows, how to ask them, and the answers so far.
+    """One call of `Agent.map`, with its arguments: the rows, their settings and the answers so far.
 
-    `repeat` counts the times that an evaluation asks them.
+    `repeat` counts an evaluation's repetitions.
     """
 
     def __init__(
@@ -146,9 +146,9 @@ class Map:
             tpm=tpm,
         )
         self._probe = self._preview("…")
-        again = {"repeat": repeat} if repeat > 1 else {}  # the answers of another time are not taken for these
+        again = {"repeat": repeat} if repeat > 1 else {}  # answers of other repetitions don't count for these
         self._rows = rows_of(data, prompt, settings_of(agent, tools, options, output) | again)
-        #: By key: why rows are never asked, and what became of the others so far.
+        #: By key: why rows are never sent, and the others' answers so far.
         self._answers = {row.key: Answer(row.key, row.status, error=row.problem) for row in self._rows if row.problem}
         to_frame(data.index[:0], [], {}, output, explode)  # raises for a wrong type or a wrong name of a list
         if self._batch.raises and (failed := [row.problem for row in self._rows if row.status == "error"]):
@@ -161,11 +161,11 @@ class Map:
         return agent.chat_stream(content, **self._batch.options).preview()
 
     def frame(self) -> pd.DataFrame:
-        """The answers so far, beside the index."""
+        """The answers so far, with the data's index."""
         return self.frames([len(self._rows)])[0]
 
     def frames(self, lengths: Iterable[int]) -> list[pd.DataFrame]:
-        """The same in pieces of so many rows of the data."""
+        """The same in pieces of `sizes` rows."""
         ends = list(accumulate(lengths))
         keys = [row.key for row in self._rows]
         return [
@@ -174,7 +174,7 @@ class Map:
         ]
 
     def preview(self) -> MapPreview:
-        """What would be sent."""
+        """A preview of the requests."""
         with self._kept() as kept:
             missing = self._missing(kept)
         statuses = [self._answers[row.key].status if row.key in self._answers else "left" for row in self._rows]
@@ -190,9 +190,9 @@ class Map:
         )
 
     async def run(self) -> pd.DataFrame:
-        """Ask the rows that have no answer yet. What came is kept, whatever ends this, until `forget` is called.
+        """Send the rows without an answer. Answers are kept until `forget` is called, even if this is interrupted.
 
-        Raises `ConfigurationError` if they may cost more than is left to spend, and nobody says that it may begin.
+        Raises `ConfigurationError` if they may cost more than is left, and nobody approves that.
         """
         with self._kept() as kept:
             missing = self._missing(kept)
@@ -212,7 +212,7 @@ class Map:
                         await self._engine.ask_rows(replace(self._batch, note=note), missing, keep)
             except BaseException as error:
                 error.add_note(self._how_to_go_on())
-                if isinstance(error, StoreError):  # what is answered is not lost, even if it can't be kept
+                if isinstance(error, StoreError):  # an answer is not lost, even if it can't be saved
                     error.partial = self.frame()
                 raise
         if self._left():
@@ -222,7 +222,7 @@ class Map:
         return self.frame()
 
     def forget(self) -> None:
-        """The answers have arrived where they are wanted. They are no longer kept unless rows are to be asked again."""
+        """Delete the kept answers once they are delivered, unless rows must be sent again."""
         failed = sum(answer.status == "error" for answer in self._answers.values())
         if self._path is None and not self._left() and not failed:
             self._agent.unfinished.forget(row.key for row in self._rows)
@@ -234,23 +234,23 @@ class Map:
         return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}")
 
     def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
-        """The rows to ask, each once; the answers of the others are noted."""
+        """The rows to send, each once; the others' answers are recorded."""
         found = kept.answers(row.key for row in self._rows).values()
         self._answers |= {answer.key: answer for answer in map(self._read, found) if answer is not None}
         return list({row.key: row for row in self._rows if row.key not in self._answers}.values())
 
     def _read(self, answer: Answer) -> Answer | None:
-        """A kept answer with its values; None if the type takes it no longer: validators may have changed."""
+        """A saved answer with its values; None if the type no longer accepts it, since validators may have changed."""
         if self._output is None or answer.values is not None or answer.status != "ok":
             return answer
         try:
             return replace(answer, values=read_row(self._output, answer.text))
-        except Exception:  # the user's own validators; the row is asked again
-            log.info("a kept answer does not fit any more", exc_info=True)
+        except Exception:  # the user's own validators; the row is sent again
+            log.info("a saved answer no longer fits the output type", exc_info=True)
             return None
 
     def _left(self) -> int:
-        """How many rows were not asked, or not to the end."""
+        """How many rows were not sent, or not completed."""
         return sum(row.key not in self._answers or self._answers[row.key].status == "left" for row in self._rows)
 
     def _how_to_go_on(self) -> str:
@@ -262,7 +262,7 @@ class Map:
         )
 
     def _estimate(self, rows: list[Row]) -> Estimate:
-        """What these rows would take. Answers are taken to be as long as those that there are."""
+        """An estimate for these rows. Answers are assumed to be as long as the existing ones."""
         provider, probe = self._batch.provider, self._probe
         shared = max(0, probe.tokens - estimate_tokens(probe.messages[-1]))
         tokens_in = sum(shared + sum(map(estimate_tokens, row.messages)) for row in rows)
@@ -281,7 +281,7 @@ class Map:
         return Estimate(tokens_in, each * len(rows), cost, assumption)
 
     async def _check_the_cost(self, rows: list[Row]) -> None:
-        """Ask before more may be spent than there is. Without a yes, nothing is sent."""
+        """Ask before spending may exceed the budget. Without approval, nothing is sent."""
         budgets = [each for each in (self._batch.budget, self._agent.budget) if each is not None]
         left = min(each.left for each in budgets)
         has_cap = left < math.inf or self._max_cost is not None
@@ -300,7 +300,7 @@ class Map:
 
 
 async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | None]:
-    """The data in memory. For data of Dask's, also what makes a Dask DataFrame of the answers; else None."""
+    """The data in memory. For Dask data, also a function that makes a Dask DataFrame of the answers; else None."""
     if type(data).__module__.partition(".")[0] != "dask":
         return data, None
     from nbagent.batch.dask_frames import as_dask, partitions_of
@@ -322,12 +322,12 @@ def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output
 
 def _model_settings(provider: LLMProvider, given: Mapping[str, Any]) -> list[Any]:
     own = getattr(provider, "options", {})  # defaults of each request
-    address = "" if provider.vendor == "local" else getattr(provider, "base_url", "")  # a port of the moment
+    address = "" if provider.vendor == "local" else getattr(provider, "base_url", "")  # a temporary port
     return [provider.vendor, address, provider.model_name, {**own, **given}]
 
 
 def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
-    """The engine that `Agent.map`'s argument names. What it needs is imported here. Raises `ConfigurationError`."""
+    """The engine that `Agent.map`'s argument names, imported here. Raises `ConfigurationError`."""
     if engine is None:
         return LiveEngine()
     if isinstance(engine, str) and engine == "batch":

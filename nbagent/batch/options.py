@@ -1,4 +1,4 @@
-"""The options of `Agent.map`, for its twins, which hand them on."""
+"""The options of `Agent.map`, for its variants, which pass them on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.core.request_options import RequestOptions
 
 
 class MapOptions(RequestOptions, total=False):
-    """What `Agent.map` takes by keyword; it explains the names."""
+    """`Agent.map`'s keywords; see there for their meaning."""
 
     concurrency: int
     limits: Limits | None

@@ -1,4 +1,4 @@
-"""`agent.map(…, preview=True)`: three rows as they would be sent, and what all of them would take."""
+"""`agent.map(…, preview=True)`: three rows as they would be sent, and an estimate for all of them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.key_values import key_values_text
 from nbagent.text import shortened
 
-#: Rows that are shown, characters of a message in a line, and in its block.
+#: Rows shown; characters of a message in a line; characters in its block.
 SAMPLES, LINE_CHARS, BLOCK_CHARS = 3, 160, 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What rows would take: tokens by a rough count, dollars by the price list (None: not known)."""
+    """An estimate for rows: tokens by a rough count, dollars from the price list (None: unknown)."""
 
     input_tokens: int
     output_tokens: int
     cost: float | None
-    #: Why the answers are taken to be this long.
+    #: The assumption about the answers' length.
     assumption: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MapPreview:
-    """What a map would send. Nothing was sent. It displays itself in a notebook; `print` shows it as text.
+    """A preview of a map; nothing was sent. It displays itself in a notebook; `print` shows it as text.
 
-    - `samples`: the first three requests, each with `messages`, `functions` and `options`
-    - `rows` of the data, and `requests` that these need: equal rows are asked once
+    - `samples`: the first three requests, each with `messages`, `functions` and `options` - `rows` of the data, and
+      `requests` that these need: equal rows are asked once
     - `answered`: rows whose answer a checkpoint, or an unfinished map, has already
     - `skipped`: rows without a value; `failed`: rows that can't be sent, such as those of a missing file
     - `estimate`: `input_tokens`, `output_tokens`, `cost` in US dollars or None

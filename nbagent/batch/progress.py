@@ -1,4 +1,4 @@
-"""One progress bar for all rows of a map: rate, time left, dollars and errors, in a notebook and on a terminal."""
+"""One progress bar for all rows of a map, in notebooks and terminals: rate, time left, dollars and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from nbagent.batch.answer import Answer
 from nbagent.core.progress import progress_bar
 
-#: Seconds between two states of the bar, if no answers come.
+#: Seconds between two updates of the bar if no answers arrive.
 TICK_S = 1.0
 
 
@@ -17,9 +17,9 @@ TICK_S = 1.0
 def map_progress(
     total: int, done: int, shown: bool, watchers: Iterable[Callable[[str], None]]
 ) -> Iterator[tuple[Callable[[Answer], None], Callable[[str], None]]]:
-    """The bar, as a function to call with each answer, and one that says in the bar what the map waits for.
+    """The bar: a function to call with each answer, and one that shows what the map waits for.
 
-    `done` of the rows had theirs before. For `watchers` see `progress_bar`.
+    `done` rows already had answers. For `watchers` see `progress_bar`.
     """
     dollars, errors = 0.0, 0
     with progress_bar(total, "map", "row", done=done, shown=shown, watchers=watchers) as bar:
@@ -33,7 +33,7 @@ def map_progress(
                 bar.update()
 
         async def tick() -> None:
-            """Show what came since tqdm last did, and the time, whether or not there are answers."""
+            """Show the answers since tqdm's last update and the time, even without answers."""
             while True:
                 await asyncio.sleep(TICK_S)
                 bar.refresh()

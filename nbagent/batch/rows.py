@@ -1,4 +1,4 @@
-"""Rows of a Series or DataFrame as questions. Equal questions have equal keys, whatever the index says."""
+"""Rows of a Series or DataFrame as prompts. Equal prompts have equal keys, whatever their index."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from nbagent.text import did_you_mean
 class Row:
     """One question.
 
-    - `key`: the hash of all that decides its answer
-    - `content`: what `Agent.chat` takes. Files are read when the row is asked, not before.
-    - `status`: "left", or why it is never asked: "skipped" if a value is missing, "error" if one can't be sent
-    - `problem`: the same as a sentence
+    - `key`: a hash of everything that decides its answer
+    - `content`: the message for `Agent.chat`. Files are read only when the row is sent.
+    - `status`: "left", or why it is never sent: "skipped" if a value is missing, "error" if one can't be sent
+    - `problem`: the reason as a sentence
     """
 
     key: str
@@ -42,12 +42,12 @@ class Row:
         return as_messages(self.content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process may not have the files that the content names, so it gets what they hold."""
+        """Another process may lack the files that the content names, so it gets their bytes."""
         return Row, (self.key, self.content if self.problem else self.messages, self.status, self.problem)
 
 
 def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: Mapping[str, Any]) -> list[Row]:
-    """A row for each row of the data. `settings` are what else decides the answers: model, options, schema.
+    """A row for each row of the data. `settings` also decide the answers: model, options, schema.
 
     Raises `ConfigurationError` for a prompt that names no column of the data.
     """
@@ -66,12 +66,12 @@ def check_data(data: Any) -> None:
         raise invalid("data", data, "a Series or a DataFrame of pandas", fix)
 
 
-#: A prompt in pieces: a text, or the name, conversion and format of a value.
+#: A piece of a prompt: a text, or a value's name, conversion and format.
 Template = list[str | tuple[str, str | None, str]]
 
 
 def _template(prompt: str | None) -> Template:
-    """The pieces of a prompt, as in a format string. Whatever stands in braces is the name of a column."""
+    """The pieces of a prompt, as in a format string. Braces contain a column name."""
     check_type("prompt", prompt, str, optional=True)
     pieces: Template = []
     try:
@@ -92,7 +92,7 @@ def _names(template: Template) -> list[str]:
 
 
 def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterator[dict[str, Any]]:
-    """The values of each row by the names that the prompt uses, or the only value by its own name."""
+    """Each row's values by the prompt's names, or the only value by its own name."""
     names = _names(template)
     if isinstance(data, pd.Series):
         if len(names) > 1:
@@ -120,7 +120,7 @@ def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
         content = _filled(template, values)
         messages = as_messages(content)
         said = Fingerprints().of(messages, None, {}).hash
-    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the latter two are a format's
+    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the latter two are format fields
         problem = f"{type(error).__name__}: {error}"
         return Row(f"error {hashlib.sha256(problem.encode('utf-8', 'replace')).hexdigest()}", None, "error", problem)
     key = hashlib.sha256(f"{said}\n{shared}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -128,14 +128,14 @@ def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether there is nothing to ask about: None, NaN, NaT, NA, a blank text, an empty list."""
+    """Whether the value is missing: None, NaN, NaT, NA, a blank text, an empty list."""
     if isinstance(value, str | list | tuple):
         return not (value.strip() if isinstance(value, str) else value)
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _filled(template: Template, values: Mapping[str, Any]) -> Any:
-    """The question: a text; parts if a value is an image or file; messages if the data holds them without a prompt."""
+    """The prompt: a text; parts if a value is an image or file; messages if the data has messages and no prompt."""
     if not template:
         (value,) = values.values()
         return (
@@ -154,7 +154,7 @@ def _filled(template: Template, values: Mapping[str, Any]) -> Any:
 
 
 def _inserted(values: Mapping[str, Any], name: str, conversion: str | None, form: str) -> Any:
-    """A value in a prompt: an image or a file as it is, anything else as in cells and tools, but whole."""
+    """A value in a prompt: images and files unchanged, anything else as in cells and tools, but in full."""
     value = values[name]
     if is_image(value):
         return value

@@ -1,1 +1,1 @@
-"""A conversation as cells, the panel and the server's page show it: runs as HTML, the state of a panel, its script."""
+"""Displays a conversation in cells, the panel and the server's page: runs as HTML, the state of a panel, its script."""

@@ -18,14 +18,14 @@ from nbagent.functions.asking import Question
 from nbagent.functions.preview import Preview, PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 
-#: Where a tool runs that comes from nowhere else, as the form says it.
+#: The form's text on where your own tools run.
 HERE = "in your kernel"
 #: Characters that count as one line: a longer one takes the place of several.
 LINE_CHARS = 100
 
 
 def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
-    """The question, with as many lines of what the call is about as there is room for, and how many are left.
+    """The question, with as many lines of the call as there is room for, and how many are left.
 
     `role="alert"` makes screen readers read it out.
     """
@@ -74,7 +74,7 @@ def _lines_html(lines: list[Line], language: str) -> str:
 
 
 def _beginning(text: str, room: float) -> tuple[str, int]:
-    """The lines that there is room for, and how many are left. Without any room, nothing is shown."""
+    """The lines that fit, and how many are left. Without room, nothing is shown."""
     lines = text.split("\n")
     if not room:
         return "", len(lines)
@@ -87,7 +87,7 @@ def _beginning(text: str, room: float) -> tuple[str, int]:
 
 
 def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = HERE) -> str:
-    """Where a call would run, or what its preview says that it does, and for which agent."""
+    """Where a call would run, or its effect by its preview, and for which agent."""
     if isinstance(call, Question):
         return here
     if isinstance(call, PreviewedCall):
@@ -104,7 +104,7 @@ def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = 
 
 
 def _for_whom() -> str:
-    """The agent that calls the tool, if another agent asked it: the person may not know that it works."""
+    """The agent that calls the tool, if another agent called it: the person may not know about it."""
     run = current.get().call
     return f", for the agent {render.readable_name(run.agent_name or '')}" if run.source == "agent" else ""
 

@@ -1,7 +1,7 @@
-"""A question's attachments: variables, cells and files that the user mentioned, pasted or dropped.
+"""A prompt's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
-In the message, each stands between marks that models know how to read. They are plain text, so that an attachment goes
-wherever the message goes: to any provider, into saved files, and back into the panel's box when the question is edited.
+In the message, each is between marks that models can read. They are plain text, so an attachment stays with the
+message: for any provider, in saved files, and in the panel's box when the prompt is edited.
 
 ```
 Which species is heaviest? @penguins
@@ -28,7 +28,7 @@ _MARK = re.compile(r'(?:\A|\n\n)<attached name="([^"\n]*)" about="([^"\n]*)">\n|
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """One of them: its `name` (`"@penguins"`, `"plot.png"`), what it is in a few words, and what the model reads."""
+    """An attachment: its `name` (`"@penguins"`, `"plot.png"`), a short description, and the text for the model."""
 
     name: str
     about: str
@@ -36,7 +36,7 @@ class Attachment:
 
     @property
     def is_mention(self) -> bool:
-        """Whether the question's text names it, so that it comes again with the text."""
+        """Whether the prompt's text names it, so that editing the text attaches it again."""
         return self.name.startswith(("@", "/"))
 
     @property
@@ -46,7 +46,7 @@ class Attachment:
 
 
 def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
-    """The content of a question.
+    """The content of a prompt.
 
     >>> print(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
     Odd? @n
@@ -65,7 +65,7 @@ def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
 
 
 def split_attachments(content: Content) -> tuple[Content, list[Attachment]]:
-    """The inverse: what the user wrote, and the attachments.
+    """The inverse: the user's text and the attachments.
 
     >>> split_attachments(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
     ('Odd? @n', [Attachment(name='@n', about='int 3', content='3')])

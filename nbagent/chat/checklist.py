@@ -1,4 +1,4 @@
-"""A plan as a checklist, in cells and panels: what is done, what is being done, and what was dropped."""
+"""A plan as a checklist in cells and panels: done, current and dropped steps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from nbagent.agent.plan import UPDATE_PLAN, Step, checked_steps
 from nbagent.core.render import markdown as render
 
-#: What stands for a status.
+#: The mark of each status.
 MARKS = {"pending": "○", "doing": "→", "done": "✓", "dropped": "✗"}
 
 
 def checklist_html(steps: Sequence[Step]) -> str:
-    """The plan as HTML. Screen readers say the status."""
+    """The plan as HTML. Screen readers read the status."""
     items = "".join(
         f'<li class="nbagent-{each.status}"><span role="img" aria-label="{each.status}">{MARKS[each.status]}</span> '
         f"<span>{render.escape(each.step)}</span>{_note_html(each)}</li>"
@@ -32,7 +32,7 @@ def checklist_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[Step]:
-    """The plan that a call would write; an empty list for other calls, and for one whose steps hide something."""
+    """The plan that a call would write; an empty list for other calls, and if a step hides something."""
     if name != UPDATE_PLAN or arguments is None or arguments.keys() != {"steps"}:
         return []
     try:
@@ -44,7 +44,7 @@ def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[
 
 
 def plan_name(steps: Sequence[Step]) -> str:
-    """What stands for a call that would write this plan.
+    """The summary of a call that would write this plan.
 
     >>> plan_name([Step("Load the data"), Step("Plot it")])
     'plan of 2 steps'

@@ -1,7 +1,7 @@
-"""One turn in the panel (the user's question and the answer), and the same for turns of the past.
+"""One turn in the panel (the user's prompt and the answer), and the same for past turns.
 
-A `PanelEntry` follows the run of a turn and makes the state that panels show; `past_turn` makes that of a turn that
-is over.
+A `PanelEntry` follows the run of a turn and makes the state that panels show. `turn_html` and `turn_text` render a past
+turn for readers without a kernel.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ log = logging.getLogger("nbagent")
 
 #: A screen reader reads out this many characters of an answer's Markdown.
 SPOKEN_CHARS = 1_000
-#: Who speaks, for screen readers and where the style is stripped.
+#: The speakers' names, for screen readers and pages whose style is stripped.
 YOU, AGENT = (f'<div class="nbagent-unseen">{name}</div>' for name in ("You:", "Agent:"))
-#: For turns that no trace recorded.
+#: For turns without a trace.
 UNRECORDED = Recorded()
 UNKNOWN: Mapping[str, Any] = {}
 Piece = dict[str, Any]
 
 
 class PanelEntry:
-    """One turn: the question, the pieces of the transcript, then `below` (errors, a tool's question).
+    """One turn: the prompt, the pieces of the transcript, then `below` (errors, a tool's question).
 
     `message` is the message of the history that begins the turn. `changed` is called when there is something new to
-    show. All calls come on one event loop.
+    show. Call all methods on one event loop.
     """
 
     def __init__(
@@ -55,21 +55,21 @@ class PanelEntry:
     ) -> None:
         self.message = message
         self.transcript = transcript or Transcript()
-        #: The name of the turn in the state of panels.
+        #: The turn's name in the panels' state.
         self.key = new_id("turn")
-        #: The branches that its question has versions in, and the place of the current one.
+        #: The branches with versions of its prompt, and the current one's index.
         self.versions: tuple[Sequence[Branch], int] = ((), 0)
-        #: The question of the history whose turn this one takes the place of.
+        #: The prompt in the history whose turn this one replaces.
         self.replaces: LLMMessage | None = None
-        #: What is known of the run that asks the question, such as its branch and cell.
+        #: Facts about the prompt's run, such as its branch and cell.
         self.run = run
         self._status = ""
         #: HTML, and widgets by their ids, below the answer.
         self._below: list[Piece] = []
-        #: The ids of widgets that tools of the run displayed; they stand in the place of their text.
+        #: The ids of widgets that the run's tools displayed; they replace their text.
         self._live: dict[str, None] = {}
         self._state: State | None = None
-        #: The HTML of the question, which may hold pictures, with what it was made of.
+        #: The prompt's HTML, which may contain pictures, with its source.
         self._question: tuple[LLMMessage, Mapping[str, Any], str] | None = None
 
     def feed(self, event: Event) -> None:
@@ -84,7 +84,7 @@ class PanelEntry:
             self.show_failure(type(event.exception).__name__, str(event.exception))
 
     def show_failure(self, name: str, text: str) -> None:
-        """Show what went wrong below what is there, in words."""
+        """Show an error below the turn, in words."""
         name, text = render.escape(name), render.escape(render.shortened_with_note(text))
         classes = f"nbagent nbagent-error {render.NO_TEX}"
         block = f'<div class="{classes}" role="alert"><strong>{name}</strong><div>{text}</div></div>'
@@ -96,43 +96,43 @@ class PanelEntry:
         self._state = None
 
     def remove_below(self, piece: Piece) -> None:
-        """Show it no more."""
+        """Remove it."""
         if piece in self._below:
             self._below.remove(piece)
         self._state = None
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Start with an empty answer: `run` (its metadata) begins, or the same question is asked again."""
+        """Start with an empty answer: `run` (its metadata) begins, or the same prompt is sent again."""
         self.transcript, self._status, self._state = Transcript(), "", None
         self.run = run
         self._live.clear()
         self._below.clear()
 
     def wait_for(self, status: str) -> None:
-        """Say what the question waits for."""
+        """Show what the prompt waits for."""
         if status != self._status:
             self._status, self._state = status, None
 
     def show_versions(self, branches: Sequence[Branch], here: Branch) -> None:
-        """Note the versions of the question, of which `here` is the current one."""
+        """Set the prompt's versions; `here` is the current one."""
         versions = (branches, branches.index(here)) if len(branches) > 1 else ((), 0)
         if versions != self.versions:
             self.versions, self._state = versions, None
 
     @property
     def said_version(self) -> str:
-        """Which version of the question is shown, in words."""
+        """The shown version of the prompt, in words."""
         branches, place = self.versions
         return f"Version {place + 1} of {len(branches)}" if branches else ""
 
     def spoken_text(self) -> str:
-        """The beginning of the answer as a screen reader should say it: what a browser shows, as plain text."""
+        """The beginning of the answer for screen readers: the browser's text, without markup."""
         said = " ".join(segment.text for segment in self.transcript.segments if segment.kind == "text")
         shown = re.sub(r"</?span[^>]*>", "", render.markdown_to_html(said[:SPOKEN_CHARS]))
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
     def html(self) -> str:
-        """What panels show, as HTML that needs no kernel."""
+        """The turn as panels show it, as HTML that needs no kernel."""
         state = self.state()
         pieces = [state["pieces"][name].get("html", "") for name in state["order"]]
         return "".join([state.get("question", ""), *pieces])
@@ -149,10 +149,10 @@ class PanelEntry:
         return render.printable("\n".join([*question, self.transcript.plain()]).rstrip())
 
     def state(self) -> State:
-        """The turn as panels get it, as JSON: the HTML of the question, and pieces by name with their `order`.
+        """The turn as panels get it, as JSON: the prompt's HTML, and pieces by name with their `order`.
 
         A piece is `{"html": …}`, with `"tex": True` if it has formulas, `{"widget": id}`, or `{"ask": …}` for a call
-        that a person decides on. The same object until something changes.
+        that a person decides on. It stays the same object until something changes.
         """
         if self._state is None:
             pieces = self._pieces()
@@ -221,7 +221,7 @@ def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
     return render.escape(note) if image is None else render.image_html(image.media_type, image.to_base64(), note)
 
 
-# -- turns of the past ------------------------------------------------------------------------------------------------
+# -- past turns -------------------------------------------------------------------------------------------------------
 
 
 def past_turn(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> PanelEntry:
@@ -237,7 +237,7 @@ def past_turn(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> Pa
 
 
 def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> Iterator[Event]:
-    """The events that a turn came from; `run` is the row of its run."""
+    """A turn's events; `run` is the row of its run."""
     n_calls, rows, notes = 0, dict[str, Row](), recorded.notes(run)
     for message in turn:
         if message.role == "assistant":
@@ -260,7 +260,7 @@ def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> It
 
 
 def _child_events(message: LLMMessage, row: Row, recorded: Recorded) -> Iterator[Event]:
-    """What the agents did that a tool asked; `message` is its result."""
+    """The runs of agents that a tool called; `message` is its result."""
     for run, said in recorded.children(row):
         failed = run["status"] == "error"
         failure = [events.Error(exception=NbagentError(run.get("error_message") or ""))] if failed else []
@@ -271,7 +271,7 @@ def _child_events(message: LLMMessage, row: Row, recorded: Recorded) -> Iterator
 
 
 def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Iterator[Event]:
-    """The events that an assistant message came from; `n_calls` is the number of earlier tool calls in the turn."""
+    """An assistant message's events; `n_calls` is the number of earlier tool calls in the turn."""
     request = recorded.call(message)
     yield events.TurnStarted(metadata={**request, "speaker": message.name})
     if thought := recorded.thinking(message):

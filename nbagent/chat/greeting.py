@@ -1,4 +1,4 @@
-"""The greeting of an empty conversation: the agent's tools, data to mention, and questions to begin with."""
+"""The greeting of an empty conversation: the agent's tools, data to mention, and prompts to begin with."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.functions.vendor_tools import vendor_tool
 
-#: Tools that are listed.
+#: Tools in the list.
 MAX_TOOLS = 8
 
 
 def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> State:
     """Tools and variables, each as `[name, about]`, and `prompts`. `data` names variables and describes them.
 
-    `about` says in a sentence how this place works.
+    `about` is a sentence on how this place works.
 
     `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": [question]}`
     """
@@ -36,7 +36,7 @@ def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> 
 
 
 def about_tool(agent: Agent, name: str) -> dict[str, Any]:
-    """The first line of a tool's description, and whether it asks before it runs."""
+    """The first line of a tool's description, and whether it needs approval."""
     tool = agent.function_registry.get_function(name) or vendor_tool(name)
     line = tool.description.strip().partition("\n")[0] if tool else ""
     return {"about": render.printable(line), "asks": bool(tool and tool.approve)}

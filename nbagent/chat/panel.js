@@ -261,7 +261,7 @@ class AskPiece {
     this.question = h("div", {});
     this.reason = h("input", { type: "text", placeholder: t("why not? the model reads it"), "aria-label": t("Reason") });
     this.approve = button(t("Approve"), t("Run it with these arguments"), () => this.decide(true), { class: "nbagent-first" });
-    this.deny = button(t("Deny"), t("Don't run it; the model is told so"), () => this.decide(false));
+    this.deny = button(t("Deny"), t("Don't run it, and tell the model"), () => this.decide(false));
     const row = h("div", { class: "nbagent-decide" }, this.approve, this.deny, this.reason);
     this.root = h("div", { class: "nbagent-ask", role: "group", "aria-label": t("A tool asks for your approval") }, this.question, row);
   }

@@ -1,16 +1,16 @@
-"""The difference of two states as a JSON Merge Patch (RFC 7386), by which a page follows the kernel's state."""
+"""The difference of two states as a JSON Merge Patch (RFC 7386), which keeps a page up to date with the kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-#: JSON objects without null, which removes a name in a patch.
+#: JSON objects without null, because null removes a name in a patch.
 State = Mapping[str, Any]
 
 
 def merge_patch(before: State, after: State) -> dict[str, Any]:
-    """What changes `before` into `after`. Parts that are the same objects in both are not compared.
+    """The patch from `before` to `after`. Parts that are the same object in both are not compared.
 
     >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2, "d": 4}})
     {'a': None, 'b': {'d': 4}}

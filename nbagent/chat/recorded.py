@@ -1,6 +1,6 @@
-"""What the trace knows about past turns and the messages don't say: thinking, outcomes of calls, tokens and times.
+"""Reads from the trace what messages don't have: thinking, outcomes of calls, tokens and times.
 
-And what agents did that tools asked: they have conversations of their own.
+It also has the runs of agents that tools called, which have their own conversations.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Recorded:
             data = json.loads(row["data"] or "{}") if row["type"] in ("context", "retry") else {}
             if (row["type"] == "context" and not data.get("begins")) or "next" in data:
                 self._notes.setdefault(row["run_id"], []).append(row)
-        #: What runs said that tools started, and these runs by the call of the tool.
+        #: Messages of runs that tools started, and these runs by tool call.
         self._said: dict[str, list[Row]] = {}
         self._children: dict[str, list[Row]] = {}
         for run in rows["runs"]:
@@ -95,11 +95,11 @@ class Recorded:
         return self._calls.get(self._call_ids.get(message.message_id), {})
 
     def thinking(self, message: LLMMessage) -> str:
-        """What the model thought before this message, as far as the provider shows it."""
+        """The model's thinking before this message, if the provider shows it."""
         return "\n\n".join(filter(None, self._thinking.get(self._call_ids.get(message.message_id, ""), ())))
 
     def citations(self, message: LLMMessage) -> list[Row]:
-        """What the message cites."""
+        """The message's citations."""
         return self._citations.get(self._call_ids.get(message.message_id, ""), [])
 
     def vendor_tools(self, message: LLMMessage) -> list[Row]:
@@ -113,7 +113,7 @@ class Recorded:
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
 
     def notes(self, run: Row) -> list[Row]:
-        """Events of a run that stay: the history was trimmed or summarised, or another model was asked."""
+        """A run's lasting events: the history was trimmed or summarised, or another model was used."""
         return [*self._notes.get(run.get("run_id", ""), [])]
 
     def entered(self, message: LLMMessage) -> float:
@@ -121,7 +121,7 @@ class Recorded:
         return self._entered.get(message.message_id, math.inf)
 
     def children(self, tool: Row) -> Iterator[tuple[Row, list[LLMMessage]]]:
-        """The runs that a tool call started, each with what was said in it. `tool` is the row of the call."""
+        """The runs that a tool call started, each with its messages. `tool` is the call's row."""
         for run in self._children.get(tool.get("tool_call_id", ""), []):
             said = self._said[run["run_id"]]
             messages = [

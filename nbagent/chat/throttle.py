@@ -1,4 +1,4 @@
-"""When to show what is new: not with each event of a fast model, and less often where showing it is slow."""
+"""Limits display updates: not one for each event of a fast model, and fewer if painting is slow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from time import monotonic
 INTERVAL_S = 1 / 15
 #: Seconds without painting for each second of painting: hostile Markdown may take long.
 PAUSE = 4
-#: Characters a second that a display may send while it streams, and those that each message adds.
+#: Characters a second that a display may send while it streams, and each message's overhead.
 CHARS_PER_SECOND, OVERHEAD_CHARS = 28_000, 800
 
 
 class Throttle:
     """Calls `paint` when there is something new: at most 15 times a second, and less often if painting is slow.
 
-    `paint()` returns the number of characters that it sent. All calls come from one event loop.
+    `paint()` returns the number of characters sent. Call all methods on one event loop.
     """
 
     def __init__(self, paint: Callable[[], int]) -> None:
@@ -27,7 +27,7 @@ class Throttle:
         self._timer: asyncio.TimerHandle | None = None
 
     def request(self, at_once: bool = False) -> None:
-        """Paint as soon as that is allowed again, or `at_once`, as the first words of an answer."""
+        """Paint as soon as the limits allow, or `at_once`, as for an answer's first words."""
         if self._timer is not None and not at_once:
             return
         wait = self._next - monotonic()
@@ -37,7 +37,7 @@ class Throttle:
             self._timer = asyncio.get_running_loop().call_later(wait, self.now)
 
     def every_second(self, condition: Callable[[], bool]) -> None:
-        """Request a paint each second, as long as the condition holds: something shows the time."""
+        """Request a paint every second while the condition is true, for displays of elapsed time."""
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(1.0, self._tick, condition)

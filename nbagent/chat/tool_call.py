@@ -1,7 +1,7 @@
-"""Tool calls as HTML: folded, with their arguments, what they printed, a preview of the result, time and outcome.
+"""Tool calls as HTML: folded, with arguments, printed output, a preview of the result, time and outcome.
 
-Tables are shown as tables and code as code. Images that the tool returned stand below, where they are always visible.
-The trace has everything in full.
+Tables are shown as tables and code as code. Images that the tool returned are below and always visible. The trace has
+everything in full.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nbagent.text import beginning, shortened
 
 #: Rows and columns of a table, and characters of each value.
 MAX_ROWS, MAX_COLUMNS, VALUE_CHARS = 10, 12, 80
-#: Characters of the last line that a running tool has printed.
+#: Characters shown of a running tool's last printed line.
 LINE_CHARS = 120
 #: Colours of a terminal.
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -58,7 +58,7 @@ def tool_call_html(
 def group_html(
     calls: Sequence[tuple[Event, ToolResult | None]], body: str, *, is_over: bool, taken: str, timings: bool
 ) -> str:
-    """The calls of one answer, which are the `body`: unfolded until the last has ended. `taken` is the time so far."""
+    """The calls of one answer, which are the `body`: unfolded until the last one ends. `taken` is the time so far."""
     names = dict.fromkeys(render.readable_name(call.tool_name or "") for call, _ in calls)
     title = f'<span class="nbagent-quiet">{len(calls)} tool calls</span> <code>{render.escape(", ".join(names))}</code>'
     results = [result for _, result in calls if result is not None]
@@ -72,7 +72,7 @@ def group_html(
 
 
 def result_images_html(result: ToolResult | None) -> list[str]:
-    """The images that a tool returned, but for those that it displayed."""
+    """The images that a tool returned, without those that it displayed."""
     if result is None or result.outcome is None:
         return []
     displayed = {part[kind] for part in result.outputs for kind in IMAGE_TYPES if kind in part}
@@ -81,7 +81,7 @@ def result_images_html(result: ToolResult | None) -> list[str]:
 
 
 def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
-    """What a tool printed and displayed; of a widget its text, marked with its id."""
+    """A tool's printed and displayed output; a widget as its text, marked with its id."""
     return [f'<div class="nbagent-output {render.NO_TEX}"{_mark(part)}>{_output_html(part)}</div>' for part in outputs]
 
 
@@ -103,7 +103,7 @@ def last_line(outputs: Sequence[Mapping[str, str]]) -> str:
 
 
 def widget_mark(model_id: str) -> str:
-    """What marks the text of a widget."""
+    """Marks a widget's text."""
     return f' data-nbagent-widget="{render.escape(model_id)}"'
 
 
@@ -128,7 +128,7 @@ def image_html(image: Image, caption: str) -> str:
 
 
 def _arguments_html(arguments: dict[str, Any]) -> str:
-    """The arguments as JSON, but text of several lines as it is."""
+    """The arguments as JSON, but multi-line text unchanged."""
     texts = {name: value for name, value in arguments.items() if isinstance(value, str) and "\n" in value.strip()}
     rest = {name: value for name, value in arguments.items() if name not in texts}
     shown = [render.labelled_html("arguments", render.readable_json(rest))] if rest or not texts else []
@@ -150,7 +150,7 @@ def _result_html(result: ToolResult) -> str:
 
 
 def _is_data_frame(value: Any) -> bool:
-    """Whether it is a pandas DataFrame, found out without importing pandas."""
+    """Whether it is a pandas DataFrame, checked without importing pandas."""
     return any(
         (base.__name__, base.__module__.split(".")[0]) == ("DataFrame", "pandas") for base in type(value).__mro__
     )
@@ -202,7 +202,7 @@ def _failure(result: ToolResult) -> str:
 
 
 def _side_by_side(results: Sequence[ToolResult]) -> str:
-    """From the beginning of the first call to the end of the last, if that is known."""
+    """From the beginning of the first call to the end of the last, if known."""
     outcomes = [result.outcome for result in results]
     times = [(each.started, each.started + (each.duration_s or 0)) for each in outcomes if each is not None]
     if not times or len(times) < len(outcomes) or not all(started for started, _ in times):

@@ -1,4 +1,4 @@
-"""What a cell or panel shows of a run: folded thinking and tool calls, the answer as Markdown, a footer with the cost.
+"""A run in a cell or panel: folded thinking and tool calls, the answer as Markdown, a footer with the cost.
 
 `Transcript` turns events into HTML and plain text. It knows nothing about Jupyter; `view` displays it.
 """
@@ -34,11 +34,11 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
 from nbagent.text import shortened
 
-#: Characters of thinking that are shown; the trace has all of it.
+#: Characters shown of thinking; the trace has all of it.
 THINKING_CHARS = 20_000
-#: Characters of it that are shown while it streams: its end.
+#: Characters shown from its end while it streams.
 THINKING_TAIL = 1_200
-#: Displays of one run: JupyterLab folds all after the fiftieth of a cell. The last one holds the rest of the run.
+#: Displays of one run: JupyterLab folds a cell's outputs after the fiftieth. The last one has the rest of the run.
 MAX_DISPLAYS = 40
 
 #: Runs of agents that one call asked, which are shown; the trace has all of them. Characters of a question to one.
@@ -56,8 +56,7 @@ MimeBundle = dict[str, str]
 class Segment:
     """A part of the transcript: `text`, `thinking`, `tool`, `image`, `sources`, `page` or `note`.
 
-    `key` is the id of the call. The text of an image segment is a note about it; `image` is None if the image can't be
-    shown.
+    `key` is the id of the call. The text of an image segment is a note about it; `image` is None if it can't be shown.
     """
 
     kind: str
@@ -66,22 +65,22 @@ class Segment:
     answer: int = 0  # the number of the model's answer that makes the call; 0 if it writes the plan
     event: Event | None = None
     result: events.ToolResult | None = None
-    edited: dict[str, Any] | None = None  # the arguments that a person put in place of the model's
+    edited: dict[str, Any] | None = None  # the arguments that a person edited
     image: Image | None = None
-    outputs: Sequence[Mapping[str, str]] = ()  # what the tool printed and displayed
-    progress: str = ""  # how far the tool says it is
-    fraction: float | None = None  # the same, from 0 to 1, if it is a number
-    children: Children | None = None  # the agents that the tool asked
+    outputs: Sequence[Mapping[str, str]] = ()  # the tool's printed and displayed output
+    progress: str = ""  # the tool's progress report
+    fraction: float | None = None  # the same as a number from 0 to 1, if known
+    children: Children | None = None  # the agents that the tool called
     started: float = 0.0  # seconds since the epoch
     duration: float | None = None
     html: str | None = None  # cached once nothing can change any more
-    #: Of the parts of the text that can't change any more, the HTML and where each ends.
+    #: HTML and end of each part of the text that can't change any more.
     stable_html: list[str] = field(default_factory=list)
     stable_ends: list[int] = field(default_factory=list)
     is_folded: bool = False
-    #: What the call has written as the plan. Later calls update it here.
+    #: The plan that the call wrote. Later calls update it here.
     plan: Sequence[Step] = ()
-    #: The marks in the text that stand for what it cites, in Markdown.
+    #: The citation marks in the text, as Markdown.
     marks: set[str] = field(default_factory=set)
 
     def add_marks(self, marks: Mapping[int, Sequence[str]]) -> None:
@@ -92,7 +91,7 @@ class Segment:
         self.marks.update(mark for here in marks.values() for mark in here)
 
     def is_named(self, key: str | None) -> bool:
-        """Whether it shows the call with this `tool_call_id`, or this id of the provider."""
+        """Whether it shows the call with this `tool_call_id` or provider id."""
         return self.event is not None and key in (self.key, self.event.metadata.get("wire_id"))
 
     def plain(self, text: str) -> str:
@@ -110,7 +109,7 @@ class Segment:
 
 
 class _Block(NamedTuple):
-    """What one display shows, and the Markdown in it."""
+    """The content of one display, and its Markdown."""
 
     page: str
     plain: str
@@ -120,9 +119,9 @@ class _Block(NamedTuple):
 class Transcript:
     """The state of one run's display. Feed it events, then read `html()` and `plain()`.
 
-    `outputs`: whether to show what tools print and display, which a cell shows by itself.
-    `as_html` turns the text of the answer into safe HTML. `timings`: whether to show what differs each time, such as
-    how long things took. `above` is the transcript of the run whose tool started this one.
+    `outputs`: whether to show the tools' printed and displayed output, which a cell shows anyway. `as_html` turns the
+    answer's text into safe HTML. `timings`: whether to show values that differ each time, such as durations. `above` is
+    the transcript of the run whose tool started this one.
     """
 
     def __init__(
@@ -148,8 +147,8 @@ class Transcript:
         self._speaker: str | None = None
         self._usage = Usage()
         self._cost: float | None = 0.0
-        self._origin = ""  # where the answer comes from, if a reader has to know that
-        self._played = 0.0  # what replayed answers cost when they were recorded
+        self._origin = ""  # the answer's origin, if a reader has to know it
+        self._played = 0.0  # the cost of replayed answers at recording time
         self._started = monotonic()
         self._footer: list[str] = []
         self._amounts: set[str] = set()
@@ -195,12 +194,12 @@ class Transcript:
 
     @property
     def has_running_tools(self) -> bool:
-        """Whether a tool has begun and not ended."""
+        """Whether a tool is running."""
         return not self.over and any(each.kind == "tool" and each.started and not each.result for each in self.segments)
 
     @contextmanager
     def call_waits(self, key: str | None, state: str) -> Iterator[None]:
-        """Show in the block of a call what it waits for. `key` is its `tool_call_id`, or its id of the provider."""
+        """Show in a call's block what it waits for. `key` is its `tool_call_id` or provider id."""
         self._waiting.append((key, state))
         try:
             yield
@@ -211,7 +210,7 @@ class Transcript:
                     segment.started = time()  # the tool begins now
 
     def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
-        """Show these arguments in the block of a call, marked as edited. For `key` see `call_waits`."""
+        """Show these arguments in a call's block, marked as edited. For `key` see `call_waits`."""
         for segment in self.segments:
             if segment.is_named(key):
                 segment.edited, segment.html = arguments, None
@@ -219,12 +218,12 @@ class Transcript:
                 segment.children.show_edited(key, arguments)
 
     def mark_interrupted(self) -> None:
-        """The run was cancelled: keep what is there and say so."""
+        """The run was cancelled: keep the content and say so."""
         self._ending = "Interrupted."
         self._end()
 
     def fold_answer(self) -> None:
-        """Fold the text of the answer, since the cell returns the value made from it."""
+        """Fold the answer's text, since the cell returns the value made from it."""
         for segment in reversed(self.segments):
             if segment.kind == "text":
                 segment.html, segment.is_folded = None, True
@@ -276,18 +275,18 @@ class Transcript:
                 self._add_result(event)
 
     def _show_speaker(self, name: str | None) -> None:
-        """Name the member of a team who speaks from now on."""
+        """Name the team member who speaks from now on."""
         if name and name != self._speaker:
             self._add(Segment("speaker", [name]))
         self._speaker = name
 
     @property
     def new_speaker(self) -> str:
-        """Who has just begun to speak; "" if that is nobody new."""
+        """The member who has just begun to speak; "" if unchanged."""
         return self.segments[-1].text if self.segments and self.segments[-1].kind == "speaker" else ""
 
     def _feed_child(self, event: events.ChildEvent) -> None:
-        """What a child spends counts here, too."""
+        """A child's spending also counts here."""
         if isinstance(own := own_event(event), events.UsageReport):
             self._add_usage(own)
         for segment in self._calls(event):
@@ -300,7 +299,7 @@ class Transcript:
         return Transcript(timings=self.timings, outputs=self._shows_outputs, above=self)
 
     def _feed_notice(self, event: Event) -> None:
-        """What is told of the run itself stays as a note, or is the status for a while."""
+        """Events about the run itself become a note, or a temporary status."""
         match event:
             case events.Retry():
                 self._begin_again(event)
@@ -312,7 +311,7 @@ class Transcript:
                 self.status = event.content or self.status
 
     def _begin_again(self, event: Event) -> None:
-        """Discard what came in this turn. That another model is asked stays."""
+        """Discard this turn's content. The note about another model stays."""
         noted = [Segment("note", [event.content])] if "next" in event.metadata else []
         self.segments[self._turn_start :] = noted
         self.status = event.content or "trying again"
@@ -329,7 +328,7 @@ class Transcript:
         self.status = ""
         for segment in list(self._calls(event)):
             plan = plan_in(event)
-            if segment.plan and not plan:  # it stays as it was, and the failed call stands for itself
+            if segment.plan and not plan:  # it stays unchanged, and the failed call is shown
                 self._add(Segment("tool", key=segment.key, event=segment.event, result=event))
                 continue
             segment.plan = plan
@@ -348,14 +347,14 @@ class Transcript:
             self.segments[-1].duration = time() - self.segments[-1].started
 
     def _complete_turn(self, about: Mapping[str, Any]) -> None:
-        """Add to the text of the turn what is known at its end."""
+        """Add to the turn's text the facts known at its end."""
         if parts := about.get("parts"):
             self._place_images(parts)
         if citations := about.get("citations"):
             self._place_citations(citations)
 
     def _place_images(self, parts: list[dict[str, Any]]) -> None:
-        """Replace the text of the turn by the parts of the answer, so that its images stand between its text."""
+        """Replace the turn's text by the answer's parts, so that images appear between its text."""
         self._end_segment()
         shown = [segment for segment in self.segments[self._turn_start :] if segment.kind != "text"]
         for part in parts:
@@ -366,7 +365,7 @@ class Transcript:
         self.segments[self._turn_start :] = shown
 
     def _place_citations(self, citations: list[Citation]) -> None:
-        """Put numbered marks into the text of the turn, and the list of its sources below."""
+        """Put numbered marks into the turn's text, and its list of sources below."""
         self._end_segment()
         numbers = self._sources = numbered(citations, self._sources)
         start = 0
@@ -402,15 +401,15 @@ class Transcript:
         return render.output_html(page, formulas=any(map(_may_hold_formulas, self._texts())))
 
     def parts(self) -> list[str]:
-        """The same in pieces, without the style. While the run goes on, only the last ones change."""
+        """The same in pieces, without the style. During the run, only the last ones change."""
         pieces = [*self._all_pieces()]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
     def bundles(self) -> list[MimeBundle]:
         """The same as mimebundles: one for each segment, and for each part of a long text. The first one has the style.
 
-        The status or the footer follows the text in the last bundle, or has a bundle of its own. Which bundles there
-        are at the end does not depend on how the text came.
+        The status or the footer follows the text in the last bundle, or has a bundle of its own. The final bundles
+        don't depend on how the text arrived.
         """
         blocks = [block for group in self._groups() for block in self._blocks(group)]
         if rest := blocks[MAX_DISPLAYS - 1 :]:
@@ -433,7 +432,7 @@ class Transcript:
         ]
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """The segments, in groups: the tool calls of one answer are one group."""
+        """The segments in groups: the tool calls of one answer form a group."""
         for _, group in groupby(self.segments, key=lambda each: (each.answer, 0 if each.answer else id(each))):
             yield [*group]
 
@@ -474,7 +473,7 @@ class Transcript:
         return [checklist_html(segment.plan) if segment.plan else self._thinking_html(segment)]
 
     def _calls_pieces(self, calls: list[Segment]) -> list[str]:
-        """The tool calls of one answer, folded, then what stays visible."""
+        """The tool calls of one answer, folded, then the visible rest."""
         blocks, visible = zip(*map(self._call_pieces, calls), strict=True)
         below = [piece for pieces in visible for piece in pieces]
         if len(calls) == 1:
@@ -490,7 +489,7 @@ class Transcript:
         return [page, *below]
 
     def _call_pieces(self, segment: Segment) -> tuple[list[str], list[str]]:
-        """A folded call with what the agents do that it asks and, while it runs, what it prints; what stays visible."""
+        """A folded call with its agents' runs and, while it runs, its printed output; then the visible rest."""
         outputs = segment.outputs if self._shows_outputs else ()
         is_running = segment.result is None and not self.over
         block = segment.html
@@ -544,7 +543,7 @@ class Transcript:
             segment.stable_ends.append(end)
 
     def _closing_html(self) -> str:
-        """The status while the run goes on, then how it ended and the footer."""
+        """The status during the run, then how it ended and the footer."""
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
         if self._footer and not self._is_nested:
             run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
@@ -573,13 +572,13 @@ class Transcript:
         return any(segment.is_named(key) for key, _ in self._waiting)
 
     def _time_html(self, started: float) -> str:
-        """How long something has been going on; `panel.js` keeps it up to date."""
+        """Elapsed time; `panel.js` keeps it up to date."""
         if not started or not self.timings:
             return ""
         return f' <span class="nbagent-time" data-nbagent-since="{started:.1f}">{self._elapsed(started)}</span>'
 
     def _elapsed(self, started: float) -> str:
-        """How long something has been going on, in whole seconds."""
+        """Elapsed time in whole seconds."""
         seconds = time() - started if started and self.timings else 0
         return render.format_seconds(seconds) if seconds >= 1 else ""
 
@@ -623,13 +622,13 @@ class Transcript:
 
 
 def notice_text(event: Event) -> str:
-    """What a person reads of an event of the run itself, such as why an answer was sent back."""
+    """A person's text for an event of the run itself, such as why an answer was sent back."""
     is_sent_back = isinstance(event, events.ValidationError)
     return f"Sent back: {reason_in(event.content)}" if is_sent_back else event.content
 
 
 def _bar_html(fraction: float) -> str:
-    """A bar. Screen readers read the text beside it instead."""
+    """A progress bar. Screen readers read the text next to it instead."""
     return f'<progress aria-hidden="true" value="{fraction:.3f}"></progress>'
 
 

@@ -1,4 +1,4 @@
-"""Closing async iterators of any kind, so that no connection stays open when nobody reads them any more."""
+"""Closes async iterators of any kind, so that no connection stays open after the last reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator[T]]:
-    """A context manager that returns the stream and closes it at the end, if it has `aclose()`.
+    """A context manager that returns the stream and closes it at the end if it has `aclose()`.
 
     >>> async with aclose_if_possible(provider.stream(request)) as items:      # doctest: +SKIP
     ...     async for item in items: ...

@@ -1,7 +1,7 @@
-"""Admission: who may send the next request, so that many rows together keep to a provider's limits.
+"""Admission: decides which request goes next, so that many rows together stay within a provider's limits.
 
-A row takes a slot before each HTTP request and releases it after the answer: never between requests, while a tool
-runs, so that rows whose tools ask agents can't wait for each other.
+A row takes a slot before each HTTP request and releases it after the answer. It holds none while a tool runs, so rows
+whose tools call agents can't block each other.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from nbagent.errors import ProviderError, RateLimitError
 
 T = TypeVar("T")
 
-#: A provider that asks for a longer wait than this has refused: the error is raised at once, with `retry_after`.
+#: If a provider asks for a longer wait than this, its error is raised immediately, with `retry_after`.
 MAX_RETRY_AFTER_S = 120.0
-#: How long a provider may refuse every request before the rows that wait end with its error.
+#: How long a provider may refuse every request before waiting rows fail with its error.
 PATIENCE_S = 600.0
-#: The wait after a refusal that names none: it doubles from the first to the longest until a request is answered.
+#: The wait after a refusal without `retry-after`: it doubles from the first to the longest until a request succeeds.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: The HTTP status of an overloaded provider. It slows down every caller, as a rate limit does.
 OVERLOADED = 529
@@ -37,9 +37,9 @@ LATE_S = 0.1
 class RateAdmission:
     """The admission of one process, for all its threads and event loops. First come, first served.
 
-    There is no limit of slots until the provider refuses a request. Then everybody waits for as long as the provider
-    says, and half as many go on; each round of answers adds one. `rpm` and `tpm`, requests and tokens per minute, are
-    spread evenly.
+    Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
+    half as many continue; each round of answers adds one. `rpm` and `tpm`, requests and tokens per minute, are spread
+    evenly.
 
     >>> import asyncio
     >>> admission = RateAdmission(rpm=600)
@@ -56,27 +56,27 @@ class RateAdmission:
         self._limits = [(rpm, tpm)]
         #: Seconds between two requests, and between two tokens.
         self._paces = _paces(self._limits)
-        #: By limit, when the next request may go.
+        #: By limit, the time of the next request.
         self._next_at = [-math.inf, -math.inf]
-        #: The slots that are taken, each with its request's estimated tokens. Slots are numbers, which rise.
+        #: The taken slots, each with its request's estimated tokens. Slots are rising numbers.
         self.taken: dict[int, int] = {}
         self._last = 0
-        #: Slots up to this one were taken before the last refusal: theirs belong to the same event.
+        #: Slots up to this one were taken before the last refusal, so their refusals belong to the same event.
         self._last_before_refusal = 0
         #: How many requests may be under way; `inf` until one was refused.
         self.window = math.inf
         self._pause = FIRST_PAUSE_S
         self._paused_until = -math.inf
-        #: Since when every request is refused (`-inf`: for too long), and what the provider said last.
+        #: Since when every request is refused (`-inf`: for too long), and the provider's last message.
         self._refused_since: float | None = None
         self._said = ""
 
     @contextmanager
     def limited(self, rpm: float | None, tpm: float | None) -> Iterator[None]:
-        """A map begins: within this block its `rpm` and `tpm` hold. The strictest of all such blocks counts."""
+        """The block of a map, in which its `rpm` and `tpm` apply. The strictest of all open blocks counts."""
         limits = rpm, tpm
         with self._lock:
-            self._refused_since = None  # it tries for itself
+            self._refused_since = None  # it makes its own attempt
             self._limits.append(limits)
             self._paces = _paces(self._limits)
         try:
@@ -90,7 +90,7 @@ class RateAdmission:
     async def acquire(self, tokens: int = 0) -> int:
         """Wait for a slot for a request of roughly `tokens` tokens. A cancelled caller holds no slot.
 
-        Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S`, or asks for too long a wait.
+        Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S` or asks for too long a wait.
         """
         turn: ThreadsafeEvent | None = None  # until it has to wait
         try:
@@ -122,8 +122,8 @@ class RateAdmission:
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
         """Release a slot. Idempotent.
 
-        `end`: the tokens of an answer (0: not known), or the error of a provider that refuses because of a rate (429,
-        or 529, overloaded). None for a request that tells nothing of rates: it was cancelled, or failed otherwise.
+        `end`: the tokens of an answer (0: unknown), or the error of a refusal because of a rate (429, or 529,
+        overloaded). None for a request that says nothing about rates: it was cancelled or failed otherwise.
         """
         with self._lock:
             if (estimated := self.taken.pop(slot, None)) is None:
@@ -137,7 +137,7 @@ class RateAdmission:
             self._wake_first()
 
     def _spend(self, *costs: int) -> None:
-        """Count a request and its tokens: what follows may go so much later."""
+        """Count a request and its tokens, which delay later requests."""
         self._next_at = [at + cost * pace for at, cost, pace in zip(self._next_at, costs, self._paces, strict=True)]
 
     def _refused(self, slot: int, error: ProviderError) -> None:
@@ -167,7 +167,7 @@ class RateAdmission:
 
 
 def _paces(limits: Sequence[tuple[float | None, float | None]]) -> list[float]:
-    """Seconds for each request and each token, by the strictest of these `rpm` and `tpm`."""
+    """Seconds for each request and each token, from the strictest of these `rpm` and `tpm`."""
     return [60 / min(rate or math.inf for rate in rates) for rates in zip(*limits, strict=True)]
 
 
@@ -175,12 +175,12 @@ _of_this_process: dict[str, RateAdmission] = {}
 
 
 def admission_of(key: str) -> RateAdmission:
-    """The admission of this process for what a provider counts together (`LLMProvider.rate_key`)."""
+    """This process's admission for requests that a provider counts together (`LLMProvider.rate_key`)."""
     return _of_this_process.get(key) or _of_this_process.setdefault(key, RateAdmission())
 
 
 def is_refusal(error: ProviderError) -> bool:
-    """Whether the provider refused the request because of a rate: the same request will be answered later."""
+    """Whether the provider refused the request because of a rate, so that a later attempt can succeed."""
     return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
 
 

@@ -10,16 +10,16 @@ from typing import Any
 from nbagent.text import shortened
 
 _CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
-#: A bracket with which JSON can begin: what follows it is looked at, since a failed attempt costs the way to it again.
+#: A bracket with which JSON can begin. The next characters are checked first, because a failed attempt is expensive.
 _OPENING = re.compile(r"""\{(?=\s*["}])|\[(?=\s*[\[\]{"\d\-tfnNI])""")
 _BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
 
 
 def json_in(text: str) -> Any:
-    """The JSON value in a model's answer, taken out of a Markdown code block or the prose around it.
+    """The JSON value in a model's answer, without a Markdown code block or prose around it.
 
     Objects in a row (JSON Lines) become a list. Raises ValueError if there is no value, if a value is incomplete, or if
-    several could be meant: a part is never taken for the whole.
+    several are possible: a part is never taken for the whole.
 
     >>> json_in('Here you are:\\n```json\\n[{"city": "Paris"}]\\n```')
     [{'city': 'Paris'}]
@@ -58,7 +58,7 @@ def _scan(text: str) -> list[tuple[int, int, Any]]:
             begun = text[position : error.pos].strip()
             if len(begun) > longest:  # its inner values are only a part of what was requested
                 raise ValueError(f"the JSON breaks off after {begun[-40:]!r}: {error.msg}") from None
-        except RecursionError:  # nested too deeply, and so is the rest
+        except RecursionError:  # nested too deeply, like the rest
             break
         else:
             found.append((start, position, value))
@@ -67,5 +67,5 @@ def _scan(text: str) -> list[tuple[int, int, Any]]:
 
 
 def _holds_object(value: Any) -> bool:
-    """Whether there is an object in it, unlike in a footnote's [1]."""
+    """Whether it contains an object, unlike a footnote's [1]."""
     return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_object, value))))

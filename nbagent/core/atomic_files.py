@@ -1,6 +1,6 @@
-"""Writes files and folders completely or not at all: old content is replaced when the new one is safe on disk.
+"""Writes files and folders completely or not at all: old content is replaced once the new content is safe on disk.
 
-New content grows in a hidden folder beside the target. Links stay links, and what is replaced hands on its permissions.
+New content is written in a hidden folder next to the target. Links stay links, and permissions are kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def atomic_write(target: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file. Raises ConfigurationError if that fails; then the old content is still there."""
+    """Write a whole file. Raises ConfigurationError if that fails; the old content is then unchanged."""
     try:
         with atomic_write(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="")
@@ -46,7 +46,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_write_folder(target: Path) -> Iterator[Path]:
-    """Like `atomic_write`, for a folder. An old one is moved away first, since no single step replaces a folder."""
+    """Like `atomic_write`, for a folder. An old one is first moved away, since no single step replaces a folder."""
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a folder; name another path", str(target))
@@ -77,6 +77,6 @@ def _finish(temporary: Path, target: Path) -> None:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A path of the same name, in a new folder beside the target that ends with the block."""
+    """A path of the same name, in a temporary folder next to the target, for this block."""
     with TemporaryDirectory(".nbagent", f".{target.name}.", target.parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder, target.name)

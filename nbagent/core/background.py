@@ -1,8 +1,8 @@
-"""The background event loop, and the ways between it and the threads that wait for it.
+"""The background event loop, and the bridges between it and the threads that wait for it.
 
 Blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine with `run_sync`, even if another event
 loop is running in the same thread. While the main thread waits there, it runs the tools that need the main thread
-(`call_on_main`). A kernel's own loop runs those of a panel.
+(`call_on_main`). For a panel, the kernel's own loop runs them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from nbagent.core.interrupting import GRACE_S, Interruptible
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Seconds after which a waiting thread wakes up briefly, so that Ctrl-C arrives on every platform.
+#: Seconds after which a waiting thread wakes up briefly, so that Ctrl-C works on every platform.
 POLL_S = 0.1
-#: Seconds that a cancelled coroutine may take to clean up before the waiting thread goes on without it.
+#: Seconds that a cancelled coroutine may take to clean up before the waiting thread continues without it.
 CLEANUP_S = 2.0
 
 _lock = threading.Lock()
 #: The one background loop of the process and its thread, once there is one.
 _running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
-#: What the main thread runs while it waits; None only wakes it up.
+#: The main thread's queue while it waits; None only wakes it up.
 _main_calls: SimpleQueue[_MainCall | None] = SimpleQueue()
 #: The loop that runs on the main thread for as long as the process lives: a kernel's, if there is one.
 _main_loop: list[asyncio.AbstractEventLoop] = []
-#: What a tool that needs the main thread reports while a cell runs there.
+#: Progress text of a tool that needs the main thread while a cell runs there.
 WAITING_FOR_MAIN = "waiting for the running cell to end"
 
 
@@ -116,9 +116,9 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """The blocking twin of an async function or method, as in `chat_sync = blocking(chat)`; overloads stay.
+    """The blocking variant of an async function or method, as in `chat_sync = blocking(chat)`; overloads stay.
 
-    A method's twin calls the subclass's override, if there is one.
+    A method's variant calls the subclass's override, if there is one.
     """
     name: str = function.__name__
     code: Any = getattr(function, "__code__", None)
@@ -133,7 +133,7 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         return run_sync(latest(*given, **kwargs))
 
     twin.__name__, twin.__qualname__ = f"{name}_sync", f"{function.__qualname__}_sync"
-    twin.__doc__ = f"Blocking twin of `{name}`, for scripts and for cells without `await`."
+    twin.__doc__ = f"Blocking variant of `{name}`, for scripts and for cells without `await`."
     return twin
 
 
@@ -159,7 +159,7 @@ def _poll(done: Future[Any]) -> None:
 
 
 def _serve(done: Future[Any]) -> None:
-    """Wait until `done`, and meanwhile run what others need run on the main thread."""
+    """Wait until `done`, and meanwhile run other threads' functions on the main thread."""
     while not done.done():
         try:
             item = _main_calls.get(timeout=POLL_S)
@@ -171,7 +171,7 @@ def _serve(done: Future[Any]) -> None:
 
 
 class _MainCall:
-    """A function that the main thread is to run, in a copy of the context that asks for it."""
+    """A function for the main thread, in a copy of the caller's context."""
 
     def __init__(self, func: Callable[[], Any]) -> None:
         self._func, self._context = func, copy_context()
@@ -179,7 +179,7 @@ class _MainCall:
         self.answer: Future[Any] = Future()
 
     def run(self) -> None:
-        """Run it, unless it has begun or nobody waits any more. Ctrl-C cancels it, and raises KeyboardInterrupt."""
+        """Run it, unless it has begun or nobody waits for it. Ctrl-C cancels it, and raises KeyboardInterrupt."""
         if self.answer.running() or self.answer.done() or not self.answer.set_running_or_notify_cancel():
             return
         try:
@@ -187,31 +187,31 @@ class _MainCall:
                 self.answer.set_result(self._interruptible.run(partial(self._context.run, self._func)))
         except KeyboardInterrupt:
             self.answer.set_exception(asyncio.CancelledError())
-            if not self._interruptible.is_interrupted:  # it is the user's
+            if not self._interruptible.is_interrupted:  # the user's Ctrl-C
                 raise
         except BaseException as error:  # noqa: BLE001  `call_on_main` raises it; without it the caller would wait for ever
             self.answer.set_exception(error)
 
     def interrupt(self) -> None:
-        """End it as Ctrl-C does, or see that it does not begin."""
+        """End it as Ctrl-C does, or prevent it from beginning."""
         if not self.answer.cancel():
             self._interruptible.interrupt()
 
     def run_on_loop(self) -> None:
-        """Run it as a callback of a kernel's loop, which goes on after Ctrl-C."""
+        """Run it as a callback of a kernel's loop, which continues after Ctrl-C."""
         with suppress(KeyboardInterrupt):
             self.run()
 
 
 def note_main_loop() -> None:
-    """Let the loop that runs here, on the main thread, run what others need run there. Notebooks call this."""
+    """Let the loop that runs here, on the main thread, run other threads' functions. Notebooks call this."""
     here = running_loop()
     if here is not None and threading.current_thread() is threading.main_thread():
         _main_loop[:] = [here]
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread: right here if this loop runs there, else where it waits, or on the kernel's loop.
+    """Run `func` on the main thread: directly if this loop runs there, else while it waits, or on the kernel's loop.
 
     A kernel that is busy with a cell runs it once the cell awaits something or ends. Raises `RuntimeError` if the main
     thread neither waits for this run nor has a kernel's loop. Ctrl-C inside `func` cancels the run.
@@ -244,8 +244,8 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
     """Await a coroutine on the kernel's loop, which the main thread runs.
 
     A kernel that is busy with a cell begins it once the cell awaits something or ends. Cancelled from another thread,
-    this calls `stop`, and waits for the end. Raises `RuntimeError` where there is no kernel's loop, or where the main
-    thread waits for this run and so can't serve it.
+    this calls `stop`, and waits for the end. Raises `RuntimeError` without a kernel's loop, or if the main thread is
+    blocked by this run.
     """
     if not _main_loop or current.get().main_waits:
         raise RuntimeError("the main thread is blocked by this run: use `await`, or a %%agent cell of its own")
@@ -271,7 +271,7 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
 
 
 async def _wait_for_main(answer: asyncio.Future[Any], has_begun: Callable[[], bool]) -> None:
-    """Wait for an answer of the main thread, and say so while it does not begin. Cancelling this does not cancel it."""
+    """Wait for the main thread, and report that until it begins. Cancelling this does not cancel the work."""
     answer.add_done_callback(_retrieve)
     await asyncio.wait({answer}, timeout=POLL_S)
     if not (answer.done() or has_begun()):
@@ -283,14 +283,14 @@ async def _wait_for_main(answer: asyncio.Future[Any], has_begun: Callable[[], bo
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:
-    """Look at how it ended: else asyncio logs an error when nobody waits for the end any more."""
+    """Retrieve the outcome; otherwise asyncio logs an error if nobody waits for it."""
     if not answer.cancelled():
         answer.exception()
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt at once inside this block, whatever handler is installed."""
+    """SIGINT raises KeyboardInterrupt immediately inside this block, whatever handler is installed."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -324,7 +324,7 @@ async def _beating(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread, if one does."""
+    """The running event loop of this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,7 +1,7 @@
-"""Python in a browser (Pyodide, as in JupyterLite): what is different there, known in this one place.
+"""Python in a browser (Pyodide, as in JupyterLite): all differences are handled in this one place.
 
 One thread runs everything, on an event loop that always runs, and there are no other processes. Tools run on that event
-loop. httpx2 sends requests with `fetch`, as the page itself does. What needs more says so when it is used.
+loop. httpx2 sends requests with `fetch`, as the page itself does. Features that need more raise an error when used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IN_BROWSER = sys.platform == "emscripten"
 
 
 def check_possible(what: str, missing: str, instead: str) -> None:
-    """Raise `ConfigurationError` in a browser, for something that needs what is missing there.
+    """Raise `ConfigurationError` in a browser, for a feature that can't work there.
 
     >>> check_possible("The embedded model", "another process", "Use a recording.")
     """
@@ -28,7 +28,7 @@ def check_possible(what: str, missing: str, instead: str) -> None:
 
 
 def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
-    """Begin in a daemon thread what would take its time later. In a browser it takes it then."""
+    """Start slow work early, in a daemon thread. In a browser it runs when needed."""
     if not IN_BROWSER:
         threading.Thread(target=function, args=args, name=name, daemon=True).start()
 

@@ -11,14 +11,14 @@ from nbagent.errors import ConfigurationError
 
 
 class Budget:
-    """What everything that holds this object may spend together. A run that finds it spent ends with `status="limit"`.
+    """A spending limit shared by everything that uses this object. When it is spent, runs end with `status="limit"`.
 
     - `max_cost`: US dollars; needs models with known prices
     - `max_total_tokens`: tokens, in and out
 
-    Unlike `Limits`, which each run has anew, a budget is spent once. Requests that are under way when it is spent are
-    answered and counted. When little is left, the rows of a map and the agents that tools ask at the same time take
-    turns: they pass it by about one answer together. Raise `max_cost` to go on.
+    Unlike `Limits`, which apply to each run anew, a budget is spent once. Requests under way when it is spent are
+    answered and counted. When little is left, parallel rows of a map and parallel agents take turns, so together they
+    exceed it by about one answer. Raise `max_cost` to continue.
 
     >>> budget = Budget(max_cost=0.50)
     >>> agents = [Agent("openai", budget=budget), Agent("claude", budget=budget)]   # doctest: +SKIP
@@ -27,12 +27,12 @@ class Budget:
     """
 
     def __init__(self, max_cost: float | None = None, max_total_tokens: int | None = None) -> None:
-        #: What is spent, and the limits.
+        #: The spending so far and the limits.
         self.account = Account(Limits(max_cost=max_cost, max_total_tokens=max_total_tokens))
 
     @property
     def max_cost(self) -> float | None:
-        """US dollars that may be spent; None for no limit. Assign more to go on."""
+        """US dollars that may be spent; None for no limit. Assign a higher value to continue."""
         return self.account.limits.max_cost
 
     @max_cost.setter
@@ -41,12 +41,12 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """US dollars spent so far, as far as prices are known."""
+        """US dollars spent so far, without requests of unknown price."""
         return self.account.dollars
 
     @property
     def left(self) -> float:
-        """US dollars that are left; `inf` without a limit."""
+        """US dollars left; `inf` without a limit."""
         return math.inf if self.max_cost is None else max(0.0, self.max_cost - self.spent)
 
     @property

@@ -1,7 +1,6 @@
-"""Which cell of a notebook the current code belongs to: in the cell itself, and in its tasks, tools and threads.
+"""Finds the notebook cell of the current code: in the cell itself, and in its tasks, tools and threads.
 
-IPython tells when a cell begins and ends. Its shell is used as it is found: nothing here imports IPython, and without
-it there are no cells.
+IPython reports when a cell begins and ends. Nothing here imports IPython: without it there are no cells.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 from nbagent.core.current import NO_CELL, Cell, current, set_current
 
-#: Threads that the user starts know of no cell; they are taken for the newest cell's.
+#: Threads that the user starts carry no cell; they count as the newest cell's.
 _newest = [NO_CELL]
 
 
@@ -21,14 +20,14 @@ def current_cell() -> Cell:
 
 
 def watch_cells() -> None:
-    """Note each cell from now on, if IPython is running. May be called often."""
+    """Track each cell from now on, if IPython is running. Idempotent."""
     shell = running_shell()
     if shell is None or _begun in shell.events.callbacks["pre_run_cell"]:
         return
     shell.events.register("pre_run_cell", _begun)
     shell.events.register("post_run_cell", _ended)
     _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed) - 1)
-    if request_of(shell).get("msg_type", "execute_request") == "execute_request":  # else a widget's callback
+    if request_of(shell).get("msg_type", "execute_request") == "execute_request":  # otherwise a widget's callback
         set_current(cell=_newest[0])
 
 
@@ -40,7 +39,7 @@ def request_of(shell: Any) -> dict[str, Any]:
 
 
 def is_watched(shell: Any) -> bool:
-    """Whether a person may be there: front ends can answer questions, nbclient and nbval cannot."""
+    """Whether a person may be present: front ends can answer questions, nbclient and nbval can't."""
     return bool(request_of(shell).get("content", {}).get("allow_stdin", True))
 
 
@@ -57,11 +56,11 @@ def running_shell() -> Any:
 
 
 def _begun(info: Any) -> None:
-    """A cell begins. Its number is that of the next input: `execution_count` may have been raised already."""
+    """A cell begins. Its number is the next input's: `execution_count` may already have been raised."""
     shell = running_shell()
     if info.store_history:
         _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed))
-    elif cell_id_of(shell) in (None, current_cell().cell_id):  # code that a cell runs, as `%%capture` does
+    elif cell_id_of(shell) in (None, current_cell().cell_id):  # code run by a cell's magic, such as `%%capture`
         return
     else:
         _newest[0] = _cell_of(shell, None)
@@ -69,7 +68,7 @@ def _begun(info: Any) -> None:
 
 
 def _ended(result: Any) -> None:
-    if result is None or result.info.store_history:  # None for a cell that was interrupted
+    if result is None or result.info.store_history:  # None for an interrupted cell
         set_current(cell=NO_CELL)
 
 

@@ -1,7 +1,7 @@
-"""Checks: of the answer that would end a run, and of the question before anything is sent.
+"""Checks: of the answer that would end a run, and of the prompt before anything is sent.
 
-An answer that fails goes back to the model with the reason, and a question that fails ends the run. The user's own
-checks are functions of a text, or of what `output` asks for, and, if they take a second argument, of a `RunContext`.
+An answer that fails goes back to the model with the reason. A prompt that fails ends the run. The user's own checks are
+functions of a text or of the `output` value. If they take a second argument, it is a `RunContext`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UserCheck = Callable[..., Any]
 
 
 def reason_in(text: str) -> str:
-    """Why an answer was sent back, out of the text that tells the model: all but its first and last line.
+    """Why an answer was sent back, from the text for the model: all but its first and last line.
 
     >>> reason_in(_CORRECT.format(reason="Name your sources."))
     'Name your sources.'
@@ -37,7 +37,7 @@ def reason_in(text: str) -> str:
 
 
 class SentBackError(Exception):
-    """An answer fails a check. The text tells the model why; `error` ends the run once it had its corrections."""
+    """An answer fails a check. The text tells the model why; `error` ends the run when no corrections are left."""
 
     def __init__(self, text: str, error: Exception) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ class SentBackError(Exception):
 
 
 class QuestionRefusedError(Exception):
-    """A guard does not let a question pass. The text is the reason."""
+    """A guard refuses a prompt. The text is the reason."""
 
 
 #: Accepts the answer of a run, and may set `result.data`, or raises `SentBackError`.
@@ -69,7 +69,7 @@ def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserChe
 
 
 def as_answer_check(function: UserCheck) -> AnswerCheck:
-    """A check of the user's as one of the loop's."""
+    """A user's check in the loop's form."""
 
     async def check(result: AgentResult, context: RunContext) -> None:
         value = result.content if result.data is None else result.data
@@ -81,7 +81,7 @@ def as_answer_check(function: UserCheck) -> AnswerCheck:
 
 
 async def reason_against(function: UserCheck, value: Any, context: RunContext) -> str | None:
-    """Why a check fails for this value; None if it passes. What else it raises is raised. Sync ones run in a thread."""
+    """Why a check fails for this value; None if it passes. Other errors propagate. Sync checks run in a thread."""
     arguments = (value, context)[: _required(function)]
     name = getattr(function, "__name__", repr(function)).replace("<lambda>", "a check of it")
     try:
@@ -101,7 +101,7 @@ async def reason_against(function: UserCheck, value: Any, context: RunContext) -
 
 
 def _required(function: UserCheck) -> int:
-    """How many arguments it needs."""
+    """How many arguments it requires."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return sum(each.kind in kinds and each.default is each.empty for each in parameters)

@@ -1,4 +1,4 @@
-"""`Citation`: a part of an answer, and the source that a vendor's own tool found for it."""
+"""`Citation`: a part of an answer, and the source that a provider's own tool found for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from urllib.parse import urlsplit
 
 
 class Citation(TypedDict):
-    """Characters `start` to `end` of an answer's text come from this source. What the vendor did not tell is None."""
+    """Characters `start` to `end` of an answer's text come from this source.
+
+    Values that the provider omits are None.
+    """
 
     start: int
     end: int
@@ -18,7 +21,7 @@ class Citation(TypedDict):
 
 
 def safe_url(url: Any) -> str | None:
-    r"""The address if it is one of http or https, without control characters, spaces and backslashes; else None.
+    r"""The address if it is http or https, without control characters, spaces and backslashes; else None.
 
     Browsers read a backslash as a slash, so that `https://one.example\@other.example/` is at `one.example` for them.
 
@@ -29,7 +32,7 @@ def safe_url(url: Any) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-    except ValueError:  # a bracket that is not closed
+    except ValueError:  # an unclosed bracket
         return None
     return url if parts.scheme.lower() in ("http", "https") and parts.netloc else None
 
@@ -37,7 +40,7 @@ def safe_url(url: Any) -> str | None:
 def numbered(
     citations: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, Any], int] | None = None
 ) -> dict[tuple[Any, Any], int]:
-    """The sources by `(url, title)` with their numbers, in the order in which an answer cites them; `known` come first.
+    """The sources by `(url, title)` with their numbers, in citation order; `known` come first.
 
     >>> numbered([{"end": 9, "url": "https://b.org", "title": "B"}, {"end": 5, "url": "https://a.org", "title": "A"}])
     {('https://a.org', 'A'): 1, ('https://b.org', 'B'): 2}

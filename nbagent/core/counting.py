@@ -1,4 +1,4 @@
-"""Token counts: the provider's own, or else an estimate from the text, which is marked as one."""
+"""Token counts: the provider's own, or else an estimate from the text, marked as one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nbagent.core.model_request import ModelRequest
 
 
 def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
-    """The response with token counts. Those of input and output are estimated if the provider left them out.
+    """The response with token counts. Input and output counts are estimated if the provider omits them.
 
-    `metadata["usage_estimated"]` says so. An answer that says something has taken tokens, and so has its request,
-    unless the provider itself says that nothing is estimated.
+    `metadata["usage_estimated"]` marks an estimate. A non-empty answer and its request always count as tokens, unless
+    the provider itself says that nothing is estimated.
     """
     if (response.metadata or {}).get("usage_estimated") is False:
         return response
@@ -31,12 +31,15 @@ def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
 
 
 def broken_attempt(request: ModelRequest, chars: int) -> Usage:
-    """The estimated tokens of a request whose answer broke off after so many characters. Vendors bill these, too."""
+    """The estimated tokens of a request whose answer broke off after this many characters.
+
+    Providers also bill these.
+    """
     return Usage(estimated_input(request), max(1, chars // CHARS_PER_TOKEN))
 
 
 def estimated_input(request: ModelRequest) -> int:
-    """About how many tokens a request sends."""
+    """The approximate number of tokens that a request sends."""
     return estimated_tokens(request.all_messages, request.tools or ())
 
 

@@ -1,8 +1,8 @@
-"""The events of a run, a closed set of small dataclasses. Cells, panels and plain Python consume the same ones.
+"""The events of a run, a closed set of small dataclasses. Cells, panels and plain Python consume the same events.
 
 Each event has `type`, `content` (always a string), `tool_name`, `tool_arguments` and `metadata`, as attributes and as
-items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` holds `run_id` and, if they apply,
-`call_id`, `tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
+items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` has `run_id` and, if they apply, `call_id`,
+`tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Event:
         return {key: getattr(self, key) for key in KEYS} | {"metadata": dict(self.metadata)}
 
 
-Mapping.register(Event)  # no base class of it: that would make each `isinstance` of the many events slower
+Mapping.register(Event)  # not a base class: that would slow down `isinstance` for every event
 
 
 @dataclass(slots=True)
 class RunStarted(Event):
-    """A run begins. `content` is the prompt; `messages` are the system message and what the prompt adds to the history.
+    """A run begins. `content` is the prompt; `messages` are the system message and the prompt's new messages.
 
     `after` is the message before them; None at the beginning of a conversation.
     """
@@ -112,7 +112,7 @@ class Text(Event):
 
 @dataclass(slots=True)
 class ToolCallDelta(Event):
-    """A piece of a tool call's arguments. `metadata`: index. `tool_name` is None until it is known."""
+    """A piece of a tool call's arguments. `metadata`: index. `tool_name` is None until known."""
 
     type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
 
@@ -135,7 +135,7 @@ class ToolStarted(Event):
 class ToolPrinted(Event):
     """A running tool printed or displayed something in a notebook. `outputs` is all of it so far.
 
-    Only observers get it, such as panels: the reader of a stream gets the next event when the tool has ended.
+    Only observers, such as panels, get it: the reader of a stream gets the next event when the tool has ended.
     """
 
     type: ClassVar[Literal["tool_printed"]] = "tool_printed"
@@ -146,7 +146,7 @@ class ToolPrinted(Event):
 class ToolProgress(Event):
     """A running tool reports its progress (`RunContext.report`). `content` is "40 %", or the tool's own words.
 
-    `metadata`: tool_call_id, and progress, a number from 0 to 1, if that is what it reports.
+    `metadata`: tool_call_id, and progress, a number from 0 to 1 if it reports one.
     """
 
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"
@@ -154,9 +154,9 @@ class ToolProgress(Event):
 
 @dataclass(slots=True)
 class ChildEvent(Event):
-    """An agent that a running tool called emitted `event`, in its own run or in a run nested in it.
+    """An event of an agent that a running tool called: `event` is from its run, or from a run below it.
 
-    `metadata` is the call's. Like `ToolPrinted`, it goes only to observers, on this run's thread.
+    `metadata` is the call's. As with `ToolPrinted`, only observers get it, on this run's thread.
     """
 
     type: ClassVar[Literal["child"]] = "child"
@@ -165,9 +165,9 @@ class ChildEvent(Event):
 
 @dataclass(slots=True)
 class CellChanged(Event):
-    """A running tool changed or ran a cell of a notebook. `content` is what it did and the cell's id: "edit 3f2a".
+    """A running tool changed or ran a cell of a notebook. `content` is the change and the cell's id: "edit 3f2a".
 
-    `before` is its old source, None for a new cell; `after` its new one, None for a deleted cell. For observers only.
+    `before` and `after` are its source, None if there was or is no such cell. Only observers get it.
     """
 
     type: ClassVar[Literal["cell_changed"]] = "cell_changed"
@@ -180,9 +180,9 @@ class CellChanged(Event):
 
 @dataclass(slots=True)
 class ToolResult(Event):
-    """The result of a call. `content` is what the model will read; `message` is in the history.
+    """The result of a call. `content` is the model's text; `message` is in the history.
 
-    `outputs` is what the tool printed and displayed in a notebook.
+    `outputs` is the tool's printed and displayed output in a notebook.
     """
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
@@ -193,10 +193,10 @@ class ToolResult(Event):
 
 @dataclass(slots=True)
 class ValidationError(Event):
-    """What the model sent is not valid. `content` is the feedback for the model.
+    """The model's arguments or answer are invalid. `content` is the feedback for the model.
 
-    A call's arguments don't fit the tool, and a `tool_result` follows; or, without a `tool_name`, the answer failed a
-    check, and the model answers again.
+    If a call's arguments don't fit the tool, a `tool_result` follows. Without a `tool_name`, the answer failed a check,
+    and the model answers again.
     """
 
     type: ClassVar[Literal["validation_error"]] = "validation_error"
@@ -204,7 +204,9 @@ class ValidationError(Event):
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A decision about a call. `content` is "approved", "edited", "denied", or "allowed" (earlier in the session)."""
+    """A person's decision on a call: `content` is "approved", "edited", "denied", or "allowed" (earlier in the
+    session).
+    """
 
     type: ClassVar[Literal["approval"]] = "approval"
 
@@ -213,14 +215,14 @@ class Approval(Event):
 class UsageReport(Event):
     """The usage of a complete answer or, if `estimated`, of the part before an answer broke off or was stopped.
 
-    `metadata`: the fields of `Usage`, if they are known; cost_usd, replayed, and estimated.
+    `metadata`: the fields of `Usage`, if known; cost_usd, replayed, and estimated.
     """
 
     type: ClassVar[Literal["usage"]] = "usage"
 
     @property
     def usage(self) -> Usage:
-        """The token counts; zeros where nothing is known of them."""
+        """The token counts; zeros if unknown."""
         return Usage(**{name: self.metadata.get(name) or 0 for name in Usage.__slots__})
 
 
@@ -228,7 +230,8 @@ class UsageReport(Event):
 class Retry(Event):
     """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
 
-    With `next` ("provider:model") in the metadata, the call failed and another model is asked: `turn_started` follows.
+    With `next` ("provider:model") in the metadata, the call failed, and another model is asked: a `turn_started`
+    follows.
     """
 
     type: ClassVar[Literal["retry"]] = "retry"
@@ -236,11 +239,11 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired, or is too long to send in full; `content` says which.
+    """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
 
-    `messages` were removed from it.
+    `messages` were removed.
 
-    `metadata`: trimmed, their `message_id`s in the trace; and `begins`, while the step in `content` is still running.
+    `metadata`: trimmed, the `message_id`s of these in the trace; and begins, if this has only begun.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -259,7 +262,7 @@ class Http(Event):
     """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
     `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type; of a
-    note that the provider is running its own tool: wire_id, which the later `ToolCall` also has.
+    note that the provider runs its own tool: wire_id, the same as its `ToolCall` will have.
     """
 
     type: ClassVar[Literal["http"]] = "http"
@@ -278,7 +281,7 @@ class Interrupted(Event):
 class TurnDone(Event):
     """A complete answer of the model arrived. `content` is its text, `message` is in the history.
 
-    `metadata`: finish_reason, cost_usd, and `note`, if the user should know where the answer comes from.
+    `metadata`: finish_reason, cost_usd, and note, if a reader must know the answer's origin.
     """
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"
@@ -288,7 +291,7 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over. `content` is the final answer. After a time limit, `messages` complete the history."""
+    """The run is over. `content` is the final answer. If the run timed out, `messages` completed the history."""
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult = field(default_factory=AgentResult)
@@ -304,7 +307,7 @@ class Error(Event):
     messages: Sequence[LLMMessage] = ()
 
 
-#: What a run yields: `event.type == "done"` tells type checkers that it is a `Done`.
+#: Every event of a run: `event.type == "done"` tells type checkers that it is a `Done`.
 AnyEvent = (
     RunStarted
     | TurnStarted

@@ -1,4 +1,4 @@
-"""Files of lines that several processes append to: one at a time, and whole lines only."""
+"""Files of lines that several processes append to: one at a time, whole lines only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 @contextmanager
 def locked(file: BinaryIO, *, wait: bool = True) -> Iterator[bool]:
-    """Wait until nobody else has the file locked, then keep it locked in this block.
+    """Wait for the file's lock, then keep it for this block.
 
-    With `wait=False` it gives False instead of waiting. Raises OSError where files can't be locked.
+    With `wait=False` it yields False instead of waiting. Raises OSError where files can't be locked.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -44,12 +44,12 @@ def locked(file: BinaryIO, *, wait: bool = True) -> Iterator[bool]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-#: Windows locks bytes, and others can't read them meanwhile; this one is behind the end of any file.
+#: Windows locks bytes and makes them unreadable for others; this one is beyond the end of any file.
 _FAR = 2**40
 
 
 def cut_torn_line(file: BinaryIO) -> int:
-    """Cut off a last line that a crash left incomplete. Returns the length of the file. Only while it is locked."""
+    """Cut off an incomplete last line after a crash. Returns the file's length. Call it with the lock."""
     end = file.seek(0, 2)
     if end:
         file.seek(end - 1)
@@ -61,7 +61,7 @@ def cut_torn_line(file: BinaryIO) -> int:
 
 
 def append(file: BinaryIO, content: bytes, end: int) -> None:
-    """Write to the end of an unbuffered file, all or, with an OSError, nothing."""
+    """Append to an unbuffered file: everything or, with an OSError, nothing."""
     rest = memoryview(content)
     try:
         while rest:

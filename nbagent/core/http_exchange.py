@@ -1,8 +1,7 @@
-"""HTTP exchanges as the trace records them.
+"""HTTP exchanges, as the trace records them.
 
-Providers are shared by agents and by concurrent runs, so that a provider can't have a switch for recording. Instead,
-`Current.collect` takes the exchanges. The HTTP client looks there before each request, and does nothing more if it is
-not set.
+Agents and concurrent runs share providers, so a provider can't have a switch for recording. Instead, `Current.collect`
+takes the exchanges. The HTTP client checks it before each request and records nothing if it is not set.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 class Exchange:
     """One HTTP request and its response. Each secret is replaced by `$NAME_OF_THE_SECRET`.
 
-    Bodies are the text as it was sent and received, including the raw events of a stream. What never arrived is None.
+    Bodies are the text as sent and received, including the raw events of a stream. Parts that never arrived are None.
     """
 
     method: str
@@ -33,15 +32,15 @@ class Exchange:
     response_headers: Mapping[str, str] | None = None
     response_body: str | None = None
     response_bytes: int | None = None
-    #: The vendor's id of the request.
+    #: The provider's id of the request.
     request_id: str | None = None
     #: Seconds until the response's headers arrived (if an SDK read an error response itself: until all of it arrived).
     ttfb_s: float | None = None
-    #: The response was read to its end. False if it broke off, was interrupted, or was left after its last event.
+    #: The response was read to its end. False if it broke off, was interrupted, or was abandoned after its last event.
     complete: bool = False
     #: The names that replace secrets, without the dollar sign.
     secrets: Sequence[str] = ()
-    #: The error that broke the connection. A response with an error status is not one.
+    #: The error that broke the connection. A response with an error status does not count.
     error_type: str | None = None
     error_message: str | None = None
 
@@ -51,5 +50,5 @@ class Exchange:
         return {name: getattr(self, name) for name in names}
 
 
-#: Called with each exchange when it is over.
+#: Called with each finished exchange.
 Collector = Callable[[Exchange], None]

@@ -1,4 +1,4 @@
-"""Reading an async iterator in a context of its own."""
+"""Reads an async iterator in its own context."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class InContext(Generic[T]):
-    """The items of `stream`, whose code runs in `context`, whoever asks for them.
+    """The items of `stream`, whose code runs in `context` for every reader.
 
-    An async generator has no context of its own: it runs in that of the code that asks for the next item. Here it sees
-    what stands in `context`, what it sets stays for its next item, and its reader sees none of that.
+    An async generator has no context of its own: it runs in the context of the code that reads the next item. Here it
+    sees `context`, its own changes last until its next item, and its reader sees none of them.
     """
 
     def __init__(self, stream: AsyncIterator[T], context: Context) -> None:
@@ -28,14 +28,14 @@ class InContext(Generic[T]):
         return _step(self._stream.__anext__(), self._context)
 
     async def aclose(self) -> None:
-        """Close the stream, in its context too."""
+        """Close the stream in its context."""
         if (aclose := getattr(self._stream, "aclose", None)) is not None:
             await _step(aclose(), self._context)
 
 
 @types.coroutine
 def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
-    """Await something in `context`: each time that it goes on, it does so there."""
+    """Await something in `context`: every step of it runs there."""
     steps: Any = awaitable.__await__()
     go_on = partial(steps.send, None)
     while True:

@@ -1,4 +1,4 @@
-"""Converts whatever a user passes as a message into `LLMMessage`s."""
+"""Converts a user's input into `LLMMessage`s."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbagent.checks import check_choice, invalid
 from nbagent.core.content.images import Image, content_parts, image_part, is_image, unsupported_content
 from nbagent.core.messages import LLMMessage, Role
 
-#: The role of system messages in newer OpenAI APIs, and that of tool messages in the oldest ones.
+#: The roles of system messages in newer OpenAI APIs and of tool messages in the oldest ones.
 _ROLE_ALIASES: Mapping[Any, Role] = {"developer": "system", "function": "tool"}
 
 
@@ -39,12 +39,12 @@ MessageItem = (
     | Mapping[str, Any]
     | LLMMessage
 )
-#: What `Agent.chat` takes as a message.
+#: The input types of `Agent.chat`.
 MessageInput = MessageItem | Sequence[MessageItem] | Iterator[MessageItem]
 
 
 def as_messages(message: Any) -> list[LLMMessage]:
-    """Converts what `Agent.chat` takes: a text, an image, a list of texts, images and content parts; a message, or a
+    """Converts the input of `Agent.chat`: a text, an image, a list of texts, images and content parts; a message, or a
     list of messages or dicts. Raises `ConfigurationError` for anything else.
 
     >>> as_messages(["What is this?", {"type": "image", "url": "https://example.org/cat.png"}])[0].text
@@ -61,7 +61,7 @@ def as_messages(message: Any) -> list[LLMMessage]:
 
 
 def input_items(message: Any) -> list[Any] | None:
-    """The items of a list that a user passed; None for a single text, message or image."""
+    """The items of a user's list; None for a single text, message or image."""
     if isinstance(message, str | LLMMessage | Mapping) or is_image(message):
         return None
     if not isinstance(message, Sequence | Iterator):  # other iterables are data, such as a DataFrame

@@ -19,12 +19,11 @@ GRACE_S = 0.5
 class Interruptible:
     """Calls a function once. `interrupt()`, from another thread, raises KeyboardInterrupt in it, and never after it.
 
-    Python raises it at the next bytecode of that thread: native code, such as a long `time.sleep` outside of the main
-    thread, ends by itself first.
+    Python raises it at the next bytecode of that thread: native code, such as a long `time.sleep` outside the main
+    thread, ends first.
 
-    A function that is traced, by a debugger or for its coverage, is not interrupted, except on the main thread, where
-    Ctrl-C would do the same: the KeyboardInterrupt might hit the tracer, which would never give back a lock that it
-    holds.
+    A traced function (by a debugger, for coverage) is not interrupted, except on the main thread, where Ctrl-C would do
+    the same. The KeyboardInterrupt might hit the tracer, which would never release its lock.
 
     >>> Interruptible().run(lambda: 7)
     7
@@ -46,7 +45,7 @@ class Interruptible:
             finally:
                 self._end()
         except KeyboardInterrupt:
-            self._end()  # it may have come while the first one ran; there is no second one
+            self._end()  # it may have arrived while the first one ran; there is no second one
             raise
 
     def _end(self) -> None:
@@ -64,7 +63,7 @@ class Interruptible:
 
 
 def _is_traced() -> bool:
-    """Whether a tracer runs code of its own between the lines of this thread."""
+    """Whether a tracer runs its own code between the lines of this thread."""
     monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
     tools = () if monitoring is None else (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID)
     return sys.gettrace() is not None or any(monitoring.get_tool(tool) for tool in tools)
@@ -79,10 +78,10 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
 
 
 def _let_arrive(thread: int) -> None:
-    """Take in this thread the KeyboardInterrupt that may still be on its way, so that it hits nothing that comes later.
+    """Catch a pending KeyboardInterrupt in this thread, so that it can't hit later code.
 
-    It can't be taken back: CPython 3.11 would go on looking for it, and threads that are traced, as for their coverage,
-    would never go on. A second one replaces the first, and has arrived when this returns.
+    It can't be withdrawn: CPython 3.11 would keep looking for it, and traced threads (for coverage) would never
+    continue. A second one replaces the first and has arrived when this returns.
     """
     if _is_main(thread):
         return

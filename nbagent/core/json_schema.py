@@ -1,10 +1,10 @@
 """Checks values against a JSON Schema, and imports the package `jsonschema` quickly.
 
-Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a pattern of theirs. Patterns are
-matched by pydantic's engine in linear time; a pattern that it can't compile, such as a look-ahead, is not checked.
+Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a hostile pattern. pydantic's
+engine matches patterns in linear time; a pattern that it can't compile, such as a look-ahead, is not checked.
 
-JupyterLab brings the package rfc3987-syntax. Where it is installed, `import jsonschema` makes parsers for the format
-"iri", which takes seconds. Here they are made when a value of that format is checked.
+JupyterLab installs the package rfc3987-syntax. With it, `import jsonschema` builds parsers for the format "iri", which
+takes seconds. Here they are built when a value of that format is checked.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ else:
 
 
 def validator_of(schema: Any) -> Any:
-    """The validator of a schema; it is kept, since to check a schema takes longer than to check values.
+    """A schema's validator; cached, since checking a schema takes longer than checking values.
 
-    Raises `jsonschema.SchemaError` for what is no schema. The validator raises `referencing.exceptions.Unresolvable` at
-    a reference to another schema: none makes this process fetch one.
+    Raises `jsonschema.SchemaError` for an invalid schema. The validator raises `referencing.exceptions.Unresolvable` at
+    a reference to another schema: none is ever fetched.
 
     >>> validator_of({"type": "integer"}).is_valid(5)
     True
@@ -62,7 +62,7 @@ def _validator(text: str) -> Any:
 
     schema = json.loads(text)
     make: Any = jsonschema.Draft202012Validator
-    with suppress(TypeError, ValueError, AttributeError):  # a `$schema` that is no address, of which the check tells
+    with suppress(TypeError, ValueError, AttributeError):  # an invalid `$schema` address, which the check reports
         make = jsonschema.validators.validator_for(schema, default=make)
     make.check_schema(schema)
     return _linear(make)(schema, registry=Registry())

@@ -1,4 +1,4 @@
-"""Labels of runs, to find and group them in the trace: tags, the user and session that ask, other metadata."""
+"""Labels of runs, to find and group them in the trace: tags, user, session and other metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.checks import check_type, invalid
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is known of a run besides its question. `session` is the application's, such as one visit of a user."""
+    """A run's labels. `session` is the application's, such as one visit of a user."""
 
     tags: tuple[str, ...] = ()
     user: str | None = None
@@ -20,7 +20,7 @@ class Labels:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, outer: Labels) -> Labels:
-        """Both: all tags in order, and of other values the inner ones where there are two.
+        """Both combined: all tags in order; the inner one of two other values.
 
         >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
         Labels(tags=('a', 'b'), user='u2', session='s', metadata={})
@@ -33,7 +33,7 @@ class Labels:
         )
 
     def as_metadata(self) -> dict[str, Any]:
-        """Those that are known, for an event."""
+        """The set labels, for an event."""
         values = {"tags": list(self.tags), "user": self.user, "session": self.session, "metadata": dict(self.metadata)}
         return {name: value for name, value in values.items() if value}
 
@@ -41,7 +41,7 @@ class Labels:
 def checked_labels(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
-    """The labels that a user passed in. Raises ConfigurationError for others."""
+    """A user's labels. Raises ConfigurationError for invalid ones."""
     if isinstance(tags, (str, bytes, Mapping)) or not (tags is None or isinstance(tags, Iterable)):
         raise invalid("tags", tags, "a list of texts", 'Write tags=["exam"].')
     names = tuple(tags or ())

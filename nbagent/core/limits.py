@@ -1,6 +1,6 @@
-"""Limits end a run politely: it stops between two steps, or at once if its time is over, and tells which limit it was.
+"""Limits end a run politely: it stops between two steps, or immediately if its time is over, and names the limit.
 
-A run and all runs that its tools start, in tasks or left running, spend one budget: delegating does not evade it.
+A run and all runs that its tools start, even in background tasks, share one budget: delegating does not evade it.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from nbagent.core.messages import Usage
 from nbagent.core.threadsafe_event import ThreadsafeEvent
 from nbagent.errors import AgentDepthError
 
-#: Before the name of a limit in capitals: `NBAGENT_MAX_COST`.
+#: Prefix of a limit's environment variable: `NBAGENT_MAX_COST`.
 VARIABLE_PREFIX = "NBAGENT_"
 
 
-#: A whole number, or `math.inf`, which is a float: it lifts a limit.
+#: A whole number, or `math.inf`, which is a float and lifts a limit.
 Count = float
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one run may spend. None sets no limit.
+    """Limits of one run. None sets no limit.
 
-    - `max_iterations`: requests to the model, 10 by default, without those of other agents
+    - `max_iterations`: requests to the model, 10 by default, without other agents' requests
     - `max_requests`: requests to all models, 1000 by default
-    - `max_depth`: how deep agents may ask agents, 5 by default; a deeper question raises `AgentDepthError`
+    - `max_depth`: how deep agents may call agents, 5 by default; a deeper call raises `AgentDepthError`
     - `max_tool_calls`: calls of tools
-    - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. What a vendor does not count is estimated.
+    - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. Missing counts are estimated.
     - `max_cost`: US dollars; needs a model with a known price
     - `max_seconds`: the run ends even while it waits for the model or a tool, and keeps the text so far
-    - `tool_seconds`: for one call of a tool that has no timeout of its own, 15 by default
+    - `tool_seconds`: for one call of a tool without its own timeout, 15 by default
 
-    All but `max_iterations` include what the agents do that the run's tools ask. An environment variable can set each
-    limit, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it.
-    `math.inf` as an argument lifts a limit that they set.
+    All but `max_iterations` include agents that the run's tools call. Each limit has an environment
+    variable, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. The
+    argument `math.inf` lifts a limit that they set.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
     0.05
@@ -68,7 +68,7 @@ class Limits:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Limits:
-        """The limits that are set by environment variables.
+        """The limits set by environment variables.
 
         >>> Limits.from_environment({"NBAGENT_MAX_COST": "0.5"})
         Limits(max_iterations=None, max_requests=None, max_depth=None, max_tool_calls=None, max_total_tokens=None, \
@@ -89,7 +89,7 @@ max_input_tokens=None, max_output_tokens=None, max_cost=0.5, max_seconds=None, t
         return cls(**found)
 
     def or_else(self, other: Limits) -> Limits:
-        """These limits, and the other's where these are None."""
+        """These limits; None values come from the other."""
         pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return Limits(**{name: second if first is None else first for name, first, second in pairs})
 
@@ -99,7 +99,7 @@ def _is_whole(limit: Field[Any]) -> bool:
 
 
 class LimitReached(NamedTuple):
-    """Which limit ends a run: its `limit_reason`, and a sentence for people."""
+    """The limit that ends a run: its `limit_reason`, and a sentence for people."""
 
     reason: str
     text: str
@@ -112,41 +112,41 @@ class Request:
     is_under_way: bool = True
 
 
-#: Guards all accounts: the runs of a tree may be on different threads.
+#: Guards all accounts: a tree's runs may be on different threads.
 _LOCK = threading.Lock()
-#: Requests that wait for others to end, of all trees: few do, and only where a budget is nearly spent.
+#: Requests of all trees that wait for others to end: few, and only when a budget is nearly spent.
 _waiting: list[ThreadsafeEvent] = []
 
 
 @dataclass(slots=True)
 class Account:
-    """What is spent, and what may be. A run's spending is added to the accounts above it too: one for a whole tree.
+    """Spending and its limits. A run's spending also counts for the accounts above it, up to the whole tree's.
 
-    `parent` is the account of the run whose tool started this one, or of the map that this one is a row of.
-    `budgets` are accounts that other runs, above or beside it, spend from too (see `Budget`).
+    `parent` is the account of the run whose tool started this one, or of this row's map. `budgets` are accounts shared
+    with other runs (see `Budget`).
     """
 
     limits: Limits = field(default_factory=Limits)
     parent: Account | None = None
-    #: How many runs wait for this one; None: it is no run's account, and has no limits by default.
+    #: How many runs wait for this one; None for an account without a run, which has no limits by default.
     depth: int | None = None
     budgets: tuple[Account, ...] = ()
     iterations: int = 0
-    requests: int = 0  # like all below, with the runs that this run's tools started
+    requests: int = 0  # like all below, including runs that this run's tools started
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
-    dollars: float = 0.0  # as far as prices are known
+    dollars: float = 0.0  # without requests of unknown price
     all_priced: bool = True
-    #: How many requests of the runs below are under way, and the most that one answer has taken of each kind so far.
+    #: How many requests of the runs below are under way, and the largest answer so far, by kind.
     under_way: int = 0
     largest: Usage = field(default_factory=Usage)
     most_dollars: float = 0.0
-    #: The limit of tool calls that kept a call from running.
+    #: The tool-call limit that prevented a call.
     refused_at: Count | None = None
     started: float = field(default_factory=monotonic)
-    #: The run is over. What its tools left running still spends its budget, but not its time.
+    #: The run is over. Tools' background work still spends its budget, but not its time.
     over: bool = False
-    #: The accounts above this one, and each budget of theirs and its own once.
+    #: The accounts above this one, and all their and its own budgets, each once.
     _above: tuple[Account, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -160,13 +160,13 @@ class Account:
         self._above = (*parents, *budgets.values())
 
     def count_for(self, *budgets: Account) -> None:
-        """Spend from these budgets from now on, besides those of the accounts above. No request may be under way."""
+        """Spend from these budgets from now on, in addition to the accounts above. No request may be under way."""
         self.budgets = budgets
         self.__post_init__()
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None if the price of a request is not known."""
+        """US dollars; None if a request's price is unknown."""
         return self.dollars if self.all_priced else None
 
     def add(self, usage: Usage, cost: float | None) -> None:
@@ -180,15 +180,15 @@ class Account:
                 account.all_priced = account.all_priced and cost is not None
 
     def asking(self, enclosing: Request | None = None) -> AbstractAsyncContextManager[Request | None]:
-        """A request and its answer. It waits while requests of parallel runs may take the rest of a shared budget.
+        """A request and its answer. It waits while parallel runs' requests may take the rest of a shared budget.
 
-        Each of those is expected to take as much as the largest answer so far. So the runs of a tree pass a budget by
-        one answer together, not by one each, if no answer is larger than all before it. A run whose caller has no run
-        never waits: who reads its answer may be waiting for others.
+        Each of those is expected to take as much as the largest answer so far. So a tree's runs together exceed a
+        budget by one answer, not by one each, unless an answer is larger than all before it. A run whose caller has no
+        run never waits, because its reader may be waiting for others.
 
-        `enclosing` is the last request that the current code sent, or that it is part of.
+        `enclosing` is the last request that the current code sent or is part of.
         """
-        is_part = enclosing is not None and enclosing.is_under_way  # an answer can't wait for the one it is part of
+        is_part = enclosing is not None and enclosing.is_under_way  # an answer can't wait for the request it is part of
         return nullcontext(enclosing) if self.parent is None or is_part else self._taking_turns()
 
     @asynccontextmanager
@@ -211,7 +211,7 @@ class Account:
                     ended.set_from_thread()
 
     def _begin_request(self) -> ThreadsafeEvent | None:
-        """Count a request as under way, or return what wakes it when another one has ended."""
+        """Count a request as under way, or return a waiter that wakes it when another one ends."""
         with _LOCK:
             if self.reached_budget() is None and any(each._may_be_spent() for each in self._above):
                 _waiting.append(ended := ThreadsafeEvent())
@@ -228,7 +228,7 @@ class Account:
                 account.requests += 1
 
     def take_tool_calls(self, wanted: int) -> int:
-        """How many of these calls may run. They are counted for this run and those above it."""
+        """How many of these calls may run. They count for this run and those above it."""
         with _LOCK:
             granted = wanted
             for account in self._accounts():
@@ -252,7 +252,7 @@ class Account:
                 )
 
     def seconds_left(self) -> float | None:
-        """How long this run may go on, by its own limit and those above it; None for no limit."""
+        """The time left for this run, by its own limit and those above it; None for no limit."""
         limits = [(each.started, each.limits.max_seconds) for each in self._accounts() if not each.over]
         ends = [started + seconds for started, seconds in limits if seconds is not None and seconds != math.inf]
         return max(0.0, min(ends) - monotonic()) if ends else None
@@ -268,7 +268,7 @@ class Account:
         return self.reached_budget()
 
     def reached_budget(self) -> LimitReached | None:
-        """The first limit that is reached of those that runs share with the runs above them."""
+        """The first limit reached among those shared with the runs above."""
         for account in self._accounts():
             if (reached := account._own_budget()) is not None:
                 return reached
@@ -279,7 +279,7 @@ class Account:
         return self.under_way > 0 and self._own_budget(self.under_way) is not None
 
     def _own_budget(self, expected: int = 0) -> LimitReached | None:
-        """The first limit that is reached, if so many answers are still expected."""
+        """The first limit that `answers` more answers would reach."""
         limits = self.limits
         requests = limits.max_requests
         if requests is None and self.depth == 0:
@@ -298,11 +298,11 @@ class Account:
         return None
 
     def _accounts(self) -> tuple[Account, ...]:
-        """This account, those above it, and their budgets."""
+        """This account, the accounts above it, and their budgets."""
         return (self, *self._above)
 
 
-#: Of the limits of tokens: the field, the reason, what is counted, and how.
+#: For each token limit: the field, the reason, the unit and the count.
 _BUDGETS: tuple[tuple[str, str, str, Callable[[Usage], int]], ...] = (
     ("max_total_tokens", "tokens", "tokens", attrgetter("total_tokens")),
     ("max_input_tokens", "tokens", "input tokens", attrgetter("input_tokens")),

@@ -1,4 +1,4 @@
-"""The agent loop: ask the model and run the tools that it calls, until it answers or a limit ends the run.
+"""The agent loop: send requests to the model and run the tools that it calls, until it answers or a limit ends the run.
 
 There is one loop, an async generator of events. The cell magic, the panel, plain Python and the blocking calls all
 consume its events.
@@ -24,10 +24,10 @@ from nbagent.core.turn import Turn
 
 
 async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
-    """One run, from the message to the last event: `done`, or `error` if the vendor failed.
+    """One run, from the message to the last event: `done`, or `error` if the provider failed.
 
     Runs of one agent follow each other. A run that is cancelled, or whose reader stops reading, leaves a valid history
-    and a trace with the status `interrupted`. A question that failed leaves the history.
+    and a trace with the status `interrupted`. A failed prompt is removed from the history.
     """
     run.spent.check_depth()
     here = current.get()
@@ -68,32 +68,32 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
 
 
 def _leave_out_if_refused(run: Run, question: LLMMessage) -> None:
-    """Take a refused question out of the history: Claude refuses all that follows it, whatever that is.
+    """Remove a refused prompt from the history, because Claude refuses everything after it.
 
     https://docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
     """
     if run.result.finish_reason != "refusal":
         return
     is_out = run.history.take_back(question)
-    left = "The question left the conversation, since the model would refuse all that follows it."
-    stays = "The model may refuse all that follows: agent.undo() takes the question out."
+    left = "The prompt was removed from the conversation, since the model would refuse everything after it."
+    stays = "The model may refuse everything that follows: agent.undo() removes the prompt."
     run.result.status_reason = f"{run.result.status_reason} {left if is_out else stays}"
 
 
 def _ended_by(error: Exception, run: Run) -> Event:
-    """The last event of a run that this error ends. A question that was refused ends it, too, but does not fail it."""
+    """The last event of a run that this error ends. A refused prompt also ends the run, but is not a failure."""
     if isinstance(error, QuestionRefusedError):
         run.result.status, run.result.status_reason = "blocked", f"The question was not sent: {error}"
         return events.Done(result=run.result)
     run.result.status, run.result.status_reason = "error", str(error)
-    error.__dict__["partial"] = run.result  # also on exceptions that are not our own
+    error.__dict__["partial"] = run.result  # also for exceptions other than ours
     return events.Error(str(error), exception=error, messages=run.closing_messages)
 
 
 async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
-    """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole.
+    """Whether the run ends with this answer, and how. A denied call counts only if the answer is complete.
 
-    One that the vendor paused goes on in the next turn, and after an empty one the model is asked once more. In a team
+    A paused answer continues in the next turn, and after an empty one the model gets one more request. In a team,
     another agent may speak next.
     """
     run = turn.run
@@ -117,9 +117,9 @@ async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
 
 
 async def _passes_checks(run: Run, status: Status) -> bool:
-    """Check an answer, unless it is not whole. One that fails goes back to the model if no limit is reached.
+    """Check an answer if it is complete. A failed one goes back to the model if no limit is reached.
 
-    Raises the error of the check if the model has had its corrections.
+    Raises the check's error if no corrections are left.
     """
     try:
         if status == "ok":
@@ -144,7 +144,7 @@ def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
 
 
 def _complete_result(run: Run) -> dict[str, Any]:
-    """Set the totals of the result. Returns the last event's metadata: displays and the trace show the same time."""
+    """Set the totals of the result. Returns the last event's metadata: so displays and the trace show the same time."""
     run.result.iterations = run.spent.iterations
     run.result.usage = run.spent.usage
     run.result.cost = run.spent.cost

@@ -1,8 +1,8 @@
-"""The vendor-neutral message model: messages, tool calls, answers and token counts.
+"""The provider-neutral message model: messages, tool calls, answers and token counts.
 
-All classes are frozen; only `LLMMessage.encoded` changes, where codecs and traces note what is theirs. `to_dict` and
-`from_dict` convert to and from plain JSON data. Roles and fields have the names of the chat-completions API. Token
-counts follow OpenTelemetry: input includes cached tokens, output includes reasoning tokens
+All classes are frozen; only `LLMMessage.encoded` changes, a cache for codecs and traces. `to_dict` and `from_dict`
+convert to and from plain JSON data. Roles and fields are named as in the chat-completions API. Token counts follow
+OpenTelemetry: input includes cached tokens, output includes reasoning tokens
 (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 """
 
@@ -23,7 +23,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 #: Characters of each value in the `repr` of a message or a result.
 REPR_CHARS = 300
 
-#: Arguments of a tool call that are longer, as JSON, or nested deeper are refused.
+#: A tool call's arguments that are longer, as JSON, or nested deeper are refused.
 MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH = 1_000_000, 100
 
 #: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.content.images` describes it.
@@ -34,7 +34,7 @@ Content = str | list[dict[str, Any]]
 class FunctionCall:
     """A tool call that a model made.
 
-    `raw` is set only if the arguments did not arrive as a JSON object: it holds the text as sent, and `arguments` is
+    `raw` is set only if the arguments did not arrive as a JSON object: it is the text as sent, and `arguments` is
     empty. Such a call never runs; the model gets an error as its result.
 
     >>> FunctionCall("get_weather", {"city": "Berlin"}, "call_1").to_dict()
@@ -57,7 +57,7 @@ class FunctionCall:
         return cls(data["name"], data.get("arguments") or {}, data.get("id"), data.get("raw"))
 
 
-#: Fields of a message that its plain data has only if they are set.
+#: Fields that a message's plain data has only if they are set.
 _OPTIONAL = (
     *str.split("name tool_call_id provider_extras is_error interrupted pinned is_summary is_correction cell_id"),
 )
@@ -68,16 +68,16 @@ class LLMMessage:
     """One message of a conversation.
 
     - `tool_calls`: in assistant messages
-    - `tool_call_id`, `name` (of the function): in tool messages. In assistant messages, `name` says which member of a
-      team spoke; no vendor gets it.
-    - `provider_extras`: data that a vendor wants returned unchanged (`{"vendor": "claude", ...}`). It is sent back to
-      that vendor byte for byte, and to no other.
+    - `tool_call_id`, `name` (of the function): in tool messages. In assistant messages, `name` is the team member who
+      spoke; no provider gets it.
+    - `provider_extras`: data that a provider wants returned unchanged (`{"vendor": "claude", ...}`). Only that provider
+      gets it back, byte for byte.
     - `is_error`: a tool message that reports a failure
     - `interrupted`: an assistant message that was cut off
     - `pinned`: kept when a long history is shortened
-    - `is_summary`: a user message that replaces the messages that were dropped from a long history
-    - `is_correction`: a user message that sends the model's answer back to it; it belongs to the turn of its question
-    - `cell_id`: the cell of a notebook that asks this question; it asks it again when it runs again
+    - `is_summary`: a user message that replaces dropped messages of a long history
+    - `is_correction`: a user message that sends the model's answer back; it belongs to its prompt's turn
+    - `cell_id`: the notebook cell of this prompt; running the cell again sends the prompt again
     """
 
     role: Role
@@ -92,8 +92,8 @@ class LLMMessage:
     is_summary: bool = False
     is_correction: bool = False
     cell_id: str | None = field(default=None, repr=False, compare=False)
-    #: Encoded forms, each codec's under its own key, so that a long conversation is encoded only once; and for each
-    #: trace that has it, the `message_id` of its row.
+    #: Encoded forms under each codec's key, so that a long conversation is encoded only once; and its `message_id` in
+    #: each trace that has it.
     encoded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     #: Names its row in traces. A message gets one when it enters a conversation through `chat` or as an answer; system
     #: messages, loaded ones and edited ones have none.
@@ -120,11 +120,11 @@ class LLMMessage:
 
     @property
     def opens_turn(self) -> bool:
-        """Whether a turn of the conversation begins here. It goes on until the next message that begins one."""
+        """Whether a turn of the conversation begins here. It lasts until the next message that begins one."""
         return self.role == "user" and not (self.is_summary or self.is_correction)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, without the fields that have their default value."""
+        """Plain data, without fields that have their default value."""
         data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
@@ -135,9 +135,9 @@ class LLMMessage:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
-        """The inverse of `to_dict`. Also takes `tool_calls` as chat completions have them (`{"function": {...}}`).
+        """The inverse of `to_dict`. Also takes `tool_calls` in chat-completions form (`{"function": {...}}`).
 
-        A message with `function_call`, as the oldest chat completions wrote it, becomes one with a call without an id.
+        A message with `function_call`, from the oldest chat completions, becomes one with a call without an id.
         """
         known = {f.name for f in fields(cls)} - {"encoded", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
@@ -165,10 +165,10 @@ def _call_from(data: dict[str, Any]) -> FunctionCall:
 
 
 def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
-    """Converts arguments as a vendor sends them to `(arguments, raw)`; `raw` is set if they are not a JSON object.
+    """Converts a provider's arguments to `(arguments, raw)`; `raw` is set if they are not a JSON object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
-    too long, which are cut off, or nested too deep count as `raw`, as do those with numbers that JSON lacks.
+    too long (cut off), nested too deep, or have numbers that JSON lacks count as `raw`.
     """
     if text is None or text == "":
         return {}, None
@@ -192,9 +192,9 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def fault_in(raw: str) -> str:
-    """What is wrong with the size, depth or numbers of JSON text; "" if nothing is.
+    """The problem with the size, depth or numbers of JSON text; "" if there is none.
 
-    Raises ValueError if it is not even what Python reads as JSON.
+    Raises ValueError if Python can't read it as JSON.
     """
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
@@ -213,7 +213,7 @@ _STRICT_JSON = json.JSONEncoder(allow_nan=False)
 
 
 def _is_json(value: Any) -> bool:
-    """Whether other languages can read it, too: Python takes `NaN`, and `1e999` as infinite."""
+    """Whether other languages can also read it: Python accepts `NaN`, and `1e999` as infinite."""
     try:
         _STRICT_JSON.encode(value)
     except ValueError:
@@ -222,7 +222,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and dicts are nested. Not recursive, since that is what deep values break."""
+    """How deep lists and dicts are nested. Not recursive, since deep values break recursion."""
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, (dict, list))]:
         depth += 1
@@ -236,7 +236,7 @@ def new_id(kind: str) -> str:
 
 
 def well_formed(text: str) -> str:
-    """The text in a form that can be encoded: halves of surrogate pairs are joined, and replaced if they are alone."""
+    """The text in a form that can be encoded: halves of surrogate pairs are joined, or replaced if alone."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -282,17 +282,17 @@ _counts: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*Usage.__slots
 class LLMResponse:
     """One complete answer of a model.
 
-    `raw_response` becomes the `provider_extras` of the assistant message. `metadata` may hold:
+    `raw_response` becomes the `provider_extras` of the assistant message. `metadata` may contain:
 
     - `thinking`: a text
-    - `usage`: a `Usage`; `usage_raw`: the vendor's own counts, a dict
-    - `usage_estimated`: True if a count is a guess; False if all are exact, also zeros, as of an answer made by rules
+    - `usage`: a `Usage`; `usage_raw`: the provider's own counts, a dict
+    - `usage_estimated`: True if a count is a guess; False if all are exact, including zeros, as for a rule-based answer
     - `model`, `response_id`, `finish_reason_raw`
     - `quoted`: True if the answer quotes a tool's result instead of the model's own words
     - `no_tool`: True if tools were on offer, and a small model answered from memory instead
     - `citations`: a list of `nbagent.core.citations.Citation`
-    - `vendor_calls`: the calls of tools that the vendor ran itself, see `nbagent.core.vendor_calls`
-    - `parts`: the content parts in order, if the answer holds images; `content` is then only its text
+    - `vendor_calls`: calls of tools that the provider ran itself, see `nbagent.core.vendor_calls`
+    - `parts`: the content parts in order, if the answer has images; `content` is then only its text
     """
 
     content: str
@@ -305,18 +305,18 @@ class LLMResponse:
 
     def __post_init__(self) -> None:
         content: Any = self.content
-        if content is None:  # many APIs send null beside tool calls
+        if content is None:  # many APIs send null with tool calls
             object.__setattr__(self, "content", "")
 
     @property
     def usage(self) -> Usage:
-        """The token counts; zeros if the vendor sent none."""
+        """The token counts; zeros if the provider sent none."""
         usage = (self.metadata or {}).get("usage")
         return usage if isinstance(usage, Usage) else Usage()
 
     @property
     def is_counted(self) -> bool:
-        """Whether the vendor sent token counts, and the loop did not have to estimate any."""
+        """Whether the provider sent all token counts, so that none is estimated."""
         metadata = self.metadata or {}
         return "usage" in metadata and metadata.get("usage_raw") != {} and not metadata.get("usage_estimated")
 
@@ -335,5 +335,5 @@ ORIGINS = {
 
 
 def origin_note(facts: Mapping[str, Any]) -> str:
-    """The words for a reader, from an answer's metadata or its row of `trace.calls`; "" if there is nothing to say."""
+    """The note for a reader, from an answer's metadata or its row of `trace.calls`; "" if there is none."""
     return next((words for name, words in ORIGINS.items() if facts.get(name)), "")

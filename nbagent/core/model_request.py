@@ -1,7 +1,7 @@
-"""`ModelRequest`: everything that one request says to a model. The loop hands it down to the provider, which sends it.
+"""`ModelRequest`: the whole content of one request to a model. The loop passes it to the provider, which sends it.
 
-`LLMProvider.resolve` checks the options and puts them into the vendor's form, once for each request. The trace, the
-preview and the sending all use what it returns.
+`LLMProvider.resolve` checks the options and puts them into the provider's form, once for each request. The trace, the
+preview and the sending all use its result.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Functions = Sequence[dict[str, Any]]
 
 @dataclass(slots=True)
 class Timing:
-    """What the provider measures while it sends a request, for the trace. `with timing:` measures a set-up step."""
+    """The provider's measurements while it sends a request, for the trace. `with timing:` measures a set-up step."""
 
-    #: Seconds that were needed before it could be sent: imports, certificates, loading a model.
+    #: Seconds of set-up before sending: imports, certificates, loading a model.
     setup_s: float = 0.0
     _begun: float = 0.0
 
     def __enter__(self) -> None:
-        """The block sets something up."""
+        """The block is a set-up step."""
         self._begun = perf_counter()
 
     def __exit__(self, *_: object) -> None:
@@ -44,18 +44,18 @@ class ModelRequest:
     messages: list[LLMMessage]
     tools: Functions | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: What is sent: `params` and, where the provider knows them, `thinking_level`, `tool_choice`, `stream`, the `tools`
-    #: and the fields that the model is known to have `refused`, each with its other name or None.
+    #: The sent options: `params` and, if the provider has them, `thinking_level`, `tool_choice`, `stream`, the `tools`
+    #: and the fields that the model has `refused` before, each with its other name or None.
     effective_options: Mapping[str, Any] = field(default_factory=dict)
-    #: What else the provider worked out in `resolve` and needs in `stream`. Only that provider reads it.
+    #: The provider's other results of `resolve` for `stream`. Only that provider reads them.
     resolved: Any = None
     timing: Timing = field(default_factory=Timing)
-    #: What the model is to keep in mind. It is sent last, after all that vendors cache, and no history keeps it.
+    #: A reminder for the model. It is sent last, after the cached prefix, and never enters the history.
     reminder: str = ""
 
     @property
     def reminder_messages(self) -> list[LLMMessage]:
-        """The reminder as a message of the user; an empty list without one."""
+        """The reminder as a user message; an empty list without one."""
         return [LLMMessage("user", f"<reminder>\n{self.reminder}\n</reminder>")] if self.reminder else []
 
     @property
@@ -67,5 +67,5 @@ class ModelRequest:
         """
         return [*self.messages, *self.reminder_messages]
 
-    #: Tokens of input after which the vendor is to summarise what came before; None if it is not.
+    #: Input tokens after which the provider summarises earlier messages; None if it should not.
     compact_at: int | None = None

@@ -1,4 +1,4 @@
-"""A progress bar in a notebook: a line of HTML below its cell, which panels can show as well."""
+"""A progress bar in a notebook: a line of HTML below its cell, which panels can also show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; fo
 class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run time
     """tqdm's counts, rates and pauses. `publish` is the method of IPython's display publisher.
 
-    `watchers` are called with the HTML of each state, and with "" at the end.
+    `watchers` are called with each state as HTML, and with "" at the end.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""`Output`: the type that an answer is to have, as JSON Schema and words for the model, and as a check of the answer.
+"""`Output`: an answer's expected type, as JSON Schema and instructions for the model, and as a check of the answer.
 
-Types are read once: a batch asks for the same one ten thousand times.
+Types are read once: a batch uses the same one ten thousand times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _ERRORS_SHOWN = 10
-#: How many types are kept.
+#: How many types are cached.
 _KEPT = 128
 _INSTRUCTIONS = """\
 Your final answer must be JSON alone: no explanation, no code block. It must be valid against this JSON Schema:
@@ -36,11 +36,11 @@ Answer again, with the corrected JSON alone."""
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Output:
-    """The type that an answer is to have; `output_of` makes one.
+    """An answer's expected type; `output_of` makes one.
 
     - `type_name`: the type as a user writes it, such as `list[Person]`
-    - `schema`: its JSON Schema, that of an object. If the type is none, the object has the value as its `result`. If
-      it is empty, the vendor gets none.
+    - `schema`: its JSON Schema, always an object. If the type is not an object, the schema wraps it as the field
+      `result`. If it is empty, the provider gets none.
     - `name`: names the schema, in letters, digits and `_`
     - `fields`: the names of the fields of the model, or of the model in `list[Model]`
     - `instructions`: follow the system prompt
@@ -65,14 +65,14 @@ class Output:
             raise SentBackError(_CORRECT.format(problem=problem), error) from None
 
     def read(self, text: str) -> Any:
-        """The value in an answer. Raises ValueError with what is wrong, in words for the model."""
+        """The value in an answer. Raises ValueError with the problem, in words for the model."""
         from pydantic import ValidationError
 
         try:
             data = json_in(text)
         except ValueError:
             if self._is_wrapped and (word := text.strip()) and not re.search(r"[\[{`]", word):
-                with suppress(ValidationError):  # a model that nothing constrains may answer with the bare word
+                with suppress(ValidationError):  # an unconstrained model may answer with the bare word
                     return self.adapter.validate_json(json.dumps(word))
             raise
         if self._is_wrapped and isinstance(data, dict) and set(data) == {"result"}:
@@ -84,9 +84,9 @@ class Output:
 
 
 def output_of(shape: Any) -> Output:
-    """How to ask for a value of this type: a pydantic model, `list[Model]`, or another type that pydantic supports.
+    """The `Output` of a type: a pydantic model, `list[Model]`, or another type that pydantic supports.
 
-    Raises `ConfigurationError` if pydantic does not.
+    Raises `ConfigurationError` for other types.
 
     >>> output_of(list[int]).read('{"result": [1, 2]}')
     [1, 2]
@@ -95,7 +95,7 @@ def output_of(shape: Any) -> Output:
         return shape
     try:
         hash(shape)
-    except TypeError:  # what is in an `Annotated` need not have a hash
+    except TypeError:  # contents of `Annotated` may be unhashable
         return _new_output(shape)
     return _kept_output(shape)
 
@@ -112,7 +112,7 @@ def _new_output(shape: Any) -> Output:
             f"output: expected a pydantic model, list[Model], or another type that pydantic supports, got {shape!r} "
             f"({str(error).splitlines()[0]})."
         ) from None
-    is_wrapped = schema.get("type") != "object"  # vendors require an object at the top level
+    is_wrapped = schema.get("type") != "object"  # providers require an object at the top level
     if is_wrapped:
         definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
         schema = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}

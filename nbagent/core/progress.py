@@ -1,4 +1,4 @@
-"""A progress bar: on a terminal, and in a notebook that somebody watches."""
+"""A progress bar on a terminal or in a watched notebook."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def progress_bar(
     shown: bool = True,
     watchers: Iterable[Callable[[str], None]] = (),
 ) -> Iterator[Any]:
-    """A bar of tqdm's for so many units, of which some may be done. Bytes (`unit="B"`) are shown as kB and MB.
+    """A tqdm bar for this many units, some of which may be done. Bytes (`unit="B"`) are shown as kB and MB.
 
-    In a notebook `watchers` are told of it, see `NotebookBar`. Logs and pipes, which can't overwrite a line, get none,
-    nor do notebooks that nobody watches: then it does nothing.
+    In a notebook, `watchers` get each state: see `NotebookBar`. Logs and pipes, which can't overwrite a line, and
+    notebooks that nobody watches get no bar: then it does nothing.
     """
     from tqdm import tqdm
 
@@ -34,7 +34,7 @@ def progress_bar(
     if not shown or not is_watched(shell):
         bar = tqdm(disable=True, **looks)
     elif getattr(shell, "kernel", None) is None:
-        bar = tqdm(disable=None, unit_scale=unit == "B", **looks)  # None: unless it is no terminal
+        bar = tqdm(disable=None, unit_scale=unit == "B", **looks)  # None: unless it is not a terminal
     else:
         from nbagent.core.notebook_bar import NotebookBar
 

@@ -1,4 +1,4 @@
-"""The queue of one agent's runs: they follow each other, whatever event loops and threads they come from."""
+"""The queue of one agent's runs: they follow each other, even across event loops and threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunQueue:
     """First in, first out. Runs enter and leave it through their `QueueEntry`."""
 
     def __init__(self) -> None:
-        #: The streams of the agent's runs by `id`, as long as somebody holds them.
+        #: The streams of the agent's runs by `id`, while they are referenced.
         self.streams: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
         self._current: QueueEntry | None = None
@@ -32,7 +32,7 @@ class RunQueue:
             return current + [entry for _, entry in self._waiting]
 
     async def wait(self, entry: QueueEntry) -> None:
-        """Wait until it is the entry's turn. A cancelled waiter leaves the queue."""
+        """Wait for the entry's turn. A cancelled waiter leaves the queue."""
         with self._lock:
             if self._current is None:
                 self._current = entry
@@ -65,7 +65,7 @@ class RunQueue:
 class QueueEntry:
     """One run in its agent's queue, and the task that reads the run's events.
 
-    That task may not ask the same agent again before the run is over: both would wait for ever.
+    That task may not call the same agent again before the run is over: both would wait forever.
     """
 
     queue: RunQueue
@@ -74,19 +74,19 @@ class QueueEntry:
     #: The event loop on which the events are read, and its thread; None before the first.
     loop: asyncio.AbstractEventLoop | None = None
     thread: int | None = None
-    #: The iterator that the events are read from; dead if a `break` dropped it.
+    #: The iterator of the events; dead if a `break` dropped it.
     iterator: weakref.ref[Any] | None = None
-    #: The reading task, weakly. A failed task holds its frames, and these may lead back to the run. The garbage
-    #: collector would break such a cycle by closing the run's generators from any thread, in any order.
+    #: The reading task, weakly. A failed task keeps its frames, which may refer back to the run. The garbage collector
+    #: would break such a cycle by closing the run's generators from any thread, in any order.
     _reader: weakref.ref[asyncio.Task[Any]] | None = field(default=None, init=False)
 
     @property
     def reader(self) -> asyncio.Task[Any] | None:
-        """The task that asked for the last event."""
+        """The task that read the last event."""
         return None if self._reader is None else self._reader()
 
     def set_reader(self) -> None:
-        """Note that the current task asks for the next event."""
+        """Record that the current task reads the next event."""
         task = asyncio.current_task()
         if task is not None and (self._reader is None or self._reader() is not task):
             self._reader, self.loop, self.thread = weakref.ref(task), task.get_loop(), threading.get_ident()
@@ -94,7 +94,7 @@ class QueueEntry:
     async def enter(self, enclosing: Set[QueueEntry] = frozenset(), blocked_threads: Set[int] = frozenset()) -> None:
         """Wait until the agent's earlier runs are over. Raises `AgentBusyError` if one of them waits for this run.
 
-        `enclosing` are the runs that wait for it, and `blocked_threads` the threads.
+        `enclosing` are the runs that wait for it, `blocked_threads` the threads.
         """
         earlier = self.queue.entries
         is_inside = any(outer.active and outer.queue is self.queue for outer in enclosing)
@@ -117,6 +117,6 @@ class QueueEntry:
         self.queue.advance()
 
     def _is_read_by_current_task(self) -> bool:
-        """Whether the run can't go on before the current task does."""
+        """Whether the run can't continue before the current task does."""
         dropped = self.iterator is not None and self.iterator() is None
         return self.active and not dropped and self.reader is asyncio.current_task()

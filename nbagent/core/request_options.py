@@ -1,7 +1,7 @@
-"""The keyword options of `Agent.chat` and its twins: of each request, and of the run.
+"""The keyword options of `Agent.chat` and its variants: for each request, and for the run.
 
-The names are those of these `TypedDict`s and no others. So a mistyped option is an error for type checkers, and for
-nbagent before anything is sent. A field that only one provider knows goes into `extra_body`.
+Only the names in these `TypedDict`s are valid, so type checkers report a mistyped option, and nbagent raises an error
+before anything is sent. Fields of one provider go into `extra_body`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Thinking = bool | ThinkingLevel | Literal["on", "off", "none"] | Mapping[str, An
 class RequestOptions(TypedDict, total=False):
     """Options of one request. Each has one name for all providers.
 
-    `extra_body` is merged into the request's body, for fields that only one provider knows.
+    `extra_body` is merged into the request body, for fields of one provider.
 
     >>> agent.chat_sync("Hi", temperature=0, extra_body={"top_k": 40})      # doctest: +SKIP
     """
@@ -35,7 +35,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class RunOptions(RequestOptions, total=False):
-    """What `Agent.chat`, `chat_sync` and `extract` hand on to `chat_stream`, which explains the names."""
+    """Options that `Agent.chat`, `chat_sync` and `extract` pass to `chat_stream`, which explains them."""
 
     use_tools: bool
     tools: str | Iterable[str] | None

@@ -1,4 +1,4 @@
-"""What runs and tool calls return: `AgentResult` and `ToolOutcome`."""
+"""The results of runs and tool calls: `AgentResult` and `ToolOutcome`."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class ToolOutcome:
     validation_field: str | None = None
     repaired: bool = False
     approval: str = "auto"
-    #: Seconds that the answer to a request for approval took; None if nobody was asked.
+    #: Seconds that the approval decision took; None if nobody was asked.
     approval_wait_s: float | None = None
-    #: The arguments after their repair; None if they needed none.
+    #: The repaired arguments; None if they needed no repair.
     args_repaired: Mapping[str, Any] | None = None
     truncated: bool = False
     result_chars: int = 0
     started: float = 0.0  # seconds since the epoch
-    duration_s: float | None = 0.0  # None if a vendor told of its tool's call only with the result
+    duration_s: float | None = 0.0  # None if a provider reported its tool's call only with the result
     function_version: str = ""
     #: The skill or the MCP server that the tool comes from.
     source: str = ""
     cell_id_of_definition: str | None = None
-    #: Equivalent Python code, if the tool's docstring gives it.
+    #: Equivalent Python code, if the tool's docstring has it.
     python: str | None = None
     value_repr: str = ""
     #: Whether the result stays when a long conversation is trimmed.
@@ -68,18 +68,18 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     detail = ": ".join(shortened(word, 200) for word in dict.fromkeys(words) if word and isinstance(word, str))
     detail = f" ({detail})" if detail else ""
     if reason == "content_filter":
-        return "blocked", f"The vendor's filter blocked the answer{detail}."
+        return "blocked", f"The provider's filter blocked the answer{detail}."
     if reason == "refusal" or metadata.get("refusal"):
         return "blocked", f"The model refused to answer{detail}."
     if reason == "length":
-        remedy = "" if metadata.get("no_tool") else ": raise max_tokens, or ask for less"  # more of it would not help
+        remedy = "" if metadata.get("no_tool") else ": raise max_tokens, or ask for less"  # more tokens would not help
         return "truncated", f"The answer is cut off{detail}{remedy}."
     if is_empty:
         return "empty", f"The model answered nothing{detail}."
     return "ok", None
 
 
-#: Finish reasons of answers that are not what was asked for.
+#: Finish reasons of answers that fail to answer the prompt.
 _NOT_WHOLE = ("content_filter", "refusal", "length")
 
 
@@ -96,20 +96,20 @@ def _as_json(value: Any) -> Any:
 class AgentResult(Mapping[str, Any]):
     """The result of a run, also as a mapping: `result["content"]`, `"cost" in result`, `dict(result)`, `for key in …`.
 
-    `str(result)` is for people: the content, or else the `status_reason`, and in brackets whether the embedded model
+    `str(result)` is for people: the content, or else the `status_reason`, with a note in brackets if the embedded model
     quoted a tool or used none. `to_dict()` gives JSON data.
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
-    - `iterations`: how many requests were sent to the model
-    - `status`: "ok"; "empty", even when asked once more; "blocked" by a filter or a guard, or refused by the model;
+    - `iterations`: the number of requests sent to the model
+    - `status`: "ok"; "empty", even after one more request; "blocked" by a filter or a guard, or refused by the model;
       "truncated" at the limit of output tokens; "limit"; "denied"; "interrupted"; or "error". `status_reason` is a
       sentence with the provider's own words; `limit_reason` names the limit.
-    - `finish_reason`: why the model's last answer ended, in the same words for all vendors: "stop", "tool_calls" (where
-      the vendor has a word for it), "length", "content_filter", "refusal", "pause" (it would go on); None if the vendor
-      said something else
-    - `cost`: in US dollars; None if the price of a request is not known
-    - `data`: the value that was asked for with `output`; None without it, and if the status is not "ok" or "denied"
-    - `citations`: the sources that a vendor's own tool found: dicts `{start, end, url, title, cited_text}`, where
+    - `finish_reason`: why the model's last answer ended, in the same words for all providers: "stop", "tool_calls"
+      (where the provider has a word for it), "length", "content_filter", "refusal", "pause" (it would continue); None
+      if the provider said something else
+    - `cost`: in US dollars; None if a request's price is unknown
+    - `data`: the value of type `output`; None without `output`, or if the status is neither "ok" nor "denied"
+    - `citations`: the sources that a provider's own tool found: dicts `{start, end, url, title, cited_text}`, where
       `start` and `end` are characters of `content`
     - `images`: made by the model. They display themselves in a notebook and have `save(path)` and `to_pil()`.
     """
@@ -146,7 +146,7 @@ class AgentResult(Mapping[str, Any]):
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON data: `json.dumps(result.to_dict())`. Images become content parts with Base64 data.
 
-        Arguments and metadata that JSON can't hold become the names of their types.
+        Arguments and metadata that JSON can't represent become the names of their types.
         """
         data = {
             **self,
@@ -176,7 +176,7 @@ class AgentResult(Mapping[str, Any]):
         return f"<AgentResult {', '.join([f'{status}: {short_repr(self.content)}', *facts])}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: tool calls, folded, the answer with its images, and what it cost."""
+        """The display in a notebook: folded tool calls, the answer with its images, and its cost."""
         from nbagent.core.render.result import result_html
 
         return {"text/html": result_html(self), "text/plain": repr(self)}

@@ -1,4 +1,4 @@
-"""`Run`: everything that one run works with, such as its provider, tools, history and limits."""
+"""`Run`: the state of one run, such as its provider, tools, history and limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Provider(Protocol):
-    """What the loop needs of a provider. `nbagent.providers.base.LLMProvider` implements it."""
+    """The loop's interface to a provider. `nbagent.providers.base.LLMProvider` implements it."""
 
     vendor: str
     price: Mapping[str, float] | None
@@ -51,48 +51,51 @@ class Provider(Protocol):
 
 
 class Price(Protocol):
-    """What an answer costs. `nbagent.pricing.price_at` implements it."""
+    """An answer's cost. `nbagent.pricing.price_at` implements it."""
 
     def __call__(
         self, usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False
     ) -> float | None:
-        """US dollars; `raw` is the vendor's own usage object. None: the price is not known."""
+        """US dollars; `raw` is the provider's own usage object. None if the price is unknown."""
 
 
 class Tools(Protocol):
-    """What the loop needs of a tool executor. `nbagent.functions.executor.ToolExecutor` implements it."""
+    """The loop's interface to a tool executor. `nbagent.functions.executor.ToolExecutor` implements it."""
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """The definitions of the tools that the model is offered now."""
+        """The definitions of the tools now on offer."""
 
     def is_parallel(self, name: str) -> bool:
         """Whether the tool may run at the same time as others."""
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Run one call. Failures are outcomes too, not exceptions.
+        """Run one call. Failures are outcomes, not exceptions.
 
         If it is cancelled while its function runs, `interrupted` takes the outcome.
         """
 
 
 class Speakers(Protocol):
-    """Who speaks in a run of several agents. `nbagent.teams.team.TeamSpeakers` implements it."""
+    """Decides who speaks in a run of several agents. `nbagent.teams.team.TeamSpeakers` implements it."""
 
     speaker: str
 
     def take(self) -> list[LLMMessage]:
-        """Let the next one speak: set the run's provider and tools. Returns the conversation as that one reads it."""
+        """Let the next agent speak: set the run's provider and tools.
+
+        Returns the conversation as that agent reads it.
+        """
 
     def end_turn(self) -> None:
         """The turn and its calls are over."""
 
     def passes_on(self) -> bool:
-        """After an answer: whether another one speaks now."""
+        """Whether another agent speaks now, after an answer."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Everything that one run works with. `Agent.chat_stream` makes it, `loop.run_loop` drives it."""
+    """The state of one run. `Agent.chat_stream` makes it, `loop.run_loop` drives it."""
 
     entry: QueueEntry
     provider: Provider
@@ -100,43 +103,43 @@ class Run:
     history: ContextManager
     limits: Limits
     price: Price
-    #: Asks the model for a summary of messages, in a run of its own.
+    #: Asks the model for a summary of messages, in a separate run.
     summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()
-    #: The options of every request, such as `temperature`, `thinking` and the vendor's own fields.
+    #: The options of every request, such as `temperature`, `thinking` and the provider's own fields.
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: Who asks: `source`, `agent`, and the cell, by default that of the parent or else of the current code.
+    #: The caller: `source`, `agent`, and the cell, by default the parent's or else the current code's.
     origin: Mapping[str, Any] = field(default_factory=dict)
-    #: Tags, user, session and metadata; those of the parent count too.
+    #: Tags, user, session and metadata, in addition to the parent's.
     labels: Labels = field(default_factory=Labels)
-    #: Follows the system prompt in the requests of this run; the history does not keep it.
+    #: Follows the system prompt in this run's requests; it is not kept in the history.
     instructions: str = ""
     #: Makes the reminder of each request, such as the state of a plan: see `ModelRequest.reminder`.
     reminder: Callable[[], str] | None = None
-    #: A question of the conversation; this run takes the place of its turn.
+    #: A prompt of the conversation; this run replaces its turn.
     replaces: LLMMessage | None = None
-    #: A question of the conversation; this run begins a branch before it.
+    #: A prompt of the conversation; this run begins a branch before it.
     branch_at: LLMMessage | None = None
-    #: The type that the answer is to have.
+    #: The answer's expected type.
     output: Output | None = None
-    #: Look at the answer that would end the run, after `output` did, and may send it back to the model.
+    #: Check the answer that would end the run, after `output`, and may send it back to the model.
     checks: Sequence[AnswerCheck] = ()
-    #: Look at the question before anything is sent, and may refuse it.
+    #: Check the prompt before anything is sent, and may refuse it.
     guards: Sequence[UserCheck] = ()
-    #: What tools and checks get as `RunContext.deps`; by default the agent's, or else those of the parent.
+    #: `RunContext.deps` for tools and checks; by default the agent's, or else the parent's.
     deps: Any = field(default=None, repr=False)
-    #: The `Agent` that makes the run, which this layer does not know.
+    #: The run's `Agent`, a type that this layer does not know.
     agent: Any = field(default=None, repr=False)
-    #: Who speaks, where several agents do.
+    #: Decides who speaks, with several agents.
     speakers: Speakers | None = None
-    #: What it spends, others spend too.
+    #: Its spending also counts for other accounts.
     budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
-    #: The run whose tool started this one. What this run spends, the parent spends too.
+    #: The run whose tool started this one. Its spending also counts for the parent.
     parent: Run | None = field(init=False)
-    #: The call of that tool, and what tells the parent's observers of each event here; None without a parent.
+    #: That tool's call, and a callback that reports each event to the parent's observers; None without a parent.
     parent_call: str | None = field(init=False)
     tell_parent: Callable[[Event], None] | None = field(init=False)
     spent: Account = field(init=False)
@@ -145,9 +148,9 @@ class Run:
     closing_messages: list[LLMMessage] = field(default_factory=list)
     #: How often the model had to correct its answer.
     corrections: int = 0
-    #: Whether the model answered nothing, and was asked once more.
+    #: Whether the model answered nothing and got one more request.
     asked_again: bool = False
-    #: Events that the observers have received, and that the reader receives before the next one.
+    #: Events that the observers already have and the reader gets before the next one.
     pending_events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -170,7 +173,7 @@ class Run:
         self.result = AgentResult(run_id=self.run_id)
 
     def started(self, text: str, messages: Sequence[LLMMessage] = (), after: LLMMessage | None = None) -> Event:
-        """The first event, which says where the run belongs."""
+        """The first event, with the run's origin."""
         here = self.history.here
         here.branch = here.branch or self.run_id
         metadata = {
@@ -185,25 +188,25 @@ class Run:
         return RunStarted(text, metadata=metadata, messages=messages, after=after)
 
     def next_request(self) -> ModelRequest:
-        """The history and the tools as they are now."""
+        """The current history and tools."""
         messages = list(self.history.messages) if self.speakers is None else self.speakers.take()
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
         tools = self.tools.list_functions() or None
-        # it may depend on who asks
+        # it may depend on the caller
         reminder = context_with(call=self.run_context()).run(self.reminder) if self.reminder else ""
         compact_at = self.history.max_tokens if self.vendor_summarises else None
         return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
 
     @property
     def vendor_summarises(self) -> bool:
-        """Whether the vendor itself summarises what came before, in a conversation that becomes too long."""
+        """Whether the provider itself summarises a conversation that becomes too long."""
         history = self.history
         return history.strategy == "server" and self.provider.can_compact(history.max_tokens or 0)
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-        """The events of a step, which ends when the time of this run is over, whatever it is waiting for."""
+        """The events of a step, which ends when this run's time is over, whatever it is waiting for."""
         return step if self.spent.seconds_left() is None else self._until_time_is_up(step)
 
     async def _until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
@@ -213,7 +216,7 @@ class Run:
                     async with asyncio.timeout(left) as limit:
                         event = await anext(step, None)
                 except TimeoutError:
-                    if not limit.expired():  # the step raised it
+                    if not limit.expired():  # raised by the step itself
                         raise
                     if left := self.spent.seconds_left():
                         await asyncio.sleep(left + _TIMER_SLACK_S)
@@ -223,7 +226,7 @@ class Run:
                 yield event
 
     async def check_question(self, prompt: Sequence[LLMMessage]) -> None:
-        """Show the question to the guards. Raises QuestionRefusedError if one refuses it."""
+        """Pass the prompt to the guards. Raises QuestionRefusedError if one refuses it."""
         contents = [message.content for message in prompt if message.role == "user"]
         parts = (
             each for content in contents for each in ([{"text": content}] if isinstance(content, str) else content)
@@ -235,13 +238,13 @@ class Run:
                 raise QuestionRefusedError(reason)
 
     async def check_answer(self) -> None:
-        """Show the answer to the checks. Raises SentBackError if one does not accept it."""
+        """Pass the answer to the checks. Raises SentBackError if one rejects it."""
         for check in self.checks:
             if (checking := check(self.result, self.run_context())) is not None:
                 await self.within(checking)
 
     def run_context(self, **of_call: Any) -> RunContext:
-        """What a tool or a check may know of this run."""
+        """The view of this run for a tool or a check."""
         return RunContext(
             run_id=self.run_id,
             source=self.origin.get("source"),
@@ -254,7 +257,7 @@ class Run:
         )
 
     async def within(self, work: Awaitable[T]) -> T:
-        """Await what belongs to this run, such as a check: agents that it asks are asked by this run."""
+        """Await code of this run, such as a check: agents that it calls count as called by this run."""
 
         async def awaited() -> T:
             return await work
@@ -262,13 +265,13 @@ class Run:
         return await asyncio.create_task(awaited(), context=self.inner_context())
 
     def inner_context(self, **changes: Any) -> Context:
-        """A copy of the current context, for code that belongs to this run and that this run waits for."""
+        """A copy of the current context, for code of this run that this run waits for."""
         return self.own_context(enclosing=current.get().enclosing | {self.entry}, **changes)
 
     def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
-        """A copy of the current context, for code that belongs to this run: for a `call` of a tool, or for none yet.
+        """A copy of the current context for code of this run: for a tool `call`, or for none yet.
 
-        What the code prints is then still the output of the call that started the run.
+        The code's printed output still belongs to the call that started the run.
         """
         call = call or RunContext(output=current.get().call.output)
         return context_with(**{"run": self, "account": self.spent, "call": call, "tell": None, **changes})
@@ -285,5 +288,5 @@ class Run:
         return event
 
 
-#: Timers may fire this many seconds too early (uvloop's do, by 1 ms).
+#: Timers may fire this many seconds early (uvloop's do, by 1 ms).
 _TIMER_SLACK_S = 0.02

@@ -1,4 +1,4 @@
-"""`RunContext`: what a tool may know of the run that called it, and how it tells how far it is."""
+"""`RunContext`: a tool's view of the run that called it, with a method to report progress."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from nbagent.core.tool_output import ToolOutput
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a tool may know of its run. A parameter with this annotation is filled in, and the model is not told of it.
+    """A tool's view of its run. A parameter with this annotation is filled in and hidden from the model.
 
     - `run_id`, `call_id`, `tool_call_id`: as in the tables of `agent.trace`
     - `tool_name`: the name that the model called
     - `step`: the number of the model's request in this run, from 1
     - `attempt`: 1, and one more for each retry of this call (`tool(retries=…)`)
-    - `source`, `agent_name`: who asked, as in `trace.runs`: "magic", "panel", "python", and the agent's variable; for
-      an agent that another one asked, "agent" and the name of its tool
-    - `cell_id`, `execution_count`: the notebook cell that asked, if one did
+    - `source`, `agent_name`: the caller, as in `trace.runs`: "magic", "panel", "python", and the agent's variable; for
+      an agent that another one called, "agent" and the name of its tool
+    - `cell_id`, `execution_count`: the notebook cell of the prompt, if there is one
     - `agent`: the `Agent`, with its conversation and its trace
-    - `deps`: what the question brought as `chat(..., deps=…)`, else `agent.deps`: a connection, the user, settings.
-      Any object. It stays in this process: no model, trace, file or `repr` has it.
+    - `deps`: the value of `chat(..., deps=…)`, else `agent.deps`: a connection, the user, settings. Any object. It
+      stays in this process: it is in no model, trace, file or `repr`.
 
-    If a program calls the tool, by `ToolExecutor.execute` outside of a run, all but `tool_name` and `attempt` are None.
+    If a program calls the tool with `ToolExecutor.execute` outside a run, all but `tool_name` and `attempt` are None.
 
     >>> from nbagent import RunContext, tool
     >>> @tool
@@ -44,18 +44,17 @@ class RunContext:
     agent_name: str | None = None
     cell_id: str | None = None
     execution_count: int | None = None
-    #: An `Agent`, which this layer does not know.
+    #: An `Agent`, a type that this layer does not know.
     agent: Any = field(default=None, repr=False, compare=False)
     deps: Any = field(default=None, repr=False, compare=False)
-    #: Takes what the tool reports.
+    #: Takes the tool's reports.
     output: ToolOutput | None = field(default=None, repr=False, compare=False)
 
     def report(self, progress: float | str) -> None:
-        """Tell the person, not the model, how far the call is: a number from 0 to 1, or a text such as "page 3 of 8".
+        """Show the user, not the model, the call's progress: a number from 0 to 1, or a text such as "page 3 of 8".
 
-        It stands beside the call in cells and panels, a number with a bar. Streams and `trace.events` have a
-        `tool_progress` for it, at most ten a second. Callable from any thread; after the call's end, and outside of
-        runs, it does nothing.
+        Cells and panels show it with the call, a number as a bar. Streams and `trace.events` have a `tool_progress` for
+        it, at most ten a second. Callable from any thread. After the call's end and outside runs, it does nothing.
 
         >>> RunContext().report(0.4)
         """

@@ -1,4 +1,4 @@
-"""The events of one run as an iterator, for `async for` and for plain `for`, or as callbacks."""
+"""The events of one run as an iterator, for `async for` and plain `for`, or as callbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nbagent.core.run import Run
 class StreamingHandler:
     """Callbacks of a run, sync or async. Override the ones you need.
 
-    `on_complete` is called once per run, `on_retry` when the text of the current turn starts again.
+    `on_complete` is called once per run, `on_retry` when the current turn's text starts again.
     """
 
     def on_token(self, token: str) -> Any:
@@ -38,7 +38,7 @@ class StreamingHandler:
         """The model called a tool."""
 
     def on_tool_result(self, call: FunctionCall, result: str) -> Any:
-        """A tool returned; `result` is the text that the model will read."""
+        """A tool returned; `result` is the text for the model."""
 
     def on_retry(self) -> Any:
         """The request is sent again: discard this turn's text so far."""
@@ -83,7 +83,7 @@ class AgentStream:
 
     @property
     def waits(self) -> bool:
-        """Whether earlier questions to the agent come first, if this one is asked now."""
+        """Whether the agent's earlier prompts come first if this one is sent now."""
         return bool(self._entry.queue.entries)
 
     def __aiter__(self) -> AsyncGenerator[AnyEvent]:
@@ -94,7 +94,7 @@ class AgentStream:
     async def _iterate(self) -> AsyncGenerator[AnyEvent]:
         if self._events is not None:
             raise RuntimeError("this stream was already iterated: chat_stream() makes a new one")
-        # the loop types its events by their base class; they are those of the closed union
+        # the loop types its events by their base class; all belong to the closed union
         running: AsyncGenerator[Any] = self._run() if self._prepare is None else self._prepared_run(self._prepare)
         self._events = running
         self._entry.set_reader()
@@ -126,7 +126,7 @@ class AgentStream:
             async for event in running:
                 yield event
 
-    if not TYPE_CHECKING:  # for a type checker it is an error, too
+    if not TYPE_CHECKING:  # type checkers also report it
 
         def __await__(self):
             raise TypeError(
@@ -143,7 +143,7 @@ class AgentStream:
         before = current.get().enclosing
         try:
             while (event := run_sync(next_event())) is not None:
-                set_current(enclosing=before | {self._entry})  # the body of the `for` is inside of this run
+                set_current(enclosing=before | {self._entry})  # the body of the `for` is inside this run
                 yield event
                 set_current(enclosing=before)
         finally:
@@ -212,7 +212,7 @@ class AgentStream:
         return self.result()
 
     def preview(self) -> Preview:
-        """The first request of this run, if it started now. Nothing is sent, and nothing changes.
+        """The first request of this run if it started now. Nothing is sent, and nothing changes.
 
         Raises `ConfigurationError` if a tool's name, a limit or an option is wrong.
 
@@ -229,7 +229,7 @@ class AgentStream:
         return self._result
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the result of a run that is over, or else where the run is."""
+        """The display in a notebook: a finished run's result, or else the run's progress."""
         return {"text/plain": repr(self)} if self._result is None else self._result._repr_mimebundle_()
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ class AgentStream:
 
 
 def _place(event: Event | None) -> str:
-    """Where a run is after this event."""
+    """The run's place after this event."""
     match event:
         case events.Thinking():
             return "the model is thinking"

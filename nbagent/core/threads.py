@@ -1,9 +1,9 @@
 """Runs blocking functions, such as sync tools, in daemon threads, in a copy of the caller's context.
 
-The threads of all agents' tools are limited, by default to 64 and else to NBAGENT_TOOL_THREADS. Tools that other tools
-wait for, since they belong to an agent that a tool asked, have a limit of their own: they always get a thread.
+All agents' tools share a limited number of threads: NBAGENT_TOOL_THREADS, 64 by default. Tools of an agent that a tool
+called have a separate limit, so they always get a thread.
 
-A browser has no threads: there, functions run right where they are awaited, and no time limit ends them.
+A browser has no threads: there, functions run where they are awaited, and no time limit ends them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ S = TypeVar("S")
 T = TypeVar("T")
 Job = Callable[[], None]
 IDLE_S = 60.0
-#: How many sync tools run at the same time, unless this environment variable has another number.
+#: How many sync tools run at the same time, unless this environment variable sets another number.
 MAX_TOOL_THREADS, THREADS_VARIABLE = 64, "NBAGENT_TOOL_THREADS"
 
 
 def max_tool_threads() -> int:
-    """How many sync tools may run at the same time. Raises `ConfigurationError` if the variable holds no such number.
+    """How many sync tools may run at the same time. Raises `ConfigurationError` if the variable has no such number.
 
     >>> max_tool_threads()
     64
@@ -47,10 +47,10 @@ def max_tool_threads() -> int:
 
 
 class DaemonThreads:
-    """Threads that are reused, and started when none is idle, up to `limit()` for each level of runs in runs.
+    """Reused threads; a new one starts if none is idle, up to `limit()` for each level of nested runs.
 
     Daemon threads don't keep a process alive while a tool still runs; `ThreadPoolExecutor` waits for its own. A thread
-    ends after it was idle for a minute.
+    ends after a minute of idleness.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DaemonThreads:
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        """Start without threads: those of a parent process do not exist in its forked child."""
+        """Start without threads: a parent's threads do not exist in its forked child."""
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
@@ -74,10 +74,10 @@ class DaemonThreads:
         self._waiting: defaultdict[int, deque[Job]] = defaultdict(deque)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call the function in a thread, in a copy of this task's context, by which notebook output finds its cell.
+        """Call the function in a thread, in a copy of this task's context, which leads notebook output to its cell.
 
-        Cancelling does not stop a function that already runs, unless these threads are made with `interrupts`: then it
-        gets a KeyboardInterrupt, and a moment to end.
+        Cancelling does not stop a running function unless `interrupts` is set: then it gets a KeyboardInterrupt and a
+        moment to end.
         """
         if IN_BROWSER:
             return contextvars.copy_context().run(function, *args)
@@ -97,7 +97,7 @@ class DaemonThreads:
             except BaseException as error:  # noqa: BLE001  `await future` raises it; without it the task would wait for ever
                 settle = future.set_exception, error
             with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
-                loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which costs: once
+                loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which is costly: once
 
         level, limit = len(current.get().enclosing), self._limit()
         self._submit(job, level, limit)
@@ -126,10 +126,10 @@ class DaemonThreads:
         self._jobs.put(partial(self._work_through, level, job))
         if not reuse:
             thread = threading.Thread(target=self._work, name=f"{self._name}-{next(self._numbers)}", daemon=True)
-            contextvars.Context().run(thread.start)  # it serves other runs than the current one too
+            contextvars.Context().run(thread.start)  # it also serves other runs
 
     def _work_through(self, level: int, job: Job | None) -> None:
-        """Run a job and, one after the other, those that wait for a thread."""
+        """Run a job, then the waiting jobs, one after the other."""
         while job is not None:
             job()
             with self._lock:

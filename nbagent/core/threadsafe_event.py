@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class ThreadsafeEvent(asyncio.Event):
-    """An event of the running loop."""
+    """An event on the running loop."""
 
     def __init__(self) -> None:
         super().__init__()

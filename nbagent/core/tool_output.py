@@ -1,4 +1,4 @@
-"""What a tool call prints, displays and reports while it runs: kept within bounds, and announced as it comes."""
+"""A running tool call's printed output, displays and progress: kept within bounds, and announced as they arrive."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from nbagent.text import shortened
 
-#: Of one call: characters of text, and of images in Base64. The rest is left out, with a note.
+#: For one call: characters of text, and of images in Base64. A note replaces the rest.
 MAX_TEXT, MAX_IMAGES = 20_000, 3_000_000
 #: Displays of one call.
 MAX_DISPLAYS = 50
-#: Characters of a report of progress.
+#: Characters of a progress report.
 MAX_PROGRESS = 200
 #: Seconds between two announcements.
 INTERVAL_S = 0.1
@@ -32,7 +32,7 @@ class ToolOutput:
 
     def __init__(self, announce: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self.parts: list[Part] = []
-        #: Whether there is output that `shown()` did not return yet.
+        #: Whether there is output that `shown()` has not returned yet.
         self.has_new_parts = False
         self._progress: float | str | None = None
         self._announce, self._loop = announce, loop
@@ -42,7 +42,7 @@ class ToolOutput:
         self._is_scheduled = self._is_over = False
 
     def write(self, text: str, stream: str = "stdout") -> None:
-        """Add what was printed."""
+        """Add printed output."""
         with self._lock:
             self._text_chars += len(text)
             kept = text[: max(0, MAX_TEXT - self._text_chars + len(text))]
@@ -77,14 +77,14 @@ class ToolOutput:
             self._schedule()
 
     def report(self, progress: float | str) -> None:
-        """Say how far the call is: from 0 to 1, or in words."""
+        """Report the call's progress: from 0 to 1, or in words."""
         with self._lock:
             is_text = isinstance(progress, str)
             self._progress = shortened(" ".join(str(progress).split()), MAX_PROGRESS) if is_text else float(progress)
             self._schedule()
 
     def new_progress(self) -> float | str | None:
-        """The latest report; None if there is none since the last time."""
+        """The latest report; None if there is no new one."""
         with self._lock:
             progress, self._progress = self._progress, None
             return progress
@@ -96,7 +96,7 @@ class ToolOutput:
             return [dict(part) for part in self.parts]
 
     def end(self) -> list[Part]:
-        """The call is over. Returns a copy of its output; nothing is announced any more."""
+        """The call is over. Returns a copy of its output; nothing more is announced."""
         self._is_over = True
         return self.shown()
 
@@ -127,7 +127,7 @@ class ToolOutput:
         if self._is_scheduled or self._is_over:
             return
         self._is_scheduled = True
-        with suppress(RuntimeError):  # the loop was closed: nobody is interested any more
+        with suppress(RuntimeError):  # the loop was closed: no reader is left
             self._loop.call_soon_threadsafe(self._loop.call_later, INTERVAL_S, self._tell)
 
     def _tell(self) -> None:
@@ -137,7 +137,7 @@ class ToolOutput:
 
 
 def as_on_terminal(text: str) -> str:
-    r"""The text as a terminal shows it: what follows `\r` replaces the line, as progress bars do.
+    r"""The text as a terminal shows it: text after `\r` replaces the line, as in progress bars.
 
     >>> as_on_terminal("10 %\r20 %\r\ndone")
     '20 %\ndone'

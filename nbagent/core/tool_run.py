@@ -1,6 +1,6 @@
-"""A run that is one tool call, which no model made: a client of this process asked for it.
+"""A run of one tool call from a client of this process, not from a model.
 
-It has the events of any run, so that it becomes rows with a `run_id`, like all others.
+It has the usual events, so the trace gets rows with a `run_id`, as for any run.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from nbagent.core.run import Run, Tools
 from nbagent.core.turn import Turn
 from nbagent.text import shortened
 
-#: Stands for what only a question to a model needs.
+#: Placeholder for the parts that only a model's run needs.
 _NO_MODEL: Any = None
 
 
 async def run_tool(call: FunctionCall, tools: Tools, **of_run: Any) -> AsyncGenerator[Event]:
     """The events of the run, from `run_started` to `done`. It waits for no other run, and no conversation keeps it.
 
-    A tool that fails is a result, too: the run's status is then "error". If the reader stops, the call is interrupted.
-    `of_run` are fields of `Run`.
+    A tool failure is also a result: the run's status is then "error". If the reader stops, the call is interrupted.
     """
     run = Run(
         entry=QueueEntry(RunQueue()),

@@ -1,7 +1,7 @@
-"""One turn of a run: ask the model, then run the tools that it called.
+"""One turn of a run: send a request to the model, then run the tools that it called.
 
-The history holds the partial answer from the first moment on. However the turn ends, the history is valid afterwards:
-every call has a result, and an interrupted answer keeps its text.
+The history has the partial answer from the start. However the turn ends, the history stays valid: every call has a
+result, and an interrupted answer keeps its text.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Turn:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        #: Who answers this turn.
+        #: The provider of this turn.
         self.provider = run.provider
         self.step = run.spent.iterations + 1
         self.meta: dict[str, Any] = {"run_id": run.run_id, "call_id": new_id("call")}
-        #: Of the answer, complete or not.
+        #: The answer's, complete or not.
         self._message_id = new_id("msg")
         self.text: list[str] = []
         self.response: LLMResponse | None = None
@@ -64,26 +64,26 @@ class Turn:
         self._outcomes: dict[int, ToolOutcome] = {}
         self._results: dict[int, LLMMessage] = {}
         self._outputs: dict[int, ToolOutput] = {}
-        #: Reports of progress that the observers have, and the reader gets next.
+        #: Progress reports that the observers already have and the reader gets next.
         self._reports: list[Event] = []
         #: Set when a call has ended, or there are reports.
         self._has_news = asyncio.Event()
         self._exchanges = 0
-        #: The request whose answer is awaited, and how many characters came besides text.
+        #: The current request, and how many characters besides text have arrived.
         self._request: ModelRequest | None = None
         self._other_chars = 0
-        #: Until then it is not sent again, by the clock of `monotonic`.
+        #: It is not sent again before then, by the clock of `monotonic`.
         self._waits_until = 0.0
-        #: Stands in the history until the answer is complete.
+        #: Its placeholder in the history until the answer is complete.
         self._placeholder = LLMMessage("assistant", "", interrupted=True)
-        #: The complete answer, which takes its place.
+        #: The complete answer, which replaces it.
         self._answer: LLMMessage | None = None
 
     def __enter__(self) -> Turn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Leave the history valid: it keeps the text so far, and each call has one result, in call order."""
+        """Leave a valid history with the text so far and one result for each call, in call order."""
         if self.response is None:
             is_stopped = kind is None or not issubclass(kind, Exception)
             self.run.pending_events += self._count_broken_attempt(is_stopped=is_stopped)
@@ -111,15 +111,15 @@ class Turn:
                 }
             )
 
-        self._outputs.clear()  # they hold this turn
+        self._outputs.clear()  # they refer to this turn
         self._add_results(results)
         if self.run.speakers is not None:
             self.run.speakers.end_turn()
 
     def _add_results(self, results: list[LLMMessage]) -> None:
-        """Put the results behind their calls: a tool, or another cell, may have added a message meanwhile.
+        """Put the results after their calls: a tool or another cell may have added a message meanwhile.
 
-        If the history was cleared, it stays so.
+        A cleared history stays empty.
         """
         messages = self.run.history.messages
         if self._answer is None:  # no model made these calls
@@ -143,7 +143,7 @@ class Turn:
         run = self.run
         async with run.spent.asking(current.get().request) as asking:
             set_current(request=asking, has_alternative=False)  # unless the candidates say so
-            if run.spent.reached_budget() is not None:  # a summary or a parallel run took the rest
+            if run.spent.reached_budget() is not None:  # a summary or a parallel run spent the rest
                 return
             changes = run.history.prepare(trims=not run.vendor_summarises)
             request = run.next_request()
@@ -156,7 +156,7 @@ class Turn:
                 if failure is not None:
                     for event in self._give_up(failure, candidate):
                         yield event
-                    if run.spent.reached_budget() is not None:  # what had come of the broken answer took the rest
+                    if run.spent.reached_budget() is not None:  # the broken answer spent the rest
                         return
                 self.provider = candidate
                 try:
@@ -172,12 +172,14 @@ class Turn:
                 raise failure
 
     async def _candidates(self, request: ModelRequest) -> Iterable[Provider]:
-        """Who is asked, in this order. Whoever chooses may ask agents, whose runs then belong to this one."""
+        """The providers to try, in order. The function that chooses may call agents, whose runs then belong to this
+        one.
+        """
         found = self.run.provider.candidates(request)
         return found if isinstance(found, tuple) else await self.run.within(found)
 
     def _give_up(self, failure: ProviderError, candidate: Provider) -> list[Event]:
-        """End the call that failed; another one, to the candidate, follows."""
+        """End the failed call; a call to the next candidate follows."""
         counted = self._count_broken_attempt()
         self._request = None
         following = f"{candidate.vendor}:{candidate.model_name}"
@@ -191,7 +193,7 @@ class Turn:
         }
         self.text.clear()
         problem = " ".join(failure.message.split()).rstrip(".")
-        text = f"{self.provider.vendor}:{self.provider.model_name}: {problem}. Going on with {following}."
+        text = f"{self.provider.vendor}:{self.provider.model_name}: {problem}. Continuing with {following}."
         event = self.run.emit(events.Retry(text, metadata=metadata), self.meta)
         self.meta = {**self.meta, "call_id": new_id("call")}
         return [*counted, event]
@@ -204,7 +206,7 @@ class Turn:
         started = events.TurnStarted(metadata=metadata, messages=messages, tools=tools, timing=request.timing)
         context = copy_context()
         event = context.run(run.emit, started, self.meta)
-        has_context = context != copy_context()  # observers set something there for the code that sends the request
+        has_context = context != copy_context()  # observers set values there for the code that sends the request
         yield event
         response: LLMResponse | None = None
         taken: list[Event] = []
@@ -216,7 +218,7 @@ class Turn:
                     if isinstance(item, LLMResponse):
                         response = item
                         said = "".join(self.text)
-                        if said != item.content and item.content.startswith(said):  # the rest did not come as pieces
+                        if said != item.content and item.content.startswith(said):  # the rest did not arrive in pieces
                             yield run.emit(events.Text(item.content.removeprefix(said)), self.meta)
                         break
                     self._take_piece(item, vendor_calls)
@@ -233,7 +235,7 @@ class Turn:
                         self._request = None
                         return
                     await yield_point.pass_on()
-        finally:  # closing the stream may be cancelled; a complete answer counts all the same
+        finally:  # closing the stream may be cancelled; a complete answer still counts
             if response is not None:
                 taken = self._take_answer(with_counts(response, request))
         if response is None:
@@ -242,7 +244,7 @@ class Turn:
             yield event
 
     def _take_piece(self, item: Event, vendor_calls: VendorCalls) -> None:
-        """Keep a piece of the answer, or complete the event of one of the vendor's own tools."""
+        """Keep a piece of the answer, or complete the event of a provider's own tool."""
         if isinstance(item, events.Text):
             self.text.append(item.content)
         elif isinstance(item, events.Thinking | events.ToolCallDelta):
@@ -253,7 +255,7 @@ class Turn:
             vendor_calls.begins(wire_id)
 
     def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
-        """The provider's answer to the request, which is sent in this context if there is one."""
+        """The provider's answer to the request, sent in this context if given."""
         stream = self.provider.stream(request)
         if self.run.record_http:
             context = context or copy_context()
@@ -261,9 +263,9 @@ class Turn:
         return stream if context is None else InContext(stream, context)
 
     def _count_broken_attempt(self, *, is_stopped: bool = False) -> list[Event]:
-        """Count the tokens of an answer that broke off, if any had come: providers bill these, too. Returns the event.
+        """Count the tokens of an incomplete answer, if any arrived, because providers bill these. Returns the event.
 
-        What a request costs that was stopped before anything came is not known, unless the model is free. One that
+        The cost of a request that was stopped before any answer is unknown, unless the model is free. A request that
         waited to be sent again costs nothing.
         """
         run, provider, chars = self.run, self.provider, sum(map(len, self.text)) + self._other_chars
@@ -285,7 +287,7 @@ class Turn:
     async def summarise(self) -> AsyncGenerator[Event]:
         """Replace the oldest messages of a history over its limits by a summary.
 
-        Without a summary the run goes on: the messages are then dropped. The vendor may summarise instead.
+        Without a summary the run continues, and the messages are dropped. The provider may summarise instead.
         """
         run = self.run
         if run.vendor_summarises or not (oldest := run.history.messages_to_drop()):
@@ -294,7 +296,7 @@ class Turn:
             yield run.emit(events.Context(f"summarising {len(part)} old messages", metadata={"begins": True}))
             try:
                 summary = await asyncio.create_task(run.summarise(part), context=run.own_context())
-            except Exception as error:  # a provider of the user's may raise anything
+            except Exception as error:  # a user's provider may raise anything
                 log.warning("old messages are dropped without a summary", exc_info=True)
                 yield run.emit(events.Context(f"no summary: {str(error) or type(error).__name__}"))
                 return
@@ -326,16 +328,16 @@ class Turn:
 
     @property
     def _speaker(self) -> str | None:
-        """Who asks the model, where several agents speak."""
+        """The speaker of this request, with several agents."""
         return None if self.run.speakers is None else self.run.speakers.speaker
 
     def _take_answer(self, response: LLMResponse) -> list[Event]:
         """Put a complete answer into the history, count its tokens, and announce its tool calls.
 
-        The observers receive all of its events at once, even if the reader takes no more of them.
+        The observers receive all its events immediately, even if the reader stops.
         """
         run, self.response, about = self.run, response, response.metadata or {}
-        self._request = None  # it holds the whole conversation
+        self._request = None  # it keeps the whole conversation alive
         calls = response.function_calls or []
         self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.history.messages)) if calls else []
         self._call_ids = [new_id("tool") for _ in self.calls]
@@ -377,7 +379,7 @@ class Turn:
         return [done, usage, *calls_made]
 
     def _cost(self, response: LLMResponse) -> float | None:
-        """US dollars; None if neither the model that answered nor the one that was asked has a price."""
+        """US dollars; None if neither the answering nor the requested model has a price."""
         metadata, provider = response.metadata or {}, self.provider
         raw = metadata.get("usage_raw")
         if calls := metadata.get("vendor_calls"):
@@ -391,7 +393,7 @@ class Turn:
         return None
 
     def take_call(self, call: FunctionCall) -> Event:
-        """Make a call that no model asked for, in place of `ask_model`. The request that it comes with is not ours."""
+        """Make a client's call, instead of `ask_model`. The client's request is not ours."""
         self.meta = {"run_id": self.run.run_id}
         self.response = LLMResponse("", [call])
         self.calls = with_unique_ids([call], self.run.run_id, set())
@@ -399,7 +401,7 @@ class Turn:
         return self.run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(0)), self.meta)
 
     async def run_tools(self) -> AsyncGenerator[Event]:
-        """Run the calls, parallel tools at the same time. Results are yielded as they come and kept in call order."""
+        """Run the calls, parallel tools at the same time. Results are yielded as they arrive and kept in call order."""
         run = self.run
         count = run.spent.take_tool_calls(len(self.calls))
         for index in range(count, len(self.calls)):
@@ -413,7 +415,7 @@ class Turn:
                     yield event
 
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
-        """Run calls at the same time, each in a task with a context of its own."""
+        """Run calls at the same time, each in a task with its own context."""
         run, loop = self.run, asyncio.get_running_loop()
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         interrupted: dict[int, list[ToolOutcome]] = {index: [] for index in group}
@@ -459,7 +461,7 @@ class Turn:
             self._keep_ready(tasks)
 
     def _keep_ready(self, tasks: Mapping[asyncio.Task[ToolOutcome], int]) -> None:
-        """Keep what was ready when the run was cancelled, and announce no output any more."""
+        """Keep the results that were ready when the run was cancelled, and announce no more output."""
         for task, index in tasks.items():
             if task.done() and not task.cancelled() and task.exception() is None and index not in self._outcomes:
                 self._add_outcome(index, task.result())
@@ -469,11 +471,11 @@ class Turn:
     async def _run_call(self, call: FunctionCall, interrupted: list[ToolOutcome]) -> ToolOutcome:
         try:
             return await self.run.tools.run(call, interrupted)
-        finally:  # a callback of the task would come one turn of the event loop later
+        finally:  # a task callback would run one turn of the event loop later
             self._has_news.set()
 
     def _announce(self, index: int) -> None:
-        """Tell the observers what a running tool has printed and displayed, and everybody what it reports."""
+        """Send a running tool's output to the observers, and its progress to observers and reader."""
         call, output = self.calls[index], self._outputs[index]
         if output.has_new_parts:
             printed = events.ToolPrinted("", call.name, None, self._call_metadata(index), output.shown())
@@ -491,20 +493,20 @@ class Turn:
         self._has_news.set()
 
     def _tell_of_child(self, index: int, loop: asyncio.AbstractEventLoop, event: Event) -> None:
-        """Tell the observers what an agent does that a running tool asks, maybe on another thread."""
+        """Send the observers the events of an agent that a running tool called, perhaps from another thread."""
 
         def tell() -> None:
-            if index not in self._outcomes:  # what a tool leaves running is not told
+            if index not in self._outcomes:  # a tool's background work is not reported
                 self.run.emit(events.ChildEvent(metadata=self._call_metadata(index), event=event), self.meta)
 
         if running_loop() is loop:
             tell()
         else:
-            with suppress(RuntimeError):  # the loop was closed: nobody is interested any more
+            with suppress(RuntimeError):  # the loop was closed: no reader is left
                 loop.call_soon_threadsafe(tell)
 
     def _add_outcome(self, index: int, outcome: ToolOutcome) -> Event:
-        """Keep the outcome of a call for the history and the result, and make its event."""
+        """Keep a call's outcome for the history and the result, and make its event."""
         run, call = self.run, self.calls[index]
         self._outcomes[index] = outcome
         message = self._results[index] = LLMMessage(
@@ -540,7 +542,7 @@ class Turn:
         return {"tool_call_id": self._call_ids[index], "wire_id": call_id, "index": index, "step": self.step}
 
     def _replace_placeholder(self, message: LLMMessage | None) -> None:
-        """Put the answer in its place. If the history was cleared meanwhile, it stays empty."""
+        """Put the answer into the history. If the history was cleared meanwhile, it stays empty."""
         messages = self.run.history.messages
         for index in range(len(messages) - 1, -1, -1):
             if messages[index] is self._placeholder:

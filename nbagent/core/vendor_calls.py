@@ -1,8 +1,8 @@
-"""The calls of tools that the vendor runs itself, such as a web search, while it answers.
+"""The calls of tools that the provider runs itself, such as a web search, while it answers.
 
-A decoder yields them as `ToolCall` and `ToolResult` events that hold only what the vendor said. `VendorCalls` completes
-them, so that displays and the trace show them like the calls of functions. The history keeps them in the answer, in
-the vendor's own form.
+A decoder yields them as `ToolCall` and `ToolResult` events with only the provider's data. `VendorCalls` completes them,
+so that displays and the trace show them like function calls. The history keeps them in the answer, in the provider's
+own form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nbagent.core.results import ToolOutcome
 
 @dataclass(slots=True)
 class VendorCall:
-    """One call. `result` is what a person may read of the result; None if there is none yet."""
+    """One call. `result` is the result as readable text; None if there is none yet."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class VendorCall:
     is_error: bool = False
 
     def begun(self, *, has_ended: bool = False) -> ToolCall:
-        """The event of the call. `has_ended`: the vendor tells it together with its result."""
+        """The event of the call. `has_ended`: the provider reports it together with its result."""
         return ToolCall("", self.name, self.arguments, {"wire_id": self.id, "has_ended": has_ended})
 
     def ended(self) -> ToolResult:
@@ -42,7 +42,7 @@ class VendorCall:
 
 
 def events_of(metadata: Mapping[str, Any]) -> Iterator[Event]:
-    """The events of the calls in an answer that came in one piece."""
+    """The events of the calls in an answer that arrived in one piece."""
     for data in metadata.get("vendor_calls", ()):
         call = VendorCall(**data)
         yield call.begun(has_ended=call.result is not None)
@@ -55,11 +55,11 @@ class VendorCalls:
 
     def __init__(self, vendor: str, step: int) -> None:
         self._source, self._step = f"vendor:{vendor}", step
-        #: By the vendor's id: our own id, and when the call was made; None if that is unknown.
+        #: By the provider's id: our own id, and when the call was made; None if that is unknown.
         self._made: dict[str, tuple[str, float | None]] = {}
 
     def begins(self, wire_id: str) -> None:
-        """The vendor runs a tool, and has not told yet what it was asked."""
+        """The provider runs a tool and has not reported its arguments yet."""
         self._made.setdefault(wire_id, (new_id("tool"), time()))
 
     def complete(self, event: ToolCall | ToolResult) -> None:

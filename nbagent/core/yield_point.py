@@ -1,16 +1,16 @@
-"""Reading iterators of the user's that may never wait: timeouts and other tasks still get their turn."""
+"""Reads users' iterators that may never wait: timeouts and other tasks still get their turn."""
 
 from __future__ import annotations
 
 import asyncio
 from time import monotonic
 
-#: Seconds for which an iterator may hold the event loop.
+#: Seconds that an iterator may block the event loop.
 HOLD_S = 0.1
 
 
 class YieldPoint:
-    """`await yield_point.pass_on()` after each item lets the event loop run if that has been held for long."""
+    """`await yield_point.pass_on()` after each item lets the event loop run if it was blocked for long."""
 
     __slots__ = ("_due",)
 

@@ -1,5 +1,5 @@
 """Evaluations: agents answer the rows of a frame, and scorers judge the answers.
 
-`evaluate.py` is where to begin: it maps each agent over the frame and adds a column for each of the `scorers`. A
-`result.Evaluation` holds the rows and summarises them (`intervals`).
+Begin with `evaluate.py`: it maps each agent over the frame and adds a column for each of the `scorers`. A
+`result.Evaluation` has the rows and summarises them (`intervals`).
 """

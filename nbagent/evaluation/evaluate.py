@@ -1,4 +1,4 @@
-"""`evaluate`: agents answer the rows of a frame, and scorers judge the answers; `compare` is it without scorers."""
+"""`evaluate`: agents answer the rows of a frame, and scorers judge the answers. `compare` works without scorers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from nbagent.evaluation.result import Evaluation
 from nbagent.evaluation.scorers import check_scorer, scores_of
 from nbagent.trace.columns import TEXT
 
-#: The columns before those of the frame.
+#: The columns before the frame's own.
 FIRST = ("agent", "repeat")
-#: Arguments that hold for judges, too.
+#: Arguments that also apply to judges.
 FOR_JUDGES = ("allow_partial", "budget", "checkpoint", "concurrency", "progress")
 
 
 async def compare(
     agents: Mapping[str, Agent], prompts: Iterable[MessageInput], **options: Unpack[MapOptions]
 ) -> Evaluation:
-    """Ask several agents the same prompts side by side, and compare what they answer: `evaluate` without scorers.
+    """Send the same prompts to several agents and compare their answers: `evaluate` without scorers.
 
-    `prompts` are messages for `Agent.chat`, each of which begins a conversation of its own. The agents have their tools
-    unless `tools=False`; a column `tools` names those that they called, in order. Each agent takes one prompt after the
-    other, unless `concurrency` says more. `options` are those of `Agent.map`. The rows of a prompt stand together.
-    `compare_sync` is the blocking twin.
+    `prompts` are messages for `Agent.chat`; each begins a new conversation. The agents have their tools unless
+    `tools=False`. The column `tools` lists the called tools in order. Each agent takes one prompt after the other
+    unless `concurrency` is higher. `options` as for `Agent.map`. The rows of a prompt are adjacent. `compare_sync` is
+    the blocking variant.
 
     >>> result = await nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "2 + 2?"])    # doctest: +SKIP
     >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
@@ -67,15 +67,15 @@ async def evaluate(
 ) -> Evaluation:
     """Let agents answer the rows of a frame side by side, and score the answers.
 
-    - `prompt`, `output` and `options`: as for `Agent.map`, so there are checkpoints, budgets and progress. A budget
-      holds for all agents and judges together.
+    - `prompt`, `output` and `options`: as for `Agent.map`, with checkpoints, budgets and progress. All agents and
+      judges share a budget.
     - `scorers`, by name: functions of a row, or of `(answer, expected)`, where `expected` names a column;
       `exact(column)`, `matches(regex)`, `judge(agent, prompt)`. They return True or False, or a number.
     - `repeats`: how often each agent answers each row
 
-    An agent that can ask nothing, such as one without a key, has the error in its rows, and the others go on. Raises
-    this error if it is so of all of them, and `ConfigurationError` before the first request if a column has the name of
-    one that is added, or a scorer can't score. `evaluate_sync` is the blocking twin.
+    If an agent can't send any request, for example without a key, its rows have the error, and the others continue. If
+    no agent can, the error is raised. Raises `ConfigurationError` before the first request if a column has an added
+    column's name or a scorer is invalid. `evaluate_sync` is the blocking variant.
 
     >>> result = await nbagent.evaluate(                                        # doctest: +SKIP
     ...     {"small": small, "large": large}, reviews, "Is this review good or bad? {text}",
@@ -124,7 +124,7 @@ evaluate_sync = blocking(evaluate)
 
 
 class _Entrant:
-    """One of the agents: its maps, one for each repeat, and why it could not ask all that it was to ask."""
+    """One of the agents: its maps, one for each repeat, and the error that kept it from sending all rows."""
 
     def __init__(
         self, agent: Agent, frame: Any, prompt: str | None, output: Any, repeats: int, given: Mapping[str, Any]
@@ -140,11 +140,11 @@ class _Entrant:
 
     @property
     def model(self) -> str:
-        """The agent's provider and model; nothing if it has none that can be asked."""
+        """The agent's provider and model; empty if it has no usable one."""
         return f"{self._agent.provider.vendor}:{self._agent.provider.model_name}" if self._maps else ""
 
     async def ask(self) -> None:
-        """Ask all rows, all times."""
+        """Send all rows, for all repeats."""
         try:
             for task in self._maps:
                 await task.run()
@@ -154,7 +154,7 @@ class _Entrant:
             self.error = error
 
     def rows(self, repeat: int) -> pd.DataFrame:
-        """The answers of a repeat; where there is none, the error that is in their place."""
+        """A repeat's answers, or the error that replaces them."""
         rows = self._maps[repeat - 1].frame() if self._maps else self._unasked.copy()
         status = title_of("status", rows)
         if self.error is not None:
@@ -175,14 +175,14 @@ class _Entrant:
 
 
 def _raise_of_all(entrants: Mapping[str, _Entrant]) -> None:
-    """Raise the first one's error if none of them can ask anything."""
+    """Raise the first one's error if none of them can send any request."""
     errors = [each.error for each in entrants.values() if each.error is not None]
     if len(errors) == len(entrants):
         raise errors[0]
 
 
 def _map(agent: Agent, frame: Any, prompt: str | None, output: Any, repeat: int, given: Mapping[str, Any]) -> Map:
-    """One map of one agent. What `given` does not say has the defaults of `Agent.map`."""
+    """One map of one agent. Arguments missing in `given` have the defaults of `Agent.map`."""
     defaults = inspect.signature(Agent.map).parameters
     of_map = {name: defaults[name].default for name in inspect.signature(Map).parameters if name in defaults}
     chosen = {name: given.get(name, of_map[name]) for name in of_map.keys() - {"data", "prompt", "output", "options"}}

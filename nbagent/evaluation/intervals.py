@@ -16,7 +16,7 @@ DRAWS, SEED = 2000, 0
 def wilson(share: float, n: int) -> tuple[float, float]:
     """The interval of a share of `n` rows: Wilson's score interval.
 
-    It holds for few rows and for shares near 0 and 1, where the usual one does not (Wilson 1927,
+    It is valid for few rows and for shares near 0 and 1, where the usual one is not (Wilson 1927,
     https://doi.org/10.2307/2276774; Brown, Cai and DasGupta 2001, https://doi.org/10.1214/ss/1009213286).
 
     >>> [round(bound, 3) for bound in wilson(0.9, 10)]

@@ -1,4 +1,4 @@
-"""`Evaluation`: what agents answered to the rows of a frame, and how the answers score."""
+"""`Evaluation`: agents' answers to the rows of a frame, and their scores."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 #: Rows of a display, and characters of a value in it.
 ROWS, WIDTH = 60, 160
-#: What the plot shows without scorers, and the labels of its axes.
+#: The plot's measures without scorers, with their axis labels.
 MEASURES = {"seconds": "seconds a row", "tokens": "tokens a row", "cost": "dollars a row"}
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """What agents answered to the rows of a frame, and how the answers score; `evaluate` makes one.
+    """Agents' answers to the rows of a frame, with scores; `evaluate` makes one.
 
     `frame` has a row for each agent, repeat and row of the data, with the data's index: agent, repeat, the data's
-    columns, those of `Agent.map`, with `tools=True` the names of the `tools` that were called, and a column for each
-    scorer, NA where there is no whole answer. `scorers` are their names, `models` the agents' models by name.
+    columns, the columns of `Agent.map`, with `tools=True` the names of the called `tools`, and a column for each
+    scorer, NA without a complete answer. `scorers` are their names, `models` the agents' models by name.
     """
 
     frame: pd.DataFrame
@@ -40,12 +40,12 @@ class Evaluation:
     traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
-        """One row for each agent: rows, failed, then of each scorer its mean and the 95 % interval (`_low`, `_high`).
+        """One row for each agent: rows, failed, then each scorer's mean and 95 % interval (`_low`, `_high`).
 
-        The repeats of a row are averaged first, and the interval is that of the rows, since the repeats of a row are
-        not independent. For yes and no it is Wilson's, for numbers a percentile bootstrap of 2,000 draws (see
-        `nbagent.evaluation.intervals` for the sources). Failed rows have no score. Then tokens, cost and mean seconds
-        of the answered rows; a sum is missing if one of its parts is.
+        A row's repeats are averaged first, because they are not independent; the interval is over the rows. For True
+        and False it is Wilson's, for numbers a percentile bootstrap of 2,000 draws (see `nbagent.evaluation.intervals`
+        for the sources). Failed rows have no score. Tokens, cost and mean seconds of the answered rows follow; a sum
+        with a missing part is missing.
         """
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
 
@@ -60,7 +60,7 @@ class Evaluation:
         return {**row, "mean_seconds": self._values("seconds")[is_answered].mean()}
 
     def _values(self, name: str) -> pd.Series[Any]:
-        """A column of the frame: a scorer's, one of the map's, or `tokens`, the sum of two of them."""
+        """A column of the frame: a scorer's, a map's, or `tokens`, the sum of two."""
         if name in self.scorers:
             return self.frame[name]
         if name == "tokens":
@@ -68,14 +68,14 @@ class Evaluation:
         return self.frame[title_of(name, self.frame)]
 
     def _by_row(self, agent: str, name: str) -> pd.Series[float]:
-        """The mean of each answered row of the data that has a value, over its repeats."""
+        """The mean over its repeats of each answered row that has a value."""
         mine, is_answered = (self.frame["agent"] == agent).to_numpy(), self._values("status") == "ok"
         place = self.frame[mine].groupby("repeat").cumcount()  # the data's index need not be unique
         means = self._values(name).where(is_answered)[mine].astype("Float64").groupby(place.to_numpy()).mean()
         return means.dropna().astype(float)
 
     def interval(self, agent: str, name: str) -> tuple[float, float]:
-        """The 95 % interval of an agent's mean score, seconds, tokens or cost; NaN if there is no value."""
+        """The 95 % interval of an agent's mean score, seconds, tokens or cost; NaN without values."""
         means = self._by_row(agent, name)
         if means.empty:
             return float("nan"), float("nan")
@@ -87,7 +87,8 @@ class Evaluation:
         return bool(self._values(name).dtype == "boolean")
 
     def failures(self, scorer: str | None = None) -> pd.DataFrame:
-        """The rows of `frame` without a whole answer, and those that a yes-or-no scorer, or only this one, says no to.
+        """The rows of `frame` without a complete answer, and rows for which a True-or-False scorer, or only this one,
+        returned False.
 
         >>> result.failures("right")                                            # doctest: +SKIP
         """
@@ -100,8 +101,8 @@ class Evaluation:
         return self.frame[failed.to_numpy(dtype=bool)]
 
     def plot(self) -> list[Axes]:
-        """Draw means by agent, each a dot with its 95 % interval as a line: of the scorers, or if there is none, of
-        seconds, tokens and, if known and not 0, dollars of an answer.
+        """Draw means by agent, each a dot with its 95 % interval as a line: of the scorers, or without scorers, of an
+        answer's seconds, tokens and, if known and not 0, dollars.
 
         Needs the extra `plot`.
 
@@ -129,7 +130,7 @@ class Evaluation:
 
     @property
     def trace(self) -> Trace:
-        """What the agents' traces hold, those of other runs too; `frame` joins its `runs` by `run_id`."""
+        """The agents' combined traces, including other runs; `frame` joins its `runs` by `run_id`."""
         return Trace.concat(self.traces)
 
     def __repr__(self) -> str:
@@ -139,7 +140,7 @@ class Evaluation:
         return show_control_chars(text)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, and the rows that failed; without scorers, all rows."""
+        """The display in a notebook: the summary and the failed rows; without scorers, all rows."""
         page = self.summary().to_html(notebook=True, classes=NO_TEX, float_format="{:.3f}".format)
         rows = self._shown()
         if len(rows):
@@ -150,7 +151,7 @@ class Evaluation:
         return show_control_chars(page)
 
     def _shown(self) -> pd.DataFrame:
-        """The rows to look at; of all rows, without what says nothing: ids, one repeat, no error."""
+        """The rows to show, without uninformative columns: ids, a single repeat, no error."""
         if self.scorers:
             return self.failures()
         hidden = {title_of("run_id", self.frame)}

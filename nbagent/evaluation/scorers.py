@@ -1,7 +1,7 @@
-"""Scorers: what judges the answers of an evaluation. Functions do, and what is made here.
+"""Scorers judge the answers of an evaluation: functions, or the scorers made here.
 
-A function gets a row, whose columns are those of the frame and of the answers, or `(answer, expected)`. It returns True
-or False, or a number.
+A function gets a row with the columns of the frame and the answers, or `(answer, expected)`. It returns True or False,
+or a number.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Row = Mapping[str, Any]
 def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
     """Whether the answer is the label in a column of the frame; None for a row without a label.
 
-    They are compared as what one of them is: true or false, a number, a time (without a zone it is UTC, a date is its
-    midnight), or else a text without the space around it. `answer` names the column of the answer: with
-    `output=Model`, one of its fields.
+    They are compared by the type of one of them: a boolean, a number, a time (UTC if without a zone; a date is its
+    midnight), or else a text without surrounding space. `answer` names the column of the answer: with `output=Model`,
+    one of its fields.
 
     >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
     (True, True)
@@ -50,7 +50,7 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
             if isinstance(given, kind) or isinstance(expected, kind):
                 try:
                     return bool(read(given) == read(expected))
-                except (TypeError, ValueError, ArithmeticError):  # one of them is something else
+                except (TypeError, ValueError, ArithmeticError):  # one of them is of another type
                     return False
         return bool(given == expected)
 
@@ -75,14 +75,14 @@ def _time(value: Any) -> pd.Timestamp:
     return time.tz_localize("UTC") if time.tzinfo is None else time
 
 
-#: How to read both of what is compared if one of them is of this type; the first one that fits.
+#: How to read both values if one of them is of this type; the first match applies.
 _READERS: Mapping[type, Callable[[Any], Any]] = {
     bool: _flag, Number: _number, date: _time, str: lambda value: str(value).strip(),
 }  # fmt: skip
 
 
 def matches(pattern: str | re.Pattern[str], answer: str = "answer") -> Callable[[Row], bool]:
-    """Whether a regular expression finds something in the answer.
+    """Whether a regular expression matches anywhere in the answer.
 
     >>> matches(r"(?i)berlin")({"answer": "It is BERLIN."})
     True
@@ -103,7 +103,7 @@ class Judge:
     output: Any
 
     async def scores(self, rows: pd.DataFrame, options: Mapping[str, Any]) -> list[Any]:
-        """What it says of each row: None where it has no answer."""
+        """Its judgement of each row; None for rows without one."""
         said = await self.agent.map(rows.reset_index(drop=True), self.prompt, self.output, **options)
         if len(rows) and said["answer"].isna().all():
             raise ConfigurationError(f"the judge answered no row. The first one: {said['error'].iloc[0]}")
@@ -125,7 +125,7 @@ def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float
 async def scores_of(
     name: str, scorer: Any, rows: pd.DataFrame, expected: str | None, options: Mapping[str, Any]
 ) -> Any:
-    """What a scorer says of these rows, as a column. A scorer that fails leaves NA, and a warning says so."""
+    """A scorer's results for these rows, as a column. If it fails for a row, the value is NA, and a warning says so."""
     values = await (
         scorer.scores(rows, options) if isinstance(scorer, Judge) else _called(name, scorer, rows, expected)
     )
@@ -135,7 +135,7 @@ async def scores_of(
 
 
 def check_scorer(name: str, scorer: Any, expected: str | None) -> None:
-    """Raise `ConfigurationError` for what can't score."""
+    """Raise `ConfigurationError` for a value that isn't a scorer."""
     if isinstance(scorer, Judge):
         return
     if scorer in (exact, matches, judge):
@@ -154,7 +154,7 @@ _CALLED = {exact: 'exact("label")', matches: r'matches(r"\d+")', judge: 'judge(a
 def _takes_two(scorer: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(scorer).parameters.values()
-    except ValueError:  # some functions of C have none
+    except ValueError:  # some C functions have none
         return True
     needed = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]
     return len(needed) == 2
@@ -172,7 +172,7 @@ async def _called(name: str, scorer: Callable[..., Any], rows: pd.DataFrame, exp
             value = scorer(row["answer"], row[expected]) if takes_two else scorer(row)
             value = await value if inspect.isawaitable(value) else value
             values.append(_score(value))
-        except Exception as error:  # the answers are paid: other rows and scorers go on
+        except Exception as error:  # the answers are paid for, so other rows and scorers continue
             log.info("scorer %s failed", name, exc_info=True)
             failures.append(error)
             values.append(None)
@@ -185,6 +185,6 @@ async def _called(name: str, scorer: Callable[..., Any], rows: pd.DataFrame, exp
 def _score(value: Any) -> bool | float | None:
     if value is None or value is pd.NA:
         return None
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # numpy's too
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # including numpy's
         return bool(value)
     return float(value)

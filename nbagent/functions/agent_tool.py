@@ -1,7 +1,7 @@
-"""An agent as a tool of another one: what `Agent.as_tool` returns.
+"""An agent as another agent's tool: the result of `Agent.as_tool`.
 
-The agent's run is a child of the run that calls the tool: it spends that one's budget and time, ends when that one is
-interrupted, and asks that one's person for approval if it has nobody of its own to ask.
+The agent's run is a child of the run that calls the tool: it shares the caller's budget and time, ends when the caller
+is interrupted, and uses the caller's approver unless it has its own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
 from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
 
-#: What the model reads of the question.
-_FRESH = "The question or the task, with all that must be known for it: nothing of this conversation is known there."
-_KEPT = "The question or the task. Earlier ones and their answers are known there, this conversation is not."
+#: The model's description of the argument.
+_FRESH = "The question or the task, with everything needed to do it: the agent knows nothing of this conversation."
+_KEPT = "The question or the task. The agent knows its earlier ones and their answers, but not this conversation."
 
 
 def agent_tool(
@@ -51,7 +51,7 @@ def _afresh(agent: Any) -> Any:
 
 
 def _as_read(result: AgentResult) -> Any:
-    """What the model reads: the answer with its images, and why it is not whole."""
+    """The result for the model: the answer with its images, and why it is incomplete."""
     text = result.content
     if result.status != "ok" and result.status_reason:
         text = f"{text}\n\n[{result.status}: {result.status_reason}]".lstrip()

@@ -1,4 +1,4 @@
-"""What a person allowed for the rest of the session, so that approval is not asked for again."""
+"""A person's approvals for the rest of the session, so that nbagent does not ask again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbagent.functions.source import function_version
 
 
 class Allow(Enum):
-    """A yes that an approver returns instead of True, so that later calls need none. A redefined tool needs it anew.
+    """An approver returns it instead of True to allow later calls as well. A redefined tool needs approval again.
 
     >>> def approve(call, definition):
     ...     return Allow.TOOL if definition.name == "search" else False
@@ -29,7 +29,7 @@ class Allowances:
         self._given: list[tuple[Any, str, str | None]] = []
 
     def add(self, allow: Allow, func: Any, arguments: str) -> None:
-        """Allow later calls of this very function, with any arguments or, for `Allow.CALL`, with these."""
+        """Allow later calls of exactly this function, with any arguments or, for `Allow.CALL`, with these."""
         self._given.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
 
     def cover(self, func: Any, arguments: str) -> bool:
@@ -37,7 +37,7 @@ class Allowances:
         return any(given in (None, arguments) for given in self._of(func))
 
     def describe(self, func: Any) -> str:
-        """What was allowed, for people; empty if nothing was."""
+        """The allowed calls, for people; empty if there are none."""
         given = set(self._of(func))
         if None in given:
             return "allowed"
@@ -54,5 +54,5 @@ class Allowances:
 
 
 def as_key(arguments: dict[str, Any]) -> str:
-    """JSON data as text that is equal for equal arguments only: 1, 1.0 and True are three."""
+    """JSON data as text that is equal only for equal arguments: 1, 1.0 and True differ."""
     return json.dumps(arguments, sort_keys=True)

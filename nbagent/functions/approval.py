@@ -1,4 +1,4 @@
-"""Decides when a call needs a person's approval, and asks for it. In doubt it asks, and in doubt the answer is no."""
+"""Decides when a call needs a person's approval, and asks for it. In doubt it asks, and denies."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ _NO_APPROVER = (
     "the call as it is; tell the user."
 )
 
-#: `(call, definition) -> True`, an `Allow`, a dict of edited arguments, or anything else for no; sync or async.
+#: `(call, definition) -> True`, an `Allow`, a dict of edited arguments, or anything else to deny; sync or async.
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
 def check_approver(approver: Any) -> None:
-    """Raise ConfigurationError for an approver that can't be called: it would deny every call, and only log why."""
+    """Raise ConfigurationError for an approver that can't be called: it would deny every call and only log why."""
     if approver is None:
         return
-    expected = "a function of (call, definition) that returns True, a dict of edited arguments, or anything else for no"
+    expected = (
+        "a function of (call, definition) that returns True, edited arguments as a dict, or anything else to deny"
+    )
     if not callable(approver):
         fix = "To choose which calls need approval, use tool(approve=True) or agent.chat(..., approve_all=True)."
         raise invalid("approve", approver, expected, fix)
@@ -48,23 +50,23 @@ def check_approver(approver: Any) -> None:
         raise invalid("approve", approver, expected, f"It can't be called with two arguments: {error}.") from None
 
 
-#: The approver of agents without one of their own: none or one.
+#: The approver of agents without their own: at most one.
 _default: list[Approver] = []
 
 
 def set_default_approver(approver: Approver | None) -> None:
-    """Set who is asked if an agent has no approver of its own; None for nobody. A notebook asks its user."""
+    """Set the approver of agents without their own; None for nobody. A notebook asks its user."""
     _default[:] = [approver] if approver else []
 
 
 def offer_default_approver(approver: Approver) -> None:
-    """Set who is asked if an agent has no approver of its own, unless that is set."""
+    """Set the approver of agents without their own, unless it is already set."""
     _default[:] = _default or [approver]
 
 
 def approver_of(own: Approver | None) -> Approver | None:
-    """Who is asked: the approver of an enclosing run with `approve_all`, else one's own, else that of the enclosing
-    run, panel or cell, else the default one.
+    """The approver: the enclosing run's with `approve_all`, else the agent's own, else the enclosing run's, panel's or
+    cell's, else the default.
     """
     here = current.get()
     above = here.approver or next(iter(_default), None)
@@ -74,7 +76,7 @@ def approver_of(own: Approver | None) -> Approver | None:
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether a call with these arguments needs approval, by the tool's `approve`: a bool, or a function that decides.
 
-    Such a function, sync or async, gets those of the arguments and of the tool's defaults that it names.
+    Such a function, sync or async, gets the arguments, or the tool's defaults, that its parameters name.
     """
     policy = definition.approve
     if not callable(policy):
@@ -95,8 +97,8 @@ async def needs_approval(definition: FunctionDefinition, arguments: dict[str, An
 def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable[..., bool]:
     """A policy for `tool(approve=…)`: asks if the path in this parameter is not below `folder`.
 
-    `..` and links are followed, so that `/tmp/../etc/passwd` is outside of `/tmp`. A relative path starts at the
-    working directory. A missing path is asked about, too.
+    `..` and links are followed, so `/tmp/../etc/passwd` is outside `/tmp`. A relative path starts at the working
+    directory. A missing path also needs approval.
 
     >>> needs_approval = outside("/tmp")
     >>> needs_approval(path="/tmp/../etc/passwd"), needs_approval(path="/tmp/a.txt"), needs_approval(path=None)
@@ -114,9 +116,9 @@ def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable
 
 
 async def ask_approver(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """The answer: True, an `Allow`, a dict of edited arguments, or None for no.
+    """The decision: True, an `Allow`, a dict of edited arguments, or None to deny.
 
-    Raises ToolDeniedError if there is nobody to ask. An approver may raise one itself, to say why it denies.
+    Raises ToolDeniedError if there is nobody to ask. An approver may raise it itself, to say why it denies.
     """
     if approver is None:
         raise ToolDeniedError(_NO_APPROVER, tool=definition.name)
@@ -125,7 +127,7 @@ async def ask_approver(approver: Approver | None, call: FunctionCall, definition
         answer = await answer if inspect.isawaitable(answer) else answer
     except (asyncio.CancelledError, ToolDeniedError):
         raise
-    except BaseException:  # whatever happened, nobody said yes
+    except BaseException:  # in any case, nobody approved
         logger.warning("the approver of %s failed, so the call is denied", definition.name, exc_info=True)
         return None
     if answer is True or isinstance(answer, Allow | dict):

@@ -1,6 +1,6 @@
-"""A tool asks the person for something while it runs, through whoever approves calls: `await ask_person(Question(…))`.
+"""A running tool asks the user for something, through the approver: `await ask_person(Question(…))`.
 
-An MCP server does so when it needs an answer, a choice or a consent in the middle of a call.
+MCP servers do so if they need an answer, a choice or a consent during a call.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from nbagent.functions.registry import FunctionDefinition
 
 @dataclass(frozen=True, slots=True)
 class Question(FunctionCall):
-    """A question that an approver gets in the place of a call. `name` says who asks, `text` what.
+    """A question that an approver gets instead of a call. `name` says who asks, `text` what.
 
-    `arguments` are the answers so far, for the person to complete. `problem(answers)` says what is wrong with them;
-    an empty text means nothing.
+    `arguments` are the answers so far, for the person to complete. `problem(answers)` describes an error in them; ""
+    means none.
     """
 
     text: str = ""
@@ -35,7 +35,7 @@ class Question(FunctionCall):
 
 @dataclass(frozen=True, slots=True)
 class CallInProgress:
-    """The call that a tool works on: where, and who may be asked meanwhile."""
+    """A tool's current call: its place, and who may be asked meanwhile."""
 
     definition: FunctionDefinition
     approver: Approver | None
@@ -45,7 +45,7 @@ class CallInProgress:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """The person's time, in this block, does not count as the tool's."""
+        """In this block, the user's time does not count as the tool's."""
         when = self.deadline.when()
         left = None if when is None else when - self.loop.time()
         with suppress(RuntimeError):  # the call is over
@@ -58,9 +58,9 @@ class CallInProgress:
 
 
 async def ask_person(question: Question, call: CallInProgress | None) -> dict[str, Any] | None:
-    """The answers; None for a no, and if nobody can be asked. May be awaited on any event loop.
+    """The answers; None if refused or if nobody can be asked. It may be awaited on any event loop.
 
-    The clock of the call stands still meanwhile. Answers that are not complete count as a no.
+    The call's clock stops meanwhile. Incomplete answers count as refused.
     """
     if call is None:
         return None
@@ -69,7 +69,7 @@ async def ask_person(question: Question, call: CallInProgress | None) -> dict[st
 
 
 async def agrees(asker: str, text: str, own: Approver | None) -> bool:
-    """Whether whoever approves calls, or the person at the terminal, says yes. False, too, if nobody can be asked."""
+    """Whether the approver, or the user at the terminal, agrees. False if nobody can be asked."""
     approver = approver_of(own)
     if approver is None:
         if sys.stdin is None or not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""Finds a tool's function at each request: through a variable, and attributes of what it holds (`shop.price`)."""
+"""Finds a tool's function at each request: through a variable and its attributes (`shop.price`)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ logger = logging.getLogger("nbagent")
 #: A namespace, and a name in it with the attributes to follow.
 _Location = tuple[dict[str, Any], tuple[str, ...]]
 
-#: How often to search for the variable that holds a nameless function: when it becomes a tool, and once afterwards.
+#: How often to search for a nameless function's variable: when it becomes a tool, and once afterwards.
 _MAX_SEARCHES = 2
 
 
 class ToolBinding:
-    """Binds a tool to the name that its function was defined under, or else to the variable that holds the function.
+    """Binds a tool to its function's original name, or else to the function's variable.
 
-    A decorator runs before its function's name is assigned; until then, and if there is no such name, the binding
-    stands for the function itself. Afterwards it accepts the same function, or another one that was defined in the
-    same namespace: if the name was rebound to something else, such as `os.system`, the tool is not offered.
+    A decorator runs before its function's name is assigned. Until then, and without such a name, the binding is the
+    function itself. Afterwards it accepts the same function, or another one defined in the same namespace. If the name
+    was rebound to something else, such as `os.system`, the tool is not offered.
     """
 
     def __init__(self, original: Callable[..., Any], name: str) -> None:
@@ -36,26 +36,26 @@ class ToolBinding:
         self._location = self._search()
 
     def look_up(self) -> Callable[..., Any] | None:
-        """The function as it is now; None if its name no longer holds one."""
+        """The current function; None if its name no longer refers to one."""
         if self._location is None and not self._is_unbound:
             self._location = self._search() or self._redefined()
         if self._location is None:
             return self._original
         found = _value_at(self._location)
         if is_same(found, self._latest):
-            return self._latest  # the same object while it is the same function: schemas are cached by identity
+            return self._latest  # the same object while the function is unchanged: schemas are cached by identity
         if not self._accepts(found, self._location):
             return None
         self._latest = found
         return self._latest
 
     def _search(self) -> _Location | None:
-        """Where the function is bound."""
+        """The location that the function is bound to."""
         own = _definition_location(self._original)
         if own is not None and is_same(_value_at(own), self._original):
             return own
         if self._searches == _MAX_SEARCHES:
-            self._is_unbound = own is None  # a local function, for example, will never be bound
+            self._is_unbound = own is None  # a local function, for example, is never bound
             return None
         self._searches += 1
         if isinstance(self._original, MethodType):
@@ -82,14 +82,16 @@ def is_same(found: Any, func: Any) -> bool:
 
 
 def _definition_location(func: Any) -> _Location | None:
-    """The location of a function or class by the name that it was defined under; None for a local one."""
+    """The location of a function or class by its original name; None for a local one."""
     defined = func if isinstance(func, type) else underlying(func)
     home, path = _home_of(func), getattr(defined, "__qualname__", "").split(".")
     return (home, tuple(path)) if home is not None and all(map(str.isidentifier, path)) else None
 
 
 def _variables(thing: Any, preferred: str) -> Iterator[_Location]:
-    """The variables that hold a thing, where its code was defined and in the notebook or script, `preferred` first."""
+    """The variables that refer to an object, in its defining namespace and in the notebook or script, `preferred`
+    first.
+    """
     main = sys.modules.get("__main__")
     for namespace in (_home_of(thing), getattr(main, "__dict__", None)):
         if namespace is not None:
@@ -98,13 +100,13 @@ def _variables(thing: Any, preferred: str) -> Iterator[_Location]:
 
 
 def _value_at(location: _Location) -> Any:
-    """What the location holds now; None for nothing."""
+    """The location's current value; None if there is none."""
     namespace, (name, *attributes) = location
     found = namespace.get(name)
     for attribute in attributes:
         try:
             found = getattr(found, attribute, None)
-        except Exception:  # a property is the user's code; a tool that can't be reached is not offered
+        except Exception:  # a property is the user's code; an unreachable tool is not offered
             logger.debug("%s of a %s can't be read", attribute, type(found).__name__, exc_info=True)
             return None
     return found

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Unpack, overload
 from nbagent.checks import check_type, invalid
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions, check_options
 
-#: Methods that data access objects often have, and that are not meant as tools.
+#: Common methods of data access objects that are not meant as tools.
 DEFAULT_EXCLUDE = frozenset({"get_session", "create_tables", "drop_tables"})
 
 _MARK = "__agent_callable__"
@@ -45,7 +45,7 @@ def agent_callable(
 ) -> Any:
     """Mark a function for discovery, optionally with settings. Registers nothing and returns the function unchanged.
 
-    `options` are those of `nbagent.tool`; an unknown one raises ConfigurationError.
+    `options` as for `nbagent.tool`; an unknown one raises ConfigurationError.
 
     >>> @agent_callable(description="Look a customer up.")
     ... def get_customer(name: str) -> dict: ...
@@ -69,7 +69,7 @@ def settings_of(function: Any) -> dict[str, Any] | None:
 def register_instance_methods(
     registry: FunctionRegistry, instance: Any, prefix: str = "", exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register the methods of an object as `prefix` + name: those of its class and of the base classes.
+    """Register an object's methods as `prefix` + name, including its base classes' methods.
 
     >>> class Shop:
     ...     def price(self, item: str) -> float: ...
@@ -89,7 +89,7 @@ def register_class_methods(
     instance: Any = None,
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
-    """Register the methods of a class, bound to `instance`; without one, its static and class methods only."""
+    """Register a class's methods, bound to `instance`; without one, only its static and class methods."""
     if not isinstance(cls, type):
         raise invalid("cls", cls, "a class", "For the methods of an object use register_instance_methods.")
     found = _methods(cls, cls if instance is None else instance)

@@ -64,14 +64,14 @@ CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 RETRY_DELAY_S = 0.2
 MAX_CACHED_RESULTS = 256
 _INTERRUPTED = {"is_error": True, "interrupted": True}
-_DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
-#: Lazy iterators, whose result is the list of what they yield. Files, cursors and other iterators are left as they are.
+_DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to continue."
+#: Lazy iterators, whose result is the list of their items. Files, cursors and other iterators stay unchanged.
 _LAZY = (GeneratorType, map, filter, zip, enumerate)
 
 
 @dataclass(slots=True)
 class _CallState:
-    """One call while it is run. `definition` is set once the arguments are valid; `fields` become the outcome's."""
+    """One running call. `definition` is set once the arguments are valid; `fields` become the outcome's."""
 
     call: FunctionCall
     #: Takes the outcome if the call is cancelled.
@@ -99,10 +99,10 @@ class ToolExecutor:
     `timeout`, in seconds, is for tools that set none (None: no limit). Results for the model are cut at
     `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread, right
     around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the same time as others.
-    `approver` is asked about tools with `approve=True`, and about all while `approve_all` is set, also about those of
-    agents that a tool asks. It gets a copy of the validated arguments, and its yes is for one execution: an approved
-    call is not retried. A sync approver runs in a thread, so it may block. The model reads the type and the text of
-    what a tool raises; with `tracebacks`, also the lines of your code that led to it.
+    `approver` decides on tools with `approve=True`, and with `approve_all` on all tools, including the tools of agents
+    that a tool calls. It gets a copy of the validated arguments, and approves one execution: an approved call is not
+    retried. A sync approver runs in a thread, so it may block. The model reads the type and text of a tool's exception;
+    with `tracebacks`, it also reads the lines of your code that led to it.
     """
 
     def __init__(
@@ -125,12 +125,12 @@ class ToolExecutor:
         self.call_context = call_context
         self.runs_exclusively = runs_exclusively
         self.tracebacks = tracebacks
-        #: What a person allowed, so that it is not asked about again.
+        #: The person's approvals for the session.
         self.allowances = Allowances()
         self._cache = _ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """What is offered to the model now."""
+        """The tools now on offer."""
         return self.registry.list_functions()
 
     def is_parallel(self, name: str) -> bool:
@@ -143,10 +143,10 @@ class ToolExecutor:
     def with_options(
         self, *, only: Iterable[str] | None = None, approve_all: bool = False, timeout: float | None = None
     ) -> ToolExecutor:
-        """The same executor, restricted to the tools named in `only`, asking before each call, with another `timeout`.
+        """The same executor: restricted to the tools in `only`, asking before each call, or with another `timeout`.
 
-        None and False leave things as they are. An unknown name raises ConfigurationError; that of a tool which vendors
-        run, such as "web_search", offers it.
+        None and False change nothing. An unknown name raises ConfigurationError. The name of a provider tool, such as
+        "web_search", offers it.
         """
         other = copy(self)
         if only is not None:
@@ -159,7 +159,7 @@ class ToolExecutor:
         """Call a tool and return its value unchanged.
 
         Raises UnknownToolError, ToolArgumentsError, ToolDeniedError, ToolTimeoutError, or ToolExecutionError, whose
-        `__cause__` is what the function raised.
+        `__cause__` is the function's exception.
 
         >>> await executor.execute("area", {"width": 3})                        # doctest: +SKIP
         9.0
@@ -172,17 +172,17 @@ class ToolExecutor:
         raise _execution_error(function_name, outcome.error) from outcome.error
 
     def format_result(self, result: Any) -> Content:
-        """A function's value as the model reads it; see `nbagent.functions.formatting`. Override it to change that."""
+        """A function's value in the model's form; see `nbagent.functions.formatting`. Override it to change that."""
         return format_result(result)
 
     # -- one call, step by step ---------------------------------------------------------------------------------------
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Answer a model's call, whatever happens. Raises only CancelledError and KeyboardInterrupt.
+        """Answer a model's call in every case. Raises only CancelledError and KeyboardInterrupt.
 
         If it is cancelled while the function runs, `interrupted` takes the outcome.
 
-        The outcome's `error` is what the function raised, or a `ToolError` of ours.
+        The outcome's `error` is the function's exception or our `ToolError`.
         """
         state = _CallState(call, [] if interrupted is None else interrupted)
         state.start_clock()
@@ -198,7 +198,7 @@ class ToolExecutor:
         except ToolError as error:
             raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
             outcome = self._format_failure(state, raised or error)
-        except Exception as error:  # a hook failed, which is the user's code: each call has a result all the same
+        except Exception as error:  # a hook (the user's code) failed: each call still needs a result
             logger.warning("a hook of %r failed before %s was done", self.registry, call.name, exc_info=True)
             outcome = self._format_failure(state, error)
         if state.definition is not None:
@@ -231,13 +231,13 @@ class ToolExecutor:
         return definition
 
     async def _ask_approval(self, state: _CallState, definition: FunctionDefinition) -> None:
-        """Return only if no approval is needed, or after a clear yes. Edited arguments replace the model's."""
+        """Return only if no approval is needed or the call was approved. Edited arguments replace the model's."""
         asks_anyway = self.approve_all or current.get().approves_all
         if not (asks_anyway or await needs_approval(definition, state.arguments)):
             return
         from nbagent.functions.validation import as_json_data, validate_arguments
 
-        # what would run, not what was sent; and a copy, so that only what is returned counts
+        # the arguments as they would run, not as sent, and as a copy, so that only the returned ones count
         question = replace(state.call, arguments=as_json_data(state.arguments))
         key = as_key(question.arguments)
         if not asks_anyway and self.allowances.cover(definition.func, key):
@@ -268,15 +268,15 @@ class ToolExecutor:
         state.start_clock()
 
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
-        """The function's value: from the cache if it is there, else from calling it, again if it raised."""
+        """The function's value: from the cache, else by calling it, again if it raised."""
         key = None
-        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # these may say who asks
+        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # these may name the caller
             key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
         if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
             return cached[0]
         attempts = (
             1 if state.fields.get("approval") in ("approved", "edited") else definition.retries + 1
-        )  # a yes is for one execution
+        )  # approval is for one execution
         for attempt in range(1, attempts + 1):
             try:
                 value = await self._call_once(state, definition, attempt)
@@ -296,7 +296,7 @@ class ToolExecutor:
         Waiting for the main thread does not count as its time.
         """
         args, kwargs = _bound(state, definition, attempt)
-        #: Once the function has begun: the name of the thread that runs it, "" for a task and when it has ended.
+        #: Once the function has begun: its thread's name, "" for a task and after its end.
         thread: list[str] = []
         is_over = False
         loop, limit = asyncio.get_running_loop(), self._time_limit(definition)
@@ -336,10 +336,10 @@ class ToolExecutor:
                         value = await run_in_thread(call_sync)
                     if not inspect.isawaitable(value):
                         return value
-                    thread[:] = [""]  # what is awaited can be cancelled
+                    thread[:] = [""]  # awaitables can be cancelled
                     with self._user_code(definition):
                         return await value
-        except TimeoutError:  # the user's own has become a ToolExecutionError
+        except TimeoutError:  # the user's own TimeoutError has become a ToolExecutionError
             message = _timeout_text(definition, limit or 0.0, thread)
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
@@ -353,7 +353,7 @@ class ToolExecutor:
             is_over = True
 
     def _asking_inside(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> AbstractContextManager[None]:
-        """Whom the tool may ask, and the agents that it asks; with `approve_all` these do so about all calls."""
+        """The approver for the tool and for agents that it calls; with `approve_all`, they ask about all calls."""
         asks_anyway, approver = self.approve_all or current.get().approves_all, approver_of(self.approver)
         call = CallInProgress(definition, approver, asyncio.get_running_loop(), copy_context(), deadline)
         return changed(approver=approver, approves_all=asks_anyway, call_in_progress=call)
@@ -365,15 +365,15 @@ class ToolExecutor:
 
     @contextmanager
     def _user_code(self, definition: FunctionDefinition) -> Iterator[None]:
-        """Turns what the user's code raises into ToolExecutionError, so that none of it is mistaken for ours.
+        """Turns exceptions of the user's code into ToolExecutionError, so that none is mistaken for ours.
 
-        A KeyboardInterrupt on the main thread passes, since it is the user's, and so does the cancellation of the task
-        that runs the tool.
+        A KeyboardInterrupt on the main thread passes through, since it is the user's, as does the cancellation of the
+        tool's task.
         """
         try:
             with self.call_context(definition) if self.call_context else nullcontext():
                 yield
-        except BaseException as error:  # SystemExit and a tool's own CancelledError end the tool only
+        except BaseException as error:  # SystemExit and a tool's own CancelledError end only the tool
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                 raise
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
@@ -397,7 +397,7 @@ class ToolExecutor:
                     content, fields["value_repr"] = await run_in_thread(formatted)
         except TimeoutError:
             content = f"<{kind}, which took too long to show>"
-        except Exception as error:  # a repr of the user's failed; the function has done its work
+        except Exception as error:  # the user's `repr` failed; the function has done its work
             logger.debug("a %s can't be shown", kind, exc_info=True)
             content = f"<{kind}, which can't be shown: {error_summary(error)}>"
         if state.fields.get("approval") == "edited":
@@ -435,14 +435,14 @@ def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> t
 
 
 def _interrupted_text(thread: str) -> str:
-    runs_on = f" Native code runs on in its thread, {thread}, until it ends by itself." if thread else ""
+    runs_on = f" Native code keeps running in its thread, {thread}, until it ends." if thread else ""
     return f"{NO_RESULT}{runs_on}"
 
 
 def _timeout_text(definition: FunctionDefinition, limit: float, thread: list[str]) -> str:
     text = f"{definition.name} did not return within {limit:g} s."
     if thread and thread[0]:
-        text += f" Native code runs on in its thread, {thread[0]}, until it ends by itself."
+        text += f" Native code keeps running in its thread, {thread[0]}, until it ends."
     if not thread and not definition.main_thread:
         return f"{text} It did not begin, because {max_tool_threads()} others run; {THREADS_VARIABLE} lets more run."
     more = max(60, 4 * limit)
@@ -458,7 +458,7 @@ def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
 async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
     try:
         return await call_on_main(function)
-    except RuntimeError as error:  # not the tool's, which would be a ToolExecutionError
+    except RuntimeError as error:  # not the tool's own, which would be a ToolExecutionError
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 
@@ -475,7 +475,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _edited_note(arguments: dict[str, Any]) -> str:
-    """Tells the model that other arguments than its own were used."""
+    """Tells the model that its arguments were changed."""
     return f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
 
 
@@ -490,7 +490,7 @@ def _python_of(state: _CallState, definition: FunctionDefinition) -> str | None:
 
 
 def _own_schema(definition: FunctionDefinition) -> FunctionSchema:
-    """That of the function's signature, also where the tool has other parameters."""
+    """The schema of the function's signature, even if the tool has other parameters."""
     from nbagent.functions.schema.function_schema import schema_of
 
     return schema_of(definition.func)
@@ -505,13 +505,15 @@ def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None
 
 
 class _ResultCache:
-    """The latest results, by key. Each belongs to one function: another object's method may have the same source."""
+    """The latest results, by key. Each belongs to one function, because another object's method may have the same
+    source.
+    """
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, tuple[float, Any, Any]] = OrderedDict()
 
     def get(self, key: str, func: Any) -> tuple[Any] | None:
-        """The result in a tuple, since None is a result too; None if there is no fresh one of this function."""
+        """The result in a tuple, since a result may be None; None if this function has no fresh one."""
         expires, value, made_by = self._entries.get(key, (0.0, None, None))
         return (value,) if time.monotonic() < expires and is_same(made_by, func) else None
 

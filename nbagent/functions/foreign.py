@@ -1,7 +1,7 @@
 """Tools that were written for LangChain, the OpenAI Agents SDK or Pydantic AI, as tools of nbagent.
 
-They are recognised by their attributes, so that none of these packages is needed otherwise. `Agent(tools=[...])` takes
-them as they are; the functions here add options, and what the tool's own framework would have given it.
+They are recognised by their attributes, so none of these packages is required. `Agent(tools=[...])` takes them
+directly; the functions here add options and the framework's context.
 
 >>> from langchain_community.tools import DuckDuckGoSearchRun               # doctest: +SKIP
 >>> agent = Agent(tools=[from_langchain(DuckDuckGoSearchRun(), timeout=30)])          # doctest: +SKIP
@@ -21,8 +21,8 @@ from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_op
 def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinition:
     """A LangChain tool (`@tool`, `StructuredTool`, a subclass of `BaseTool`) for `Agent(tools=[...])`.
 
-    `options` are those of `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that
-    LangGraph injects (state, store, the call's id) are not there.
+    `options` as for `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that LangGraph
+    injects (state, store, the call's id) are missing.
 
     Raises ConfigurationError for anything else.
     """
@@ -45,8 +45,8 @@ def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinit
 def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
     """A `FunctionTool` of the OpenAI Agents SDK (`@function_tool`) for `Agent(tools=[...])`.
 
-    `context` is what the tool finds in `ctx.context`. The tool's `needs_approval` and `timeout` are kept; a function
-    that decides about approval counts as yes. What the tool raises is handled as the tool says.
+    `context` becomes the tool's `ctx.context`. The tool's `needs_approval` and `timeout` are kept; a function as
+    `needs_approval` counts as True. The tool's own error handling applies.
     """
     if not _is_openai_agents(tool):
         raise invalid("from_openai_agents", tool, "a FunctionTool", "Decorate the function with @function_tool.")
@@ -65,8 +65,8 @@ def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOpt
 def from_pydantic_ai(tool: Any, deps: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
     """A `Tool` of Pydantic AI for `Agent(tools=[...])`.
 
-    `deps` is what the tool finds in `ctx.deps`; the rest of its context is empty. Approval, timeout and `sequential`
-    are kept. A `ModelRetry` becomes an error that the model reads.
+    `deps` becomes the tool's `ctx.deps`; the rest of its context is empty. Approval, timeout and `sequential` are kept.
+    A `ModelRetry` becomes an error that the model reads.
     """
     if not _is_pydantic_ai(tool):
         raise invalid("from_pydantic_ai", tool, "a pydantic_ai.Tool", "Wrap the function: pydantic_ai.Tool(function).")
@@ -111,7 +111,7 @@ def _definition(
 
 
 def _has(tool: Any, *names: str) -> bool:
-    """Whether an object has these attributes. None is read, since reading may run code of any object."""
+    """Whether an object has these attributes. No attribute is read, since reading may run arbitrary code."""
     own = {} if isinstance(tool, type) else getattr(tool, "__dict__", {})
     return all(name in own or hasattr(type(tool), name) for name in names)
 

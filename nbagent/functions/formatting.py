@@ -1,4 +1,4 @@
-"""Writes what a tool returned, or raised, as the text or the content parts that the model reads."""
+"""Formats a tool's value or exception as text or content parts for the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content
 from nbagent.text import beginning, shortened
 
-#: What the model reads if a function returned None.
+#: The model's text if a function returned None.
 NO_VALUE = "Done (no return value)."
 
 #: Rows of a long table, columns of a table, characters of a cell.
@@ -28,14 +28,14 @@ _MAX_ITEMS, _MAX_CHARS = 10_000, 1_000_000
 _MAX_REPR_CHARS = 2_000
 #: Lines of a traceback.
 _MAX_FRAMES = 5
-#: Room for the note about what is left out.
+#: Room for the note about omitted text.
 _NOTE_CHARS = 100
 _PACKAGE = Path(__file__).parent.parent
-#: How the file names of code begin that a model wrote and a person approved.
+#: Prefix of the file names of code that a model wrote and a person approved.
 MODELS_CODE = "<run_code"
 #: Classes whose objects only display their attribute `data`.
 _WRAPPERS = {"IPython.core.display.DisplayObject", "pandas.io.formats.style.Styler"}
-#: Where Python and installed packages are: frames there are not the user's.
+#: The folders of Python and installed packages: frames there are not the user's.
 _LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.endswith(("stdlib", "lib"))]
 
 
@@ -45,12 +45,12 @@ def format_result(result: Any, whole: bool = False) -> Content:
     - None: `NO_VALUE`; a string: itself
     - a dict, a list and other data: JSON
     - a data frame: its shape, dtypes and head
-    - a figure or an image, or the bytes of an image file or a PDF, by itself or in a list or dict: a part
-    - an object that only displays something, such as `HTML(...)`: what it displays
+    - a figure or an image, or the bytes of an image file or a PDF, alone or in a list or dict: a part - an object that
+      only displays something, such as `HTML(...)`: its display
     - anything else: `str()`
 
-    With `whole`, nothing is left out: a data frame is JSON, too, and a value that is too long raises ValueError. So
-    different values have different texts, which are the same in each process, whatever pandas is to display.
+    With `whole`, nothing is omitted: a data frame becomes JSON, and a value that is too long raises ValueError. So
+    different values have different texts, which are the same in each process, whatever pandas' display options.
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -80,14 +80,14 @@ def _is_image(value: Any) -> bool:
 
 
 def _displayed(value: Any) -> Any:
-    """What an object that only displays something displays: the text of `HTML`, the bytes of `Image`, …"""
+    """The display of an object that only displays something: the text of `HTML`, the bytes of `Image`, …"""
     homes = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
     data = getattr(value, "data", None) if homes & _WRAPPERS else None
     return value if data is None else data
 
 
 def _holds_images(items: Iterable[Any]) -> bool:
-    """Whether some items are images. Looks at one item of each type, since there may be very many."""
+    """Whether some items are images. Checks one item of each type, since there may be very many."""
     return any(map(_is_image, {type(item): item for item in itertools.islice(items, _MAX_ITEMS)}.values()))
 
 
@@ -131,10 +131,10 @@ def _text(value: Any, whole: bool) -> str:
 
 
 class _JsonConverter:
-    """Converts a value to JSON data; what has no JSON form becomes text, and what is missing None.
+    """Converts a value to JSON data; values without a JSON form become text, missing ones None.
 
-    A note replaces what exceeds the limits; it raises ValueError instead if the value is wanted `whole`. `_left` counts
-    the characters and items of all levels together.
+    A note replaces the part beyond the limits; with `whole`, that raises ValueError instead. `_left` counts the
+    characters and items of all levels together.
     """
 
     def __init__(self, whole: bool = False) -> None:
@@ -169,7 +169,7 @@ class _JsonConverter:
         return self._convert_foreign(value)
 
     def _note(self, value: Any, note: Any) -> Any:
-        """What stands for a value that is not written to its end."""
+        """The note that replaces the rest of a value."""
         if self._whole:
             kind = type(value).__name__
             raise ValueError(f"a value is too long to be written whole, at {kind}: pass its text instead")
@@ -184,7 +184,7 @@ class _JsonConverter:
         return itertools.takewhile(lambda _: self._left > 0, itertools.islice(items, _MAX_ITEMS))
 
     def _convert_foreign(self, value: Any) -> Any:
-        """An object of another library, recognised by its methods, so that no library is imported for it."""
+        """Another library's object, recognised by its methods, so that no library is imported."""
         if callable(getattr(type(value), "model_dump", None)):  # pydantic
             return self.convert(value.model_dump())
         if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
@@ -230,7 +230,7 @@ def in_order(items: Iterable[Any]) -> list[Any]:
 
 
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
-    """A data frame or a series, of pandas, polars or a similar library, as text; None for any other value.
+    """A data frame or series of pandas, polars or a similar library as text; None for any other value.
 
     The text has the first `n_rows` rows; by default all of a short table and ten of a long one. `columns` selects some.
     """
@@ -275,7 +275,7 @@ def short_repr(value: Any) -> str:
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
     """`(content of about `limit` characters at most, characters before, whether it was cut)`. Images stay whole.
 
-    A cut text keeps its beginning and some of its end, where results and errors often say what matters.
+    A cut text keeps its beginning and some of its end, which often has the important part of results and errors.
     """
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit
@@ -295,15 +295,14 @@ def _cut(text: str, limit: int) -> str:
         return text
     room = max(limit - _NOTE_CHARS, limit // 2)
     tail = room // 5
-    note = f"\n[… {len(text) - room} of {len(text)} characters are left out; ask for less to see all …]\n"
+    note = f"\n[… {len(text) - room} of {len(text)} characters are omitted; ask for less to see all …]\n"
     return text[: room - tail] + note + text[len(text) - tail :]
 
 
 def format_error(error: BaseException, *, with_lines: bool = False) -> str:
-    """`Error: ValueError: …`, and `with_lines` the lines of the user's own code that led to it.
+    """`Error: ValueError: …`, and with `with_lines` the lines of the user's own code that led to it.
 
-    Without them, what a model reads says nothing about the user's files and their source. Lines of `MODELS_CODE` are
-    its own.
+    Without them, the model reads nothing about the user's files and their source. Lines of `MODELS_CODE` are its own.
     """
     leaves = _leaves(error)
     lines = [f"Error: {'; '.join(map(error_summary, leaves))}"]
@@ -312,7 +311,7 @@ def format_error(error: BaseException, *, with_lines: bool = False) -> str:
     if frames:
         lines.append("Traceback (innermost last):")
     for frame in frames:
-        # a cell's temporary file means nothing to a model
+        # a cell's temporary file is meaningless to a model
         is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
         file = "" if is_cell else f"{Path(frame.filename).name}, "
         lines.append(f"  {file}line {frame.lineno}, in {frame.name}: {frame.line}")
@@ -320,7 +319,7 @@ def format_error(error: BaseException, *, with_lines: bool = False) -> str:
 
 
 def error_summary(error: BaseException) -> str:
-    """`ValueError: …`, even if the exception's `__str__` fails. Of a syntax error, it has no file and no line."""
+    """`ValueError: …`, even if the exception's `__str__` fails. For a syntax error, it omits file and line."""
     lines = traceback.format_exception_only(error)
     if isinstance(error, SyntaxError):
         lines = [line for line in lines if not line.startswith(" ")]

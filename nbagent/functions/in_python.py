@@ -1,4 +1,4 @@
-"""Equivalent Python code for a tool call, from the part of the tool's docstring that follows "In Python:".
+"""Equivalent Python code for a tool call, from the part of the tool's docstring after "In Python:".
 
 >>> def size_of(by: str) -> dict:
 ...     \"\"\"How many orders each group has.
@@ -22,9 +22,9 @@ _IN_PYTHON = re.compile(r"^In Python:[ \t]*(.*(?:\n(?:[ \t]+.*|[ \t]*$))*)", re.
 
 
 def python_of(definition: FunctionDefinition, arguments: Mapping[str, Any]) -> str | None:
-    """The code of a call, with these values, as JSON data, in place of the tool's parameters; None if there is none.
+    """A call's code with these JSON values in place of the tool's parameters; None if there is none.
 
-    Only a tool of yours has one: what a server or a skill says must not become code that somebody runs.
+    Only your own tools have one: text from a server or a skill must not become code that somebody runs.
     """
     said = None if definition.source else _IN_PYTHON.search(definition.description)
     if said is None:
@@ -38,7 +38,7 @@ def python_of(definition: FunctionDefinition, arguments: Mapping[str, Any]) -> s
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts values in place of names."""
+    """Replaces names by values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values

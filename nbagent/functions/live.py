@@ -2,9 +2,9 @@
 
 If you redefine a function in any cell, the next request uses the new body, signature and docstring; its options stay.
 If you delete it, or bind its name to something else, it is not offered until the name holds a function again. The same
-goes for methods (`shop.price` is looked up in the variable `shop`), and for lambdas, partials and callable objects,
-which are found through the variable that holds them. If an edited cell no longer defines a name, the variable stays,
-and so does the tool: `del` it.
+applies to methods (`shop.price` is looked up in the variable `shop`), and to lambdas, partials and callable objects,
+which are found through their variable. If an edited cell no longer defines a name, the variable and the tool stay:
+`del` it.
 
 >>> @tool(approve=True)
 ... def shout(text: str) -> str:
@@ -29,7 +29,7 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, Too
 from nbagent.functions.vendor_tools import VENDOR_TOOLS, VendorToolName, vendor_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: What a user may pass as tools.
+#: The types that a user may pass as tools.
 ToolsInput = (
     FunctionRegistry
     | FunctionDefinition
@@ -98,7 +98,7 @@ def tool(
     - `parallel`: False never runs the call at the same time as another call of its turn.
     - `main_thread`: True calls a sync function on the main thread.
     - `timeout`: seconds for one call; None means the executor's, `math.inf` no limit.
-    - `retries`: how often to call again after the function raised; a call that a person approved is not repeated.
+    - `retries`: how often to call again if the function raises; a call that a person approved is not repeated.
     - `cache_ttl`: seconds for which a result is reused.
 
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
@@ -126,10 +126,10 @@ def tool(
 
 
 def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
-    """What a user passes as one tool: a definition, a function, or a tool of another package.
+    """A user's tool as a definition: a definition, a function, or another package's tool.
 
-    A function keeps the options that `tool` or `agent_callable` gave it; without them it has this name, or its own. A
-    text names a tool that the provider runs itself: see `functions.vendor_tools`.
+    A function keeps its options from `tool` or `agent_callable`; without them it gets this name, or its own. A text
+    names a tool that the provider runs itself: see `functions.vendor_tools`.
     """
     if isinstance(item, FunctionDefinition):
         return item
@@ -138,7 +138,7 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
     if not callable(item):
         expected = "functions, FunctionDefinitions or a FunctionRegistry"
         fix = "Pass functions themselves, not their names or results."
-        fix += f" Tools of the vendor have names: {', '.join(VENDOR_TOOLS)}." if isinstance(item, str) else ""
+        fix += f" Provider tools have names: {', '.join(VENDOR_TOOLS)}." if isinstance(item, str) else ""
         raise invalid("tools", item, expected, fix)
     if (definition := live.definition_of(item)) is not None:
         return replace(definition, func=item)
@@ -146,7 +146,7 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
 
 
 def as_registry(tools: Any) -> FunctionRegistry:
-    """A registry of what a user passes as tools: None, a registry, one tool, or a list of them; see `as_tool`."""
+    """A registry from a user's tools: None, a registry, one tool, or a list; see `as_tool`."""
     if isinstance(tools, FunctionRegistry):
         return tools
     registry = LiveRegistry()

@@ -1,4 +1,4 @@
-"""What a person sees of a call before approving it, where its arguments alone don't say what would change."""
+"""The preview of a call before approval, if its arguments alone don't show the change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """A text before and after a call: None where there is none. If both are equal, the text is used, not changed."""
+    """A text before and after a call; None if there is none. If both are equal, the text is used but not changed."""
 
     title: str
     before: str | None
@@ -20,7 +20,7 @@ class TextChange(NamedTuple):
     language: str = ""
 
     def lines(self) -> list[Line]:
-        """The lines that matter, each with its sign; no character is hidden."""
+        """The relevant lines, each with its sign; no character is hidden."""
         before, after = (None if text is None else folded(text) for text in (self.before, self.after))
         if before == after or before is None:
             return [(" ", line) for line in (after or "").splitlines()]
@@ -31,12 +31,13 @@ class TextChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a call would do, as a tool's `preview` says it of the call's arguments.
+    """A call's effect, as a tool's `preview` describes it from the arguments.
 
-    - `does`: what stands after "asks to", such as "add a code cell"
+    - `does`: the words after "asks to", such as "add a code cell"
     - `changes`: the texts that it would add, change, remove or run
-    - `in_place`: shows the change where it would happen, beside the question. It gets what takes the person's answer
-      there: yes, no, or another text for the argument that `edits` names. Returns what removes it
+    - `in_place`: shows the change where it would happen, in addition to the question. It gets a function that takes the
+      user's decision there: True, False, or another text for the argument that `edits` names. Returns a function that
+      removes it
     - `edits`: the argument that *Edit* offers as text; by default all arguments, as JSON
     """
 
@@ -58,6 +59,6 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedCall(FunctionCall):
-    """A call with its preview, which an approver gets in the place of the call alone."""
+    """A call with its preview, which an approver gets instead of the call alone."""
 
     preview: Preview = field(kw_only=True)

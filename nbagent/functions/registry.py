@@ -1,4 +1,4 @@
-"""Holds the functions that a model may call, each with its options.
+"""The functions that a model may call, each with its options.
 
 >>> registry = FunctionRegistry()
 >>> def add(a: int, b: int = 0) -> int:
@@ -26,9 +26,9 @@ from nbagent.text import did_you_mean
 if TYPE_CHECKING:
     from nbagent.functions.schema.function_schema import FunctionSchema  # loads pydantic
 
-#: Characters of a tool's name, in what all vendors accept.
+#: Characters of a tool's name that all providers accept.
 MAX_NAME = 64
-#: Annotations that every model can be told of, also as text.
+#: Annotations that can be described to every model, including as text.
 _PLAIN = (inspect.Parameter.empty, str, "str", int, "int", float, "float", bool, "bool", list, "list", dict, "dict")
 
 
@@ -44,24 +44,24 @@ class ToolOptions(TypedDict, total=False):
 
 
 def check_options(owner: str, options: Iterable[str]) -> None:
-    """Raise `ConfigurationError` for an option that tools don't have."""
+    """Raise `ConfigurationError` for an unknown option."""
     for option in options:
         check_choice(f"{owner}: option", option, ToolOptions.__annotations__)
 
 
 @dataclass
 class FunctionDefinition:
-    """One tool: what the model is told about it, the function, and how to call it.
+    """One tool: its description for the model, the function, and its options.
 
     `parameters` is a JSON Schema of type object; None takes it from the function's signature. An empty `description`
-    means the docstring's. The fields from `approve` to `cache_ttl` are the options of `nbagent.tool`, which describes
-    them. The registry sets `schema` if the parameters come from the signature. `source` names the skill or the MCP
-    server that the tool comes from, as in "mcp:files"; it may be a function of the arguments that returns the name. The
-    results of a `pinned` tool are not cut, and stay when a long conversation is trimmed. `native` is the neutral name
-    of a tool that some vendors have themselves, such as "memory": their models are offered that one, without a schema.
-    `vendor_options` are those of a tool that the vendor also runs (see `functions.vendor_tools`), else None. `preview`
-    gets the arguments and says, as a `functions.preview.Preview`, what a person who has to approve the call sees of it;
-    it may be async. A `ToolError` that it raises is the result of the call, and nobody is asked.
+    means the docstring's. `nbagent.tool` describes the fields from `approve` to `cache_ttl`. The registry sets `schema`
+    if the parameters come from the signature. `source` names the skill or the MCP server that the tool comes from, as
+    in "mcp:files"; it may be a function of the arguments that returns the name. A `pinned` tool's results are not cut,
+    and stay when a long conversation is trimmed. `native` is the neutral name of a tool that some providers have built
+    in, such as "memory": their models get that one, without a schema. `vendor_options` are the options of a tool that
+    the provider also runs (see `functions.vendor_tools`), else None. `preview` gets the arguments and returns a
+    `functions.preview.Preview` for the person who approves the call; it may be async. If it raises a `ToolError`, that
+    is the call's result, and nobody is asked.
     """
 
     name: str
@@ -107,7 +107,7 @@ class FunctionDefinition:
         check_number(f"{tool}: retries", self.retries, whole=True, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a provider gets: `{name, description, parameters}`; `native` and `vendor_options` if they are set."""
+        """The definition for a provider: `{name, description, parameters}`; `native` and `vendor_options` if set."""
         declared: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
         declared |= {"native": self.native} if self.native else {}
         return declared if self.vendor_options is None else {**declared, "vendor_options": dict(self.vendor_options)}
@@ -123,7 +123,7 @@ def is_name(text: str) -> bool:
 
 
 def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> None:
-    """Raise `ConfigurationError` if the model can't be told what to pass, or the function can't be passed it."""
+    """Raise `ConfigurationError` if the parameters can't be described to a model or passed to the function."""
     owner, _, own_name = getattr(func, "__qualname__", "").rpartition(".")
     try:
         parameters = list(signature_of(func).parameters.values())
@@ -180,24 +180,24 @@ class FunctionRegistry:
         parameters: dict[str, Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        """Add a function, or replace the one of that name.
+        """Add a function, or replace the one with that name.
 
-        `options` are those of `nbagent.tool`. Raises ConfigurationError for a name that vendors don't accept,
-        for something not callable, for an unknown option, and for a parameter that can't be described to a model.
+        `options` as for `nbagent.tool`. Raises ConfigurationError for a name that providers don't accept, a value that
+        is not callable, an unknown option, and a parameter that can't be described to a model.
         """
         check_options(f"tool {name!r}", options)
         self.add(FunctionDefinition(name, description or "", parameters, func, **options))
 
     def add(self, definition: FunctionDefinition) -> None:
-        """Add a tool, or replace the one of that name. Every way to register one ends here."""
-        if definition.schema is not None:  # its parameters are those of the signature, which may change
+        """Add a tool, or replace the one with that name. Every way of registering a tool ends here."""
+        if definition.schema is not None:  # its parameters come from the signature, which may change
             definition = dataclasses.replace(definition, parameters=None, schema=None)
         _check_signature(definition.func, definition.name, (definition.parameters or {}).get("properties"))
         self._entries[definition.name] = definition
         self._completed.pop(definition.name, None)
 
     def set_tools(self, definitions: Iterable[FunctionDefinition]) -> None:
-        """Hold these tools and no others. One that has not changed stays, with what was allowed for the session."""
+        """Replace all tools by these. An unchanged one stays, with its approvals for the session."""
         wanted = {each.name: each for each in definitions}
         for name in self.names():
             if name not in wanted:
@@ -216,7 +216,7 @@ class FunctionRegistry:
         return [name for name, entry in list(self._entries.items()) if self._current(entry) is not None]
 
     def get_function(self, name: str) -> FunctionDefinition | None:
-        """The definition, with description and parameters of the function as it is now; None for an unknown name."""
+        """The definition, with the current function's description and parameters; None for an unknown name."""
         entry = self._entries.get(name)
         func = self._current(entry) if entry is not None else None
         if entry is None or func is None:
@@ -245,12 +245,12 @@ class FunctionRegistry:
         return entry is not None and self._current(entry) is not None
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """What is offered to a model: a list of `{name, description, parameters}`."""
+        """The tools on offer: a list of `{name, description, parameters}`."""
         definitions = [self.get_function(name) for name in self.names()]
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the functions: changes here show there. A string is one name.
+        """A live view of some of the functions: changes here appear there. A string is one name.
 
         Raises ConfigurationError for a name that is not registered.
         """
@@ -265,13 +265,13 @@ class FunctionRegistry:
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
         """Called before a function runs, with validated arguments; may be `async`.
 
-        Return None to go on. Raise `ToolDeniedError` to refuse. Return anything else to use it as the result without
+        Return None to continue. Raise `ToolDeniedError` to refuse. Return anything else to use it as the result without
         running the function.
         """
         return None
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
-        """Called before a function of this registry, or of one that it is joined with, runs.
+        """Called before a function of this registry, or of one joined with it, runs.
 
         Raise `ToolError` to refuse.
         """
@@ -297,7 +297,7 @@ class FunctionRegistry:
 
 
 class JoinedRegistry(FunctionRegistry):
-    """The tools of several registries, in order; with `chosen`, only the tools that it names, in its order.
+    """The tools of several registries, in order; with `chosen`, only these tools, in its order.
 
     Registering a tool here adds it to the first registry. If two tools share a name, the first is offered.
     """
@@ -324,7 +324,7 @@ class JoinedRegistry(FunctionRegistry):
         return list(dict.fromkeys(name for registry in self._all for name in registry.names()))
 
     def get_function(self, name: str) -> FunctionDefinition | None:
-        """The definition of the first registry that has this name; None for an unknown name."""
+        """The definition in the first registry with this name; None for an unknown name."""
         if self._chosen is not None and name not in self._chosen:
             return None
         found = (registry.get_function(name) for registry in self._all)
@@ -335,7 +335,7 @@ class JoinedRegistry(FunctionRegistry):
         return self._owner(name) is not None
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """As the registry says that has the tool, if none of the others refuses."""
+        """The result of the tool's registry, if none of the others refuses."""
         self.before_any_call(definition)
         return (self._owner(definition.name) or self.own).before_call(definition, arguments)
 
@@ -345,7 +345,7 @@ class JoinedRegistry(FunctionRegistry):
             registry.before_any_call(definition)
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
-        """As the registry says that has the tool."""
+        """Calls the hook of the tool's registry."""
         return (self._owner(definition.name) or self.own).after_call(definition, arguments, outcome)
 
     def _owner(self, name: str) -> FunctionRegistry | None:

@@ -1,4 +1,4 @@
-"""Identifies a function's definition for the trace: a version, which is a hash of its source, and its notebook cell."""
+"""Identifies a function's definition for the trace: its version (a hash of its source) and its notebook cell."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`Toolset`: tools that come together, such as those of an MCP server or of a folder of skills.
+"""`Toolset`: a group of tools, such as an MCP server's or a folder of skills.
 
-`agent.use(toolset)` offers them beside the agent's own tools.
+`agent.use(toolset)` offers them in addition to the agent's own tools.
 
 >>> class Clock(Toolset):
 ...     def __init__(self):
@@ -22,42 +22,42 @@ from nbagent.functions.registry import FunctionRegistry, JoinedRegistry
 
 
 class Toolset:
-    """Tools for an agent, with what must happen before and after their use. Subclass it and set `tools`."""
+    """Tools for an agent, with set-up and clean-up. Subclass it and set `tools`."""
 
     #: The tools. They are looked up at each request, so they may change at any time.
     tools: FunctionRegistry
-    #: Distinguishes toolsets of one agent whose tools' names begin with it; empty if they don't.
+    #: Prefix of the tools' names that distinguishes an agent's toolsets; empty without a prefix.
     name: str = ""
 
     def begin(self) -> None:
-        """Called when an agent is told to use the toolset: start what takes time, without waiting for it."""
+        """Called by `agent.use`: start slow work without waiting for it."""
 
     async def prepare(self) -> None:
-        """Called before each run of an agent that uses the toolset, to connect or to look for changes.
+        """Called before each run of an agent that uses the toolset, to connect or to check for changes.
 
         An error fails the run.
         """
 
     def instructions(self) -> str:
-        """What the model should know about these tools. It follows the system prompt and is not stored."""
+        """Instructions about these tools for the model. They follow the system prompt and are not stored."""
         return ""
 
     def reminder(self) -> str:
-        """What the model should keep in mind of them, such as the state of a plan. Asked for before each request.
+        """A reminder for the model, such as the state of a plan. Called before each request.
 
-        It is sent last, after all that vendors cache, and is not stored.
+        It is sent last, after the cached prefix, and is not stored.
         """
         return ""
 
     async def aclose(self) -> None:
-        """Free what `prepare` opened. The next run prepares the toolset again."""
+        """Free the resources that `prepare` opened. The next run prepares the toolset again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallElsewhere:
-    """The function of a tool that runs elsewhere: `call(name, arguments)`. Two of one name are equal.
+    """The function of a tool that runs elsewhere: `call(name, arguments)`. Two with the same name are equal.
 
-    So a tool that is listed again and has not changed is the same tool.
+    So an unchanged tool that is listed again stays the same tool.
     """
 
     name: str
@@ -69,13 +69,13 @@ class CallElsewhere:
 
 
 class Toolsets:
-    """The toolsets of an agent, in the order of their use."""
+    """An agent's toolsets, in the order of `use`."""
 
     def __init__(self, toolsets: Iterable[Toolset] = ()) -> None:
         self._toolsets = list(toolsets)
 
     def add(self, toolsets: Iterable[Toolset], own: FunctionRegistry) -> FunctionRegistry:
-        """Add those that are not here yet. Returns `own`, joined with their tools."""
+        """Add the new ones. Returns `own`, joined with their tools."""
         new: list[Toolset] = []
         for toolset in toolsets:
             check_type("use()", toolset, Toolset, fix="Pass a Toolset; functions go into Agent(tools=[...]).")
@@ -95,11 +95,11 @@ class Toolsets:
         await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
 
     def instructions(self, offered: FunctionRegistry) -> str:
-        """What the model should know about their tools, of which a run may offer only some, or none."""
+        """Instructions about their tools for the model; a run may offer only some of them, or none."""
         return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._used(offered))))
 
     def reminder(self, offered: FunctionRegistry) -> str:
-        """What the model should keep in mind of them."""
+        """Their reminders for the model."""
         return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:

@@ -1,6 +1,6 @@
-"""Validates a model's arguments before a tool runs: repairs what it can without loss, else answers with feedback.
+"""Validates a model's arguments before a tool runs: repairs them if that loses nothing, else answers with feedback.
 
-The feedback is written for the model: what is wrong, field by field, and the expected shape.
+The feedback is written for the model: the errors field by field, and the expected shape.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Expected shape:
 {shape}"""
 _MAX_PROBLEMS = 20
 _MAX_VALUE_CHARS = 80
-#: How often JSON may be text in JSON.
+#: How deep JSON text may be nested in JSON.
 _LAYERS = 5
 
-#: Pydantic's errors of a value of another type than expected.
+#: Pydantic's errors for a value of the wrong type.
 _OF_TYPE = re.compile(r"\w+_(?:type|parsing|parsing_size|from_float|required)")
-#: The types of those values that JSON has and that pydantic reads from text, or as text, only if a model lets it.
+#: The types of such JSON values that pydantic converts from or to text only if a model allows it.
 _JSON_TYPES = {"int_type": (int,), "float_type": (int, float), "bool_type": (bool,), "string_type": (str,)}
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentProblem:
-    """One invalid value: its path (`filters[0].name`), what is wrong, and the value that the model sent."""
+    """One invalid value: its path (`filters[0].name`), the error, and the model's value."""
 
     path: str
     text: str
@@ -80,13 +80,13 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
 def invalid_arguments(
     definition: FunctionDefinition, details: list[Any], arguments: dict[str, Any]
 ) -> ToolArgumentsError:
-    """The feedback for arguments that a pydantic model of the tool itself has refused, by its errors."""
+    """The feedback for arguments that the tool's own pydantic model refused, from its errors."""
     known = (definition.parameters or {}).get("properties", {})
     return _feedback(definition, _model_problems(details, arguments, known))
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
-    """The feedback for a call of a tool that does not exist; it lists those that do."""
+    """The feedback for a call of a tool that does not exist; it lists the existing ones."""
     known = sorted(names)
     advice = f"Call one of these tools: {', '.join(known)}" if known else "There are no tools. Answer without them."
     errors = f"  - there is no such tool{did_you_mean(name, known)}"
@@ -102,9 +102,9 @@ def _feedback(definition: FunctionDefinition, problems: list[ArgumentProblem]) -
 
 
 def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Validated arguments as JSON data, all of it new. What JSON can't hold, from a direct caller, is its `repr`.
+    """Validated arguments as new JSON data. A direct caller's values that JSON can't represent become their `repr`.
 
-    Bytes are text, or base64 if any of them are not.
+    Bytes become text, or base64 if they are not valid text.
 
     >>> import datetime as dt
     >>> as_json_data({"day": dt.date(2026, 3, 1), "count": 7})
@@ -134,7 +134,7 @@ def _unexpected(path: str, known: Iterable[str]) -> ArgumentProblem:
 
 
 def _is_repaired(data: dict[str, Any], steps: Sequence[int | str], is_expected: Callable[[Any], bool]) -> bool:
-    """Replace, in the data, a text that is the JSON of an expected value, or a number where its text is expected."""
+    """Replace JSON text by the expected value, or a number by the expected text."""
     if not steps:
         return False
     *above, last = steps
@@ -160,7 +160,7 @@ def _refuse(constant: str) -> None:
 
 
 def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Strictly as JSON first. What is accepted only by the lax rules, or after a repair, counts as repaired."""
+    """First strictly as JSON. Values accepted only by the lax rules, or after a repair, count as repaired."""
     from pydantic import ValidationError
 
     schema = definition.schema
@@ -185,7 +185,7 @@ def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, 
 
 
 def _is_accepted(detail: Any, value: Any) -> bool:
-    """Whether a value is of the type, or one of the values, that this error of pydantic says is expected."""
+    """Whether a value has the type, or is one of the values, that this pydantic error expects."""
     kind = detail["type"]
     if kind in ("enum", "literal_error"):
         return repr(value) in re.findall(r"'[^']*'|[^\s,]+", detail["msg"])
@@ -271,7 +271,7 @@ def _not_a_schema(definition: FunctionDefinition, reason: object) -> Configurati
 
 
 def _is_mended(data: dict[str, Any], error: Any, validator: Any) -> bool:
-    """Whether the value, or else one inside it that a branch of a union does not accept, could be repaired."""
+    """Whether the value, or one inside it that a union's branch rejects, could be repaired."""
     kinds = _kinds(error)
     if _is_repaired(data, error.absolute_path, lambda value: any(validator.is_type(value, kind) for kind in kinds)):
         return True
@@ -279,7 +279,7 @@ def _is_mended(data: dict[str, Any], error: Any, validator: Any) -> bool:
 
 
 def _kinds(error: Any) -> list[str]:
-    """The JSON types of which the value should be one, if that is the error."""
+    """The expected JSON types, if the error is about the type."""
     if error.validator == "type":
         return [error.validator_value] if isinstance(error.validator_value, str) else list(error.validator_value)
     return [kind for inner in error.context or () if inner.instance is error.instance for kind in _kinds(inner)]
@@ -300,7 +300,7 @@ def _problems_of(error: Any) -> list[ArgumentProblem]:
 
 
 def _call_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
-    """What the given parameters allow and the function can't be called with, such as a field missing in `required`."""
+    """Arguments that the given parameters allow but the function rejects, such as a field missing in `required`."""
     from nbagent.functions.schema.function_schema import schema_of
 
     schema = schema_of(definition.func)

@@ -1,11 +1,11 @@
-"""Tools that a vendor runs itself, by one neutral name each. They are offered like functions, and never run here.
+"""Tools that a provider runs itself, by one neutral name each. They are offered like functions, and never run here.
 
 >>> agent = Agent("claude", tools=[mean_by, web_search(max_uses=3)])        # doctest: +SKIP
 >>> agent.chat_sync("Who won the match?").citations                         # doctest: +SKIP
 >>> agent.chat_sync("And in 2022?", tools=["web_search"])                   # doctest: +SKIP
 
-None is on unless you name it. What each vendor has, and how, stands in its file in `providers/vendors/`: a name that
-the vendor of the model lacks is an error before anything is sent.
+None is on unless you name it. Each provider's tools are in its file in `providers/vendors/`. A name that the model's
+provider lacks is an error before anything is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbagent.core.citations import safe_url
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, JoinedRegistry
 
-#: Those that need no argument.
+#: Tools that need no argument.
 VendorToolName = Literal["web_search", "web_fetch", "code_execution", "image_generation", "tool_search"]
 
 
@@ -29,13 +29,13 @@ def web_search(
     blocked_domains: Sequence[str] | None = None,
     user_location: Mapping[str, str] | None = None,
 ) -> FunctionDefinition:
-    """The vendor's web search, for `tools=[...]`. What the answer cites is in `result.citations`, `trace.citations`.
+    """The provider's web search, for `tools=[...]`. Citations are in `result.citations` and `trace.citations`.
 
     - `max_uses`: searches in one request
     - `allowed_domains`, `blocked_domains`: such as `["python.org"]`; give one of them
     - `user_location`: some of city, region, country (two letters) and timezone
 
-    An option that the vendor lacks is an error before anything is sent.
+    An option that the provider lacks is an error before anything is sent.
 
     >>> web_search(max_uses=3).vendor_options
     {'max_uses': 3}
@@ -57,7 +57,7 @@ def web_fetch(
     blocked_domains: Sequence[str] | None = None,
     max_content_tokens: int | None = None,
 ) -> FunctionDefinition:
-    """The vendor's tool that reads the pages at addresses in the conversation, for `tools=[...]`.
+    """The provider's tool that reads the pages at addresses in the conversation, for `tools=[...]`.
 
     >>> web_fetch(allowed_domains=["python.org"]).vendor_options
     {'allowed_domains': ['python.org']}
@@ -73,16 +73,16 @@ def web_fetch(
 
 
 def code_execution() -> FunctionDefinition:
-    """The vendor's sandbox, in which the model runs code of its own, far from your data, for `tools=[...]`.
+    """The provider's sandbox, in which the model runs its own code, far from your data, for `tools=[...]`.
 
     >>> code_execution().name
     'code_execution'
     """
-    return _definition("code_execution", "Run code in the vendor's sandbox.")
+    return _definition("code_execution", "Run code in the provider's sandbox.")
 
 
 def image_generation(*, size: str | None = None, quality: str | None = None) -> FunctionDefinition:
-    """The vendor's tool that makes images, for `tools=[...]`. They are in `result.images`.
+    """The provider's tool that makes images, for `tools=[...]`. They are in `result.images`.
 
     >>> image_generation(size="1024x1024").vendor_options
     {'size': '1024x1024'}
@@ -91,9 +91,9 @@ def image_generation(*, size: str | None = None, quality: str | None = None) -> 
 
 
 def tool_search() -> FunctionDefinition:
-    """Let the model search for tools, rather than read the definitions of all, for `tools=[...]` with hundreds of them.
+    """Let the model search for tools instead of reading all definitions, for `tools=[...]` with hundreds of tools.
 
-    The vendor keeps the functions of the same request back until the model has found them.
+    The provider hides the request's functions until the model has found them.
 
     >>> tool_search().name
     'tool_search'
@@ -102,10 +102,10 @@ def tool_search() -> FunctionDefinition:
 
 
 def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = None) -> FunctionDefinition:
-    """Let the vendor itself use the tools of a public MCP server, for `tools=[...]`. They run without your approval.
+    """Let the provider itself use a public MCP server's tools, for `tools=[...]`. They run without your approval.
 
-    `name` is a word of yours for the server. No token is sent: a server that wants one, or that only this machine
-    reaches, is `agent.use(MCPServer(url, ...))`, whose tools run from here.
+    `name` is your name for the server. No token is sent: for a server that needs one, or that only this machine can
+    reach, use `agent.use(MCPServer(url, ...))`, whose tools run from here.
 
     >>> remote_mcp("https://mcp.deepwiki.com/mcp", name="deepwiki").name
     'remote_mcp-deepwiki'
@@ -127,17 +127,17 @@ def _definition(name: str, description: str, **options: Any) -> FunctionDefiniti
     def run_here(**_: Any) -> None:
         raise ConfigurationError(f"{name} is a tool that the provider runs itself; nothing runs it here.")
 
-    return FunctionDefinition(name, f"{description} The vendor runs this tool.", {}, run_here, vendor_options=given)
+    return FunctionDefinition(name, f"{description} The provider runs this tool.", {}, run_here, vendor_options=given)
 
 
-#: What makes them, by their names.
+#: The functions that make them, by name.
 VENDOR_TOOLS: Mapping[str, Callable[..., FunctionDefinition]] = {
     make.__name__: make for make in (web_search, web_fetch, code_execution, image_generation, tool_search)
 }
 
 
 def vendor_tool(tool: Any) -> FunctionDefinition | None:
-    """The tool that this names, with the vendor's defaults: its neutral name, or what makes it; None for others.
+    """The named tool with the provider's defaults, from its neutral name or its function; None for others.
 
     >>> vendor_tool("web_search").vendor_options, vendor_tool("mean_by")
     ({}, None)
@@ -148,7 +148,7 @@ def vendor_tool(tool: Any) -> FunctionDefinition | None:
 
 
 def chosen_tools(registry: FunctionRegistry, names: Iterable[str]) -> FunctionRegistry:
-    """The tools of a registry by these names, and those of the vendor that it does not hold."""
+    """A registry's tools by these names, and the provider tools that it lacks."""
     listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
     vendors = FunctionRegistry()
     for name in listed:

@@ -1,10 +1,10 @@
-"""The six commands on notes, with the names and parameters of Claude's memory tool; the words of the answers are ours.
+"""The six commands on notes, with the names and parameters of Claude's memory tool; the answers' texts are ours.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 
-Each answer names the version of the notes that it shows or writes. A conversation changes only what it has seen: if it
-has not, or if somebody else has changed the note since, the command is refused, and nobody's change is lost. What was
-seen is read from the conversation itself, so it is right after undo, fork and load, too.
+Each answer names the version of the notes that it shows or writes. A conversation can change only notes that it has
+seen. Otherwise, or if the note was changed meanwhile, the command is refused, so no change is lost. The seen versions
+are read from the conversation itself, so they are right even after undo, fork and load.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MAX_VIEW_CHARS, MAX_LISTED = 15_000, 200
 
 
 class Commands:
-    """The commands on the notes of one transaction, as one conversation gives them.
+    """The commands on the notes, for one conversation in one transaction.
 
-    Without `messages`, whoever gives them has no conversation here, as a program or an MCP client, and may change what
-    it has not seen. All raise `ConfigurationError` for what is refused, and then nothing has changed.
+    Without `messages`, the caller (a program or an MCP client) has no conversation here and may change unseen notes.
+    All raise `ConfigurationError` if they refuse, and then change nothing.
     """
 
     def __init__(self, notes: Notes, messages: Iterable[LLMMessage] | None, run_id: str | None) -> None:
@@ -55,7 +55,7 @@ class Commands:
         path = checked_note_path(path)
         if (note := self._notes.get(path)) is not None:
             raise ConfigurationError(
-                f"There is a note {note.path} already. View it, and change it with str_replace or insert."
+                f"There is already a note {note.path}. View it, and change it with str_replace or insert."
             )
         return self._put(path, file_text)
 
@@ -95,7 +95,7 @@ class Commands:
         found = self._seen_below(old_path)
         taken = [note for note in self._notes.all(new_path) if note not in found]
         if taken:
-            raise ConfigurationError(f"There is {taken[0].path} already: choose another new_path.")
+            raise ConfigurationError(f"{taken[0].path} already exists: choose another new_path.")
         for note in found:
             self._notes.remove(note)
         return "\n".join(self._put(new_path + note.path.removeprefix(old_path), note.text) for note in found)
@@ -113,14 +113,14 @@ class Commands:
         return note
 
     def _seen_note(self, path: str) -> Note:
-        """The note, if the conversation has seen it as it is."""
+        """The note, if the conversation has seen its current version."""
         note = self._note(path)
         if self._messages is not None and note.version not in self._seen(note):
             raise _stale(note)
         return note
 
     def _seen_below(self, path: str) -> list[Note]:
-        """The notes of a folder, or the one that is called so, if the conversation has seen all as they are."""
+        """The notes of a folder, or the note with this path, if the conversation has seen all current versions."""
         path = checked_note_path(path)
         if path == ROOT:
             raise ConfigurationError(f"{ROOT} itself can't be deleted or renamed.")
@@ -142,7 +142,7 @@ COMMANDS: Mapping[str, Callable[..., str]] = {each.__name__: each for each in _A
 
 
 def run_command(commands: Commands, name: str, arguments: Mapping[str, Any]) -> str:
-    """Do what a call says. Parameters of other commands are ignored: models send them empty."""
+    """Run a call's command. Parameters of other commands are ignored, because models send them empty."""
     _, *parameters = inspect.signature(COMMANDS[name]).parameters.values()
     given = {each.name: value for each in parameters if (value := arguments.get(each.name)) is not None}
     if missing := [each.name for each in parameters if each.default is each.empty and each.name not in given]:
@@ -175,7 +175,7 @@ def _numbered(note: Note, view_range: Sequence[int] | None) -> str:
     for number in range(first, last + 1):
         line = lines[number - 1]
         if len(line) > left and number > first:
-            shown.append(f"… lines {number} to {last} are left out: go on with view_range=[{number}, {last}]")
+            shown.append(f"… lines {number} to {last} are omitted: continue with view_range=[{number}, {last}]")
             break
         shown.append(f"{number:6}\t{shortened(line, left)}")
         left -= len(line)

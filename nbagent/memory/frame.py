@@ -26,9 +26,9 @@ def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
 
 
 def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) -> None:
-    """Write what differs from the notes that were shown, by path.
+    """Write the differences from the shown notes, by path.
 
-    Raises `ConfigurationError` if one of these was changed meanwhile; the transaction then keeps nothing.
+    Raises `ConfigurationError` if one of these was changed meanwhile; the transaction is then rolled back.
     """
     wanted: dict[str, str] = {}
     for given, text in zip(frame["path"], frame["text"], strict=True):

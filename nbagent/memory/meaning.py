@@ -1,4 +1,4 @@
-"""Search by meaning: which notes are near to a query, by the vectors that an embedding function makes of them."""
+"""Search by meaning: finds the notes closest to a query, by vectors from an embedding function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Makes a vector of each text; all vectors have the same length.
 Embed = Callable[[list[str]], Sequence[Sequence[float]]]
-#: Texts of one call, and characters of a note, which embedding models take.
+#: Texts of one call, and characters of a note, that embedding models accept.
 BATCH, MAX_CHARS = 100, 8_000
 #: Reciprocal rank fusion adds 1 / (this + rank) of each list that a note is in: Cormack, Clarke, Büttcher, SIGIR 2009.
 FUSION = 60
@@ -28,9 +28,9 @@ class Meaning:
         self._vectors: dict[tuple[str, int], NDArray[np.float64]] = {}
 
     def nearest(self, query: str, notes: Iterable[Note]) -> list[Note]:
-        """The notes by the cosine of the angle to the query, the nearest first.
+        """The notes by cosine similarity to the query, the closest first.
 
-        Raises what the embedding function raises, and `ConfigurationError` if that does not return a vector for each.
+        Raises the embedding function's errors, and `ConfigurationError` if it does not return a vector for each text.
         """
         wanted = {(note.path, note.version): note for note in notes}
         missing = [key for key in wanted if key not in self._vectors]
@@ -56,7 +56,7 @@ class Meaning:
 
 
 def fused(*rankings: Sequence[str]) -> list[str]:
-    """Several rankings as one: first comes what is near the top of most.
+    """Several rankings as one: first the items near the top of most.
 
     >>> fused(["a", "b"], ["b", "c"])
     ['b', 'a', 'c']

@@ -34,7 +34,7 @@ log = logging.getLogger("nbagent")
 SEARCH = "search_memory"
 #: Seconds that a command may take: another process may be writing.
 _TIMEOUT_S = BUSY_S + 10
-#: The name under which a frame carries the notes that it showed, by path.
+#: The frame attribute with the notes that it showed, by path.
 _SHOWN = "nbagent memory.frame"
 #: Characters of a note's beginning in the index, and of the shortest line there.
 _TITLE_CHARS, _SHORTEST_LINE = 80, len(f"- {ROOT}/a: ")
@@ -50,7 +50,7 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     },
     "file_text": {"type": "string", "description": "For create: the text of the new note"},
     "old_str": {"type": "string", "description": "For str_replace: a text that the note has exactly once"},
-    "new_str": {"type": "string", "description": "For str_replace: what replaces it"},
+    "new_str": {"type": "string", "description": "For str_replace: its replacement"},
     "insert_line": {"type": "integer", "minimum": 0, "description": "For insert: the line after which; 0: before all"},
     "insert_text": {"type": "string", "description": "For insert: the new lines"},
     "old_path": {"type": "string", "description": "For rename"},
@@ -68,31 +68,30 @@ _USE = {
 class Memory(Toolset):
     """Notes in a SQLite file, which outlive conversations and kernels, for `agent.use`.
 
-    The model reads and writes them with the tool `memory`, whose commands are those of Claude's memory tool (Claude
-    gets its own tool, other models an ordinary one), and finds them with `search_memory`. An index of the newest notes
-    is the last thing in each request. Notes are data: they give the model no rights, and tools ask all the same.
-    Whoever uses the agent shares its notes: of an agent on a server, all clients.
+    The model reads and writes them with the tool `memory`, which has the commands of Claude's memory tool (Claude gets
+    its own tool, other models an ordinary one), and finds them with `search_memory`. An index of the newest notes ends
+    each request. Notes are data: they give the model no rights, and tools still need approval. All users of an agent
+    share its notes; on a server, all clients do.
 
     Args:
-        path: the file, which the first note makes; only its owner can read it. It is not encrypted. Put it on a local
+        path: the file, created with the first note; only its owner can read it. It is not encrypted. Put it on a local
             disk: SQLite's locks don't work on most network drives. Several kernels may use it at the same time.
-        scope: "user" notes are the same wherever you work; "project" notes belong to the folder of the current project:
-            the nearest one with a `.git`, or else the current one. One file holds the notes of both, apart.
+        scope: "user" notes are the same wherever you work; "project" notes belong to the current project's folder: the
+            nearest one with a `.git`, or else the current one. One file keeps both, separately.
         write: whether the model may change notes. "ask" needs approval for each change, True does not, and with False
             the model only reads. Each change is a call in `agent.trace.tool_calls`.
-        index_tokens: about how many tokens the index may take; 0 for none.
+        index_tokens: the approximate size of the index in tokens; 0 for none.
         embed: makes a vector of each of up to 100 texts, by an embedding model of your choice. `search_memory` then
-            finds notes by their meaning, too, not only by their words. The notes' texts go to that model; the vectors
-            stay in memory.
+            finds notes by meaning as well as by words. The notes' texts go to that model; the vectors stay in memory.
 
-    Refused, with the reason: texts that hold what looks like a key or a password, more than 5 MB of notes, paths that
-    are not below `/memories`; and the change of a note that the conversation has not seen as it is now, so that no
-    change of another kernel is lost.
+    Refused, with the reason: texts with something like a key or a password, more than 5 MB of notes, paths outside
+    `/memories`, and changes of a note whose current version the conversation has not seen, so that no other kernel's
+    change is lost.
 
     >>> memory = Memory("memory.sqlite")                                    # doctest: +SKIP
     >>> agent = Agent("claude:claude-sonnet-5").use(memory)                 # doctest: +SKIP
 
-    With embeddings of OpenAI, or of any server that speaks its protocol:
+    With embeddings of OpenAI or a compatible server:
 
     >>> def embed(texts):                                                   # doctest: +SKIP
     ...     found = openai.OpenAI().embeddings.create(model="text-embedding-3-small", input=texts)
@@ -123,7 +122,7 @@ class Memory(Toolset):
         self.tools = FunctionRegistry()
         self.tools.add(self._definition())
         self.tools.add(FunctionDefinition(SEARCH, "", None, self._search_tool, source=f"memory:{scope}"))
-        with self._file.reading():  # another program's file is an error here, not in the middle of a run
+        with self._file.reading():  # another program's file fails here, not during a run
             pass
 
     def _definition(self) -> FunctionDefinition:
@@ -140,7 +139,7 @@ class Memory(Toolset):
             parameters,
             self._memory_tool,
             approve=_changes if self.write == "ask" else False,
-            parallel=False,  # a view comes before the change that follows it
+            parallel=False,  # a view precedes the change that follows it
             timeout=_TIMEOUT_S,
             source=f"memory:{self.scope}",
             native=TOOL if self.write else "",
@@ -163,7 +162,7 @@ class Memory(Toolset):
         if self._meaning and all_notes:
             try:
                 found = fused(found, [each.path for each in self._meaning.nearest(query, all_notes)])
-            except Exception as error:  # the user's function may raise anything; what the words found is there
+            except Exception as error:  # the user's function may raise anything; the matches by words remain
                 log.warning("memory is searched by words only", exc_info=True)
                 note = f"\n(Searched by words only: {type(error).__name__}: {error})"
         beginnings = {each.path: each.text[:_TITLE_CHARS] for each in all_notes}
@@ -185,16 +184,16 @@ class Memory(Toolset):
     # -- for people ---------------------------------------------------------------------------------------------------
 
     def run(self, command: str, **arguments: Any) -> str:
-        """Give one of the commands, as the model does -> what the model reads.
+        """Run a command as the model would -> the model's result.
 
-        Raises `ConfigurationError` for what is refused, `StoreError` if the file can't be read or written.
+        Raises `ConfigurationError` if the command is refused, `StoreError` if the file can't be read or written.
 
         >>> memory.run("create", path="/memories/units.md", file_text="Metric.")      # doctest: +SKIP
         'Written: /memories/units.md (version 1, 1 line)'
         """
         check_choice("command", command, COMMANDS)
         here = current.get()
-        messages = here.history or None  # a program has none here, nor has an MCP client
+        messages = here.history or None  # a program or an MCP client has none here
         opened = self._file.reading() if command == "view" else self._file.writing()
         with opened as notes:
             return run_command(Commands(notes, messages, here.call.run_id), command, arguments)
@@ -203,8 +202,8 @@ class Memory(Toolset):
     def frame(self) -> pd.DataFrame:
         """The notes as a DataFrame: path, text, updated, created, version, and the run whose model wrote it (else NA).
 
-        Assign an edited one to write what you changed, added and removed. It is all written, or, if somebody changed
-        one of these notes since you read the frame, nothing: that raises `ConfigurationError`.
+        Assign an edited copy to write your changes. If one of these notes was changed since you read the frame, nothing
+        is written, and `ConfigurationError` is raised.
 
         >>> notes = memory.frame                                            # doctest: +SKIP
         >>> notes.loc[0, "text"] = "Metric units."                          # doctest: +SKIP
@@ -221,7 +220,7 @@ class Memory(Toolset):
         import pandas as pd
 
         check_type("frame", edited, pd.DataFrame, fix="Assign an edited copy of memory.frame.")
-        shown = edited.attrs.get(_SHOWN, self._shown)  # a frame of the user's own is the latest
+        shown = edited.attrs.get(_SHOWN, self._shown)  # a user's own frame counts as the latest
         with self._file.writing() as notes:
             apply_edits(edited, shown, notes)
 
@@ -234,7 +233,7 @@ def _changes(command: str) -> bool:
 
 
 def _index(count: int, newest: Iterable[tuple[str, str]], max_chars: int) -> str:
-    """The paths and first lines of the newest of so many notes, as many as fit; "" if there are none."""
+    """The paths and first lines of the newest notes, as many as fit; "" if there are none."""
     lines, left = list[str](), max_chars
     for path, text in newest:
         line = without_marks(f"- {path}: {text.strip().partition(chr(10))[0]}", "memory_index")

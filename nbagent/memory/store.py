@@ -1,7 +1,7 @@
-"""The notes of a file: a SQLite table with a version for each note, and a full-text index.
+"""The notes in a file: a SQLite table with a version for each note, and a full-text index.
 
-Each change is one transaction, so that several kernels may use one file at the same time. Versions come from one
-counter of the file: a version never means two texts, also not of a note that was deleted and written anew.
+Each change is one transaction, so several kernels may use one file at the same time. Versions come from one counter per
+file: a version never means two texts, even if a note was deleted and written again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nbagent.errors import ConfigurationError
 from nbagent.store.sqlite_file import SQLiteFormat
 from nbagent.text import without_keys
 
-#: Where all notes are.
+#: The root of all notes.
 ROOT = "/memories"
-#: Bytes of all notes of a scope.
+#: Maximum bytes of a scope's notes.
 MAX_BYTES = 5_000_000
-#: Characters around what is found.
+#: Characters around a match.
 _AROUND = 80
 
 _TABLES = """
@@ -62,7 +62,7 @@ def checked_note_path(path: str) -> str:
 
 
 class Note(NamedTuple):
-    """A note. `run_id` is the run whose model wrote it last; None if a person did."""
+    """A note. `run_id` is the run that wrote it last; None if a person did."""
 
     path: str
     text: str
@@ -84,7 +84,7 @@ _BELOW = """
 SELECT path, text, version, created, updated, run_id FROM notes
 WHERE scope = :scope AND (path = :path OR substr(path, 1, length(:path) + 1) = :path || '/') ORDER BY path
 """
-#: The bytes of the other notes, and whether one of them is in this one, or has it in itself.
+#: The bytes of the other notes, and whether a path of theirs is inside this one or contains it.
 _OTHERS = """
 SELECT coalesce(sum(length(CAST(text AS BLOB))), 0),
     coalesce(max(substr(path, 1, length(:path) + 1) = :path || '/'
@@ -100,7 +100,7 @@ RETURNING path, text, version, created, updated, run_id
 
 
 class Notes:
-    """The notes of one scope, inside of a transaction. Paths are checked before they come here."""
+    """One scope's notes, inside a transaction. Callers check the paths."""
 
     def __init__(self, database: sqlite3.Connection | None, scope: str) -> None:
         self._database, self._scope = database, scope
@@ -111,25 +111,25 @@ class Notes:
         return self._database.execute(sql, {"scope": self._scope, **values}).fetchall()
 
     def all(self, folder: str = ROOT) -> list[Note]:
-        """Those in a folder, or the one that is called so, by path."""
+        """The notes in a folder, or the note with this path, by path."""
         return [Note(*row) for row in self._rows(_BELOW, path=folder)]
 
     def get(self, path: str) -> Note | None:
-        """The note of this path."""
+        """The note with this path."""
         return next((Note(*row) for row in self._rows(_ONE, path=path)), None)
 
     def newest(self, most: int, chars: int) -> tuple[int, list[tuple[str, str]]]:
-        """How many notes there are; and of those written last, the first so many, path and beginning."""
+        """The number of notes; and path and beginning of the latest ones."""
         ((count,),) = self._rows("SELECT count(*) FROM notes WHERE scope = :scope") or [(0,)]
         query = "SELECT path, substr(text, 1, :chars) FROM notes WHERE scope = :scope ORDER BY version DESC LIMIT :most"
         return count, [(path, text) for path, text in self._rows(query, most=most, chars=chars)]
 
     def put(self, path: str, text: str, run_id: str | None) -> Note:
-        """Write a note, in place of one of the same path. Raises `ConfigurationError` for what is refused."""
+        """Write a note, replacing one with the same path. Raises `ConfigurationError` if it is refused."""
         text = _checked_text(path, text)
         ((size, inside),) = self._rows(_OTHERS, path=path)
         if inside or path == ROOT:
-            raise ConfigurationError(f"{path} can't be written: a note can't be in a note, or be called like a folder.")
+            raise ConfigurationError(f"{path} can't be written: a note can't be inside a note or have a folder's name.")
         if size + len(text.encode()) > MAX_BYTES:
             raise ConfigurationError(f"The notes would have more than {MAX_BYTES:,} bytes. Delete some first.")
         ((version,),) = self._rows("UPDATE counter SET last = last + 1 RETURNING last")
@@ -142,10 +142,10 @@ class Notes:
         self._rows("DELETE FROM notes WHERE scope = :scope AND path = :path", path=note.path)
 
     def search(self, query: str, limit: int) -> list[tuple[str, str]]:
-        """The best notes for a query, each with its path and the text around what was found.
+        """The best notes for a query, each with its path and the text around the match.
 
-        A word of the query may be the beginning of a word. If no word is found, the query as a whole is looked for,
-        also inside of words, as in languages without spaces.
+        A query word may match the beginning of a word. If no word matches, the whole query is searched for, even inside
+        words, as for languages without spaces.
         """
         words = re.findall(r"\w+", query)
         found = self._rows(
@@ -162,14 +162,14 @@ class Notes:
 
 
 class NoteFile:
-    """A file of notes. It is made with the first note; only its owner can read it."""
+    """A file of notes. It is created with the first note; only its owner can read it."""
 
     def __init__(self, path: Path, scope: str) -> None:
         self.path, self.scope = path, scope
 
     @contextmanager
     def reading(self) -> Iterator[Notes]:
-        """The notes as they are now."""
+        """The current notes."""
         if not self.path.exists():
             yield Notes(None, self.scope)
             return
@@ -178,7 +178,7 @@ class NoteFile:
 
     @contextmanager
     def writing(self) -> Iterator[Notes]:
-        """The notes, which nobody else changes meanwhile. If the block raises, none of its changes are kept."""
+        """The notes, locked against other changes. If the block raises, its changes are rolled back."""
         with self._transaction("BEGIN IMMEDIATE") as notes:
             yield notes
 
@@ -191,11 +191,11 @@ class NoteFile:
 
 
 def _checked_text(path: str, text: str) -> str:
-    """The text with plain line ends. Raises `ConfigurationError` for one that holds a key."""
+    """The text with plain line ends. Raises `ConfigurationError` if it contains a key."""
     text = well_formed(text).replace("\r\n", "\n")
     if without_keys(said := f"{path}\n{text}", "") != said:
         raise ConfigurationError(
-            f"{path} can't be written: the text holds what looks like a key, a token or a password. Notes are not "
+            f"{path} can't be written: the text contains what looks like a key, a token or a password. Notes are not "
             "encrypted. Write where it is kept instead, such as the name of the environment variable."
         )
     return text

@@ -1,4 +1,4 @@
-"""Asks the person at the notebook about calls of clients that the kernel serves, below the cell that serves them."""
+"""Asks the notebook's user about calls of clients that the kernel serves, below the serving cell."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NOBODY = (
 
 
 class ClientForms:
-    """A box below the cell that serves, which shows a form for each call of a client that waits for approval."""
+    """A box below the serving cell, with a form for each client call that waits for approval."""
 
     def __init__(self, shell: Any) -> None:
         self._box: Any = None
         self._can_ask = getattr(shell, "kernel", None) is not None and is_watched(shell)
 
     def show(self) -> None:
-        """Display the box in the running cell, if somebody sees that."""
+        """Display the box in the running cell, if somebody can see it."""
         if not self._can_ask:
             return
         import ipywidgets as widgets
@@ -45,10 +45,10 @@ class ClientForms:
         display({**self._box._repr_mimebundle_(), "text/plain": ""}, raw=True)
 
     async def ask(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
-        """The approver: the person's answer. Raises ToolDeniedError if no front end shows the box."""
+        """The approver: the user's decision. Raises ToolDeniedError if no front end shows the box."""
         if self._box is None:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        await call_on_main(lambda: None)  # a kernel that is busy with a cell takes no clicks: the client is told
+        await call_on_main(lambda: None)  # a kernel that is busy with a cell takes no clicks: the client is notified
         try:
             async with asyncio.timeout(SHOWN_WITHIN_S):
                 await asyncio.shield(asyncio.wrap_future(self._shown))

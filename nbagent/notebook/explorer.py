@@ -1,7 +1,7 @@
 """`TraceExplorer`: a trace as a table with filters, and the details of the selected row.
 
-The table is itables' widget (DataTables), which brings its own script: the page sends no requests. Text from models and
-tools is shortened and escaped in the table; the details follow the same rules as cells.
+The table is itables' widget (DataTables), which includes its own script: the page sends no requests. Text from models
+and tools is shortened and escaped in the table; the details follow the same rules as cells.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nbagent.trace.views.transcript import TraceTranscript
 
 #: The longest value in the table, in characters, and the most rows.
 MAX_CHARS, MAX_ROWS = 100, 1_000
-#: The columns of each table that are shown, with their labels; `_RARE` ones only if they have a value.
+#: The shown columns of each table, with their labels; `_RARE` ones only if they have a value.
 COLUMNS: dict[str, dict[str, str]] = {
     "runs": {
         "prompt": "prompt", "output": "output", "cell": "cell", "time": "time", "model": "model", "status": "status",
@@ -50,9 +50,9 @@ COLUMNS: dict[str, dict[str, str]] = {
     "blocks": {"type": "kind", "name": "tool", "text": "text", "chars": "characters"},
 }  # fmt: skip
 _RARE = ("part_of", "tags", "scores")
-#: The columns by which scores belong to rows.
+#: The columns that link scores to rows.
 _SCORED = {"runs": "run_id", "calls": "call_id", "tool_calls": "tool_call_id"}
-#: Columns whose text gets a block of its own.
+#: Columns whose text gets its own block.
 _TEXTS = (
     "text", "args", "args_sent", "args_repaired", "args_raw", "result_text", "validation_error", "error_message",
     "traceback", "params", "usage_raw", "provider_data",
@@ -73,9 +73,8 @@ class TraceExplorer(widgets.VBox):
     """Explore a trace: its runs, model calls, tool calls, messages and blocks.
 
     Filter by run, tool, kind of block, failure and text. A click on a row shows its details below, for a run the whole
-    conversation, and the cell that asked: in JupyterLab and Notebook 7 a button that goes there. `Refresh` reads the
-    trace again. The runs of forks, and those that tools started in other agents, are shown, too. Needs the
-    extra `explore`.
+    conversation, and its cell: in JupyterLab and Notebook 7 as a button that jumps there. `Refresh` reads the trace
+    again. Runs of forks and of agents that tools called are included. Needs the extra `explore`.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """

@@ -1,4 +1,4 @@
-"""Loads and unloads the IPython extension: the magics, their completion, and hooks that run around each cell."""
+"""Loads and unloads the IPython extension: the magics, their completion, and hooks around each cell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _on_cell_end)
     shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
     shell.user_ns.setdefault("agent", Agent(tools=live))
-    if "google.colab" in sys.modules:  # it tells keys on the main thread only; its answers are kept for the panel
+    if "google.colab" in sys.modules:  # it reports keys only on the main thread; the result is kept for the panel
         with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
             first_with_key()
     set_default_approver(NotebookApprover(lambda: is_watched(shell)))
@@ -75,7 +75,7 @@ def unload(shell: Any) -> None:
 
 
 def _async_cell_transformer(shell: Any) -> Any:
-    """An input transformer that turns a typed `%%agent`, and lines that ask, into an async cell if the shell awaits."""
+    """An input transformer that turns a typed `%%agent`, and prompt lines, into an async cell if the shell awaits."""
 
     def transform(lines: list[str]) -> list[str]:
         asks = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
@@ -89,7 +89,7 @@ def _async_cell_transformer(shell: Any) -> Any:
 
 def _on_cell_start(info: Any) -> None:
     set_current(cell_depth=current.get().cell_depth + 1)
-    if getattr(get_ipython(), "kernel", None) is not None:  # in a terminal, each cell has a loop of its own
+    if getattr(get_ipython(), "kernel", None) is not None:  # in a terminal, each cell has its own loop
         note_main_loop()
     note_cell(get_ipython(), info.raw_cell)
 
@@ -97,7 +97,7 @@ def _on_cell_start(info: Any) -> None:
 def _on_cell_end(result: Any) -> None:
     set_current(cell_depth=max(0, current.get().cell_depth - 1))
     offer_accessor()  # this cell may have imported pandas
-    live.names()  # the live tools notice what this cell defined and deleted
+    live.names()  # live tools notice definitions and deletions of this cell
     shell = get_ipython()
     error = result.error_in_exec
     if isinstance(error, ImportError) and (error.name or "").startswith("nbagent.") and (advice := upgrade_advice()):
@@ -109,14 +109,14 @@ def _on_cell_end(result: Any) -> None:
 
 
 def _offer_fix() -> None:
-    """Add the button below the failed cell. The error is shown already, so that loading widgets does not delay it."""
+    """Add the button below the failed cell. The error is already shown, so loading widgets does not delay it."""
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
     answer_buttons().failed = {failure.id: cell_id for cell_id, failure in list(last_error.of_cells.items())}
 
 
 def _begin_pages() -> None:
-    """Mark in the page what agents changed in the notebook: an earlier kernel may have been asked for it."""
+    """Mark agents' changes in the page, including an earlier kernel's."""
     from nbagent.notebook.document.live import notebook_pages  # loads widgets
 
     notebook_pages()

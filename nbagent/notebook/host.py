@@ -1,4 +1,4 @@
-"""What the kernel knows about the request that it is serving: a cell or a click."""
+"""The kernel's data on the request that it is serving: a cell or a click."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbagent.functions.source import record_cell
 
 
 def note_cell(shell: Any, code: str | None = None) -> None:
-    """Note that definitions in this code, by default the current request's, come from the running cell."""
+    """Record that definitions in this code, by default the current request's, come from the running cell."""
     code = code or request_of(shell).get("content", {}).get("code")
     if code and (cell_id := cell_id_of(shell)):
         record_cell(cell_id, shell.compile.get_code_name(code, code, shell.execution_count))

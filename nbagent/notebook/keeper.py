@@ -1,9 +1,9 @@
-"""Keeps the conversation of the notebook's agent, and its trace, in two files beside the notebook: `%agent keep`.
+"""Keeps the notebook agent's conversation and trace in two files next to the notebook: `%agent keep`.
 
-`analysis.ipynb` has `analysis.agent.json`, as `agent.save` writes it, with all branches; and `analysis.agent.sqlite`,
-as `trace.stream_to` writes it. Both are without secrets. A thread writes them after each turn, so that no answer waits
-for the disk; the end of a cell waits for the thread. A third file is locked as long as this kernel keeps the
-conversation.
+For `analysis.ipynb` they are `analysis.agent.json`, in the form of `agent.save`, with all branches, and
+`analysis.agent.sqlite`, in the form of `trace.stream_to`. Both are without secrets. A thread writes them after each
+turn, so no answer waits for the disk; the end of a cell waits for the thread. A third file is locked while this kernel
+keeps the conversation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WAIT_S = 5.0
 
 
 def notebook_path(shell: Any) -> Path | None:
-    """The notebook's file, if the front end tells it: Jupyter's server when it starts the kernel, VS Code in a cell."""
+    """The notebook's file, if known: Jupyter's server names it when it starts the kernel, VS Code in a cell."""
     name = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
     if not name:
         return None
@@ -51,7 +51,7 @@ def notebook_path(shell: Any) -> Path | None:
 
 
 def conversation_path(notebook: Path) -> Path:
-    """Where the conversation of a notebook is kept.
+    """The file of a notebook's conversation.
 
     >>> conversation_path(Path("analysis.ipynb")).name
     'analysis.agent.json'
@@ -60,12 +60,12 @@ def conversation_path(notebook: Path) -> Path:
 
 
 def trace_path(conversation: Path) -> Path:
-    """Where the trace is kept that belongs to this conversation."""
+    """The file of this conversation's trace."""
     return conversation.with_suffix(".sqlite")
 
 
 def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-    """The turns that begin with a message that the others don't have."""
+    """The turns whose first message the others don't have."""
     ids = {message.message_id for message in others}
     return [
         turn
@@ -75,7 +75,7 @@ def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) 
 
 
 def kept_now(agent: Agent) -> saved.Saved:
-    """The agent's conversations with their branches, as they are now."""
+    """The agent's current conversations with their branches."""
     context = agent.context
     here = context.here
     branches = [replace(each, messages=list(each.messages)) for each in context.branches]
@@ -89,16 +89,16 @@ def all_messages(kept: saved.Saved) -> list[LLMMessage]:
 
 
 class Keeper:
-    """Writes the conversation of the agent in the variable `agent` to `path`, and its trace beside it.
+    """Writes the conversation of the agent in the variable `agent` to `path`, and its trace next to it.
 
-    It begins at once. Raises `ConfigurationError` if another kernel keeps its conversation there, or if the folder
-    can't be written. `end()` ends it.
+    It begins immediately. Raises `ConfigurationError` if another kernel keeps its conversation there or the folder is
+    not writable. `end()` ends it.
     """
 
     def __init__(self, shell: Any, path: Path) -> None:
         check_possible("%agent keep", "a thread", "Write `agent.save('conversation.json')` in a cell.")
         self.path = path
-        #: What `%agent restore` would bring back, for panels; "" if there is nothing.
+        #: The conversation that `%agent restore` would restore, for panels; "" if there is none.
         self.offer = ""
         self._shell = shell
         self._held = ExitStack()
@@ -108,9 +108,9 @@ class Keeper:
         self._number = 0
         self._agent: Agent | None = None
         self._running: set[str] = set()  # run_ids
-        #: What was to be written last, to see whether something has changed.
+        #: The last state to be written, to detect changes.
         self._noted: Any = None
-        # -- from here on the writer's own
+        # -- from here on, the writer's own
         #: The agent whose conversation the files hold, once they do.
         self._owner: Agent | None = None
         self._trace: Trace | None = None
@@ -130,7 +130,7 @@ class Keeper:
         return agent is self._agent
 
     def end(self) -> None:
-        """Write what is not yet written, and let others keep their conversations here."""
+        """Write the rest, and release the files for others."""
         atexit.unregister(self.end)
         self._shell.events.unregister("post_run_cell", self._cell_ended)
         self._observe_agent(None)
@@ -154,13 +154,13 @@ class Keeper:
             raise ConfigurationError(
                 f"the conversation can't be kept in {str(self.path)!r}: {error.strerror or error}"
             ) from None
-        self._held.callback(_remove, path)  # before the lock is given up
+        self._held.callback(_remove, path)  # before the lock is released
 
     def _open_locked(self, path: Path) -> BinaryIO:
         file = self._held.enter_context(path.open("a+b", buffering=0))
         try:
             is_free = self._held.enter_context(locked(file, wait=False))
-        except OSError:  # there are no locks on this disk
+        except OSError:  # this disk has no locks
             is_free = True
         if not is_free:
             file.seek(0)
@@ -172,10 +172,10 @@ class Keeper:
             )
         return file
 
-    # -- what has changed ---------------------------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Keep the conversation of the agent that the variable holds now."""
+        """Keep the conversation of the variable's current agent."""
         found = self._shell.user_ns.get("agent")
         agent = found if isinstance(found, Agent) else None
         if agent is not self._agent:
@@ -213,7 +213,7 @@ class Keeper:
         return self._agent, list(self._agent.conversation_history), counts
 
     def _cell_ended(self, *_: Any) -> None:
-        """Write what the cell has changed, and say in the cell what there is to say."""
+        """Write the cell's changes, and show messages in the cell."""
         self._follow()
         if not self._running and (self._problem or self._state() != self._noted):
             self._note()
@@ -224,7 +224,7 @@ class Keeper:
             print(self._news.pop(0))
         if self._problem and not self._is_problem_shown:
             print(
-                f"{self._problem} The conversation goes on, and nbagent tries again at the end of each cell.",
+                f"{self._problem} The conversation continues, and nbagent tries again at the end of each cell.",
                 file=sys.stderr,
             )
         self._is_problem_shown = bool(self._problem)
@@ -232,7 +232,7 @@ class Keeper:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _write(self, number: int, agent: Agent, kept: saved.Saved) -> None:
-        if number < self._number:  # what came later has been submitted, too
+        if number < self._number:  # later changes have also been submitted
             return
         try:
             self._write_files(agent, kept)
@@ -250,7 +250,7 @@ class Keeper:
     def _write_files(self, agent: Agent, kept: saved.Saved) -> None:
         if agent is not self._owner:
             if not split_turns(all_messages(kept)):
-                return  # it is not to replace an earlier conversation
+                return  # it must not replace an earlier conversation
             self._close_file()
             self._set_aside(kept)
             self._owner = agent
@@ -278,7 +278,7 @@ class Keeper:
         self._file = None
 
     def _set_aside(self, kept: saved.Saved) -> None:
-        """Give another name to the files of a conversation that this one does not continue."""
+        """Rename the files of a conversation that this one does not continue."""
         if not self.path.exists():
             return
         try:
@@ -297,7 +297,7 @@ class Keeper:
 
 
 def count_questions(messages: Sequence[LLMMessage]) -> str:
-    """How many questions a conversation has, in words.
+    """The number of prompts in a conversation, in words.
 
     >>> count_questions([LLMMessage("user", "Why?")])
     '1 question'
@@ -307,7 +307,7 @@ def count_questions(messages: Sequence[LLMMessage]) -> str:
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # Windows does not remove what is open
+    with suppress(OSError):  # Windows does not remove open files
         path.unlink()
 
 
@@ -319,7 +319,7 @@ def _is_still(path: Path, file: BinaryIO) -> bool:
         return False
 
 
-#: The one of this kernel, if there is one.
+#: This kernel's instance, if there is one.
 _current: list[Keeper] = []
 
 
@@ -334,7 +334,7 @@ def is_kept(agent: Agent) -> bool:
 
 
 def offer_for(agent: Agent) -> str:
-    """What `%agent restore` would bring back into this agent's empty panels; "" if there is nothing."""
+    """The conversation that `%agent restore` would restore in this agent's empty panels; "" if there is none."""
     return next((keeper.offer for keeper in _current if keeper.keeps(agent)), "")
 
 
@@ -349,6 +349,6 @@ def begin_keeping(shell: Any, path: Path) -> Keeper:
 
 
 def end_keeping() -> None:
-    """No longer keep the conversation; the files stay."""
+    """Stop keeping the conversation; the files stay."""
     while _current:
         _current.pop().end()

@@ -1,4 +1,4 @@
-"""The models that can be chosen, their order, how they are found, and what is known of each without asking a provider.
+"""The selectable models: how they are found, their order, and the facts known without a provider request.
 
 The panel's model picker shows them, and Tab completes their names.
 """
@@ -22,11 +22,11 @@ from nbagent.providers.local_servers import local_servers
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known about a model; None for what is not."""
+    """Known facts about a model; None for unknown ones."""
 
-    #: Tokens that it takes.
+    #: Its context window in tokens.
     window: int | None = None
-    #: Whether it takes images, and can think before it answers.
+    #: Whether it takes images, and whether it can think before it answers.
     images: bool | None = None
     thinking: bool | None = None
 
@@ -34,18 +34,18 @@ class ModelFacts:
 class LocalModel(NamedTuple):
     """A model that runs on this machine."""
 
-    #: What runs it.
+    #: The server that runs it.
     title: str
-    #: The memory that it takes; empty if that is not known.
+    #: Its memory; empty if unknown.
     memory: str
-    #: What `create_provider` takes to ask it.
+    #: The name for `create_provider`.
     provider: str
     options: Mapping[str, Any] = {}
-    #: Whether it can be asked at once: its file is there.
+    #: Whether it is ready: its file exists.
     is_here: bool = True
 
 
-#: Words in the names of models that hear, speak, draw, embed or search, and don't hold a conversation of texts.
+#: Words in the names of models for audio, images, embeddings or search, which can't chat.
 _SPECIAL = re.compile(
     "audio|embed|image|live|moderation|ocr|realtime|robotics|safeguard|search|transcri|translate|tts|voice|whisper"
 )
@@ -54,7 +54,7 @@ _VERSION = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d{1,2})?(?![\d.]*[bkx\d])")
 
 
 def newest_first(models: Iterable[str]) -> list[str]:
-    """Models by the version in their names, and those that don't chat last. `owner/model` stays with its owner.
+    """Models by the version in their names, models that can't chat last. `owner/model` stays with its owner.
 
     >>> newest_first(["gpt-4.1-mini", "gpt-audio-mini", "gpt-5.4-mini", "o3"])
     ['gpt-5.4-mini', 'gpt-4.1-mini', 'o3', 'gpt-audio-mini']
@@ -69,7 +69,7 @@ def newest_first(models: Iterable[str]) -> list[str]:
 
 
 def is_special(model: str) -> bool:
-    """Whether the model's name says that it does something else than chat."""
+    """Whether the model's name says that it can't chat."""
     return _SPECIAL.search(model.lower()) is not None
 
 
@@ -97,7 +97,7 @@ def model_facts(vendor: str, model: str) -> ModelFacts:
         return ModelFacts(window)
     row = CATALOG[vendor]
     profile = row.profile(model)
-    # what the last profile says of a name that nobody knows is an assumption, unless it is the provider's own default
+    # the last profile is only a guess for an unknown name, unless it is the provider's own default
     is_default = model == row.model and bool(row.own_models) and profile.thinks_by_default is not None
     is_described = is_default or (bool(profile.models) and profile.thinks_by_default is not None)
     return ModelFacts(
@@ -108,9 +108,9 @@ def model_facts(vendor: str, model: str) -> ModelFacts:
 
 
 def local_models() -> dict[str, LocalModel]:
-    """The models that this machine runs, by `provider:model`: nbagent's own, and those of servers that answer now.
+    """The models on this machine by `provider:model`: nbagent's own, and models of servers that answer now.
 
-    Blocks. Of a name that two servers have, the first one counts.
+    Blocks. If two servers have the same name, the first one counts.
     """
     embedded = f"local:{SMOLLM2.name}"
     found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}
@@ -127,7 +127,7 @@ def local_models() -> dict[str, LocalModel]:
 
 
 def _bytes(size: int) -> str:
-    """A size in short.
+    """A size as short text.
 
     >>> _bytes(98_362_432), _bytes(4_661_224_676)
     ('98 MB', '4.7 GB')
@@ -149,18 +149,18 @@ def measured_speeds(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 def all_models(
     used: Iterable[str], listed: Mapping[str, Sequence[ListedModel]], local: Mapping[str, LocalModel]
 ) -> list[str]:
-    """All models that can be chosen, as `provider:model`.
+    """All selectable models, as `provider:model`.
 
-    First those used so far, then the one in NBAGENT_MODEL, the defaults of providers with a key, those of this machine
-    (`local`), each provider's default, and all others, those of providers with a key first. What a provider has
-    `listed` replaces what is known about it. Models of this machine that must be fetched first come last.
+    First the models used so far, then the one in NBAGENT_MODEL, the defaults of providers with a key, models on this
+    machine (`local`), each provider's default, and all others, providers with a key first. A provider's `listed` models
+    replace the known ones. Local models that must first be fetched come last.
     """
     with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
     named = os.environ.get("NBAGENT_MODEL", "")
     here = [spec for spec, model in local.items() if model.is_here]
     ready = [*used, *([named] if ":" in named else []), *with_key, *here]
     names = [name for name in provider_names() if name not in CATALOG or known_models(name)]  # without replay, scripted
-    served = {spec.partition(":")[0] for spec in local}  # by what they have; their default may not be there
+    served = {spec.partition(":")[0] for spec in local}  # by their available models; their default may be missing
     names = [name for name in names if name not in served]
     names = sorted(dict.fromkeys([*names, *listed]), key=lambda name: name in CATALOG and not CATALOG[name].api_key())
     known = {name: _names(name, listed.get(name, ())) for name in names}
@@ -170,7 +170,9 @@ def all_models(
 
 
 def _names(vendor: str, listed: Sequence[ListedModel]) -> list[str]:
-    """The names of a provider's models: its default, the newest by date or version, those that don't chat or ended."""
+    """The names of a provider's models: its default, the newest by date or version, then models that can't chat or have
+    ended.
+    """
     known, by_name = known_models(vendor), {model.name: model for model in listed}
 
     def place(name: str) -> tuple[bool, bool, int]:
@@ -182,11 +184,11 @@ def _names(vendor: str, listed: Sequence[ListedModel]) -> list[str]:
 
 
 def find_models(text: str, models: Iterable[str]) -> list[str]:
-    """The models with all of these words in their names, in any order; first one that was typed in full.
+    """The models with all these words in their names, in any order; an exact name comes first.
 
-    Models whose names have no other words come next if two words or more name a family, then those of a provider that
-    is named, then those whose names begin with a word; those that don't chat come last. A text that is the name of no
-    known model, but looks like one, comes first.
+    If two words or more name a family, models without other words come next, then models of a named provider, then
+    models whose names begin with a word; models that can't chat come last. An unknown text that looks like a model's
+    name comes first.
 
     >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
     ['openai:gpt-5-mini', 'openai:gpt-5.1-codex-mini', 'openai:gpt-audio-mini']
@@ -212,7 +214,7 @@ def _rank(spec: str, words: Sequence[str]) -> tuple[bool, bool, bool, bool]:
 
 
 def _searched(spec: str) -> str:
-    """The text that a search reads: the provider, its other names, and the model."""
+    """The searched text: the provider, its other names, and the model."""
     vendor = spec.partition(":")[0]
     aliases = CATALOG[vendor].aliases if vendor in CATALOG else ()
     return " ".join([spec, *aliases]).lower()

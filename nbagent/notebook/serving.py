@@ -22,7 +22,7 @@ from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 class NotebookServing:
     """Serves from its creation to `stop()`, or until the kernel ends, and shows in the running cell how to connect.
 
-    The token stands in that display only, which loses it when the serving ends.
+    The token is only in that display, which loses it when the serving ends.
     """
 
     ended = "The MCP server has ended."
@@ -53,7 +53,7 @@ class NotebookServing:
         return self._serving.cancel_calls() if self.is_running else 0
 
     def stop(self) -> None:
-        """End calls and connections, free the port, and take the token out of the notebook."""
+        """End calls and connections, free the port, and remove the token from the notebook."""
         self._shell.events.unregister("post_run_cell", self._on_cell_end)
         self._serving.stop()
         page = render.output_html(render.note_html(self.ended))
@@ -61,7 +61,7 @@ class NotebookServing:
         self._forms.close()
 
     def _on_cell_end(self, result: Any) -> None:
-        """Serve the agent that the variable `agent` holds now, and tell clients what has changed."""
+        """Serve the current agent of the variable `agent`, and notify clients of changes."""
         agent = self._shell.user_ns.get("agent")
         if isinstance(agent, Agent) and agent is not self._tools.agent:
             _show_figures(agent)
@@ -78,9 +78,9 @@ def _show_figures(agent: Agent) -> None:
 
 def _told(configuration: str) -> dict[str, str]:
     lines = (
-        "The notebook's tools are an MCP server. Paste this into your client's configuration; it holds a secret token:",
+        "The notebook's tools are an MCP server. Paste this into your client's configuration; it has a secret token:",
         configuration,
-        "%agent serve --stop ends it and takes the token out of the notebook.",
+        "%agent serve --stop ends it and removes the token from the notebook.",
     )
     before, line, after = map(render.escape, lines)
     page = f'{render.note_html(before)}<pre style="white-space: pre-wrap">{line}</pre>{render.note_html(after)}'

@@ -25,9 +25,9 @@ _GRACE_S = 2.0
 class HTTPNotebookServing:
     """Serves from its creation to `stop()`, or until the kernel ends, and shows in the running cell how to connect.
 
-    Each conversation is a fork of the agent that the variable `agent` holds, with the notebook's tools. Calls that need
-    approval wait for the person at the notebook, or with `clients_approve` for the clients. The token stands in that
-    display only, which loses it when the serving ends.
+    Each conversation is a fork of the variable's current agent, with the notebook's tools. Calls that need approval
+    wait for the notebook's user, or with `clients_approve` for the clients. The token is only in that display, which
+    loses it when the serving ends.
     """
 
     ended = "The server has ended."
@@ -54,11 +54,11 @@ class HTTPNotebookServing:
         return not self._serving.over.done()
 
     def stop_calls(self) -> int:
-        """Stop the runs of clients that go on. Returns their number."""
+        """Stop the clients' running runs. Returns their number."""
         return self._serving.cancel_runs() if self.is_running else 0
 
     def stop(self) -> None:
-        """End runs and connections, free the port, and take the token out of the notebook."""
+        """End runs and connections, free the port, and remove the token from the notebook."""
         self._shell.events.unregister("post_run_cell", self._on_cell_end)
         self._serving.stop()
         page = render.output_html(render.note_html(self.ended))
@@ -66,7 +66,7 @@ class HTTPNotebookServing:
         self._forms.close()
 
     def _on_cell_end(self, result: Any) -> None:
-        """Serve the agent that the variable `agent` holds now."""
+        """Serve the current agent of the variable `agent`."""
         agent = self._shell.user_ns.get("agent")
         if isinstance(agent, Agent):
             self._serving.host.agents = {"": agent}
@@ -77,7 +77,7 @@ def _shown(url: str, token: str, clients_approve: bool) -> dict[str, str]:
     lines = (
         "The agent is served to programs on this machine that know the secret token:",
         f"{url}\n{token}",
-        f"{asked} calls that need approval. %agent serve --stop ends it and takes the token out of the notebook.",
+        f"{asked} calls that need approval. %agent serve --stop ends it and removes the token from the notebook.",
     )
     before, address, after = map(render.escape, lines)
     page = f'{render.note_html(before)}<pre style="white-space: pre-wrap">{address}</pre>{render.note_html(after)}'

@@ -1,4 +1,4 @@
-"""Providers send requests to models. `create_provider` makes one by name, `resolve` from whatever the user passed.
+"""Providers send requests to models. `create_provider` makes one by name, `resolve` from any user input.
 
 >>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
 'qwen'
@@ -44,7 +44,7 @@ _CLASSES = {
     "Candidates": "nbagent.providers.routing.candidates",
 }
 
-#: Clouds that are reached by a client of an SDK, which knows how to log in there: what to pass.
+#: Clouds that need an SDK's client, which handles the login: an example of each.
 _CLOUDS = {
     "azure": "'openai', client=AsyncAzureOpenAI(azure_endpoint='…', api_version='…')",
     "bedrock": "'claude', client=AsyncAnthropicBedrock(aws_region='…')",
@@ -52,7 +52,7 @@ _CLOUDS = {
 }
 
 Factory = Callable[..., "LLMProvider"]
-#: One model, as a user names it; and what an agent takes: one, or several of which the next is asked when one fails.
+#: One model, as a user names it; and an agent's input: one, or several to fall back on in order.
 ModelInput: TypeAlias = "LLMProvider | AgentConfig | str"
 ProviderInput: TypeAlias = "ModelInput | Sequence[ModelInput] | None"
 _registered: dict[str, Factory] = {}
@@ -109,15 +109,15 @@ def provider_names() -> list[str]:
 
 
 def resolve(spec: ProviderInput = None) -> LLMProvider:
-    """The provider for what a user passed.
+    """The provider for a user's input.
 
     - an `LLMProvider`: itself
     - `"provider"` or `"provider:model"`: see `create_provider`
     - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
       the provider that has its model
     - a list of these: the first one, and the next one when one fails (see `Candidates`)
-    - None: the variable NBAGENT_MODEL (`"provider:model"`), then the first provider of the catalog with a key (see
-      `providers.keys`), then a server on this machine with a model that can call tools (see
+    - None: the environment variable NBAGENT_MODEL (`"provider:model"`), then the first provider of the catalog whose
+      key is found (see `providers.keys`), then a server on this machine with a model that can call tools (see
       `providers.local_servers`), then the embedded model
     """
     from nbagent.config import AgentConfig
@@ -146,7 +146,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 def default_provider(
     look: Callable[[], list[LocalServer]] | None = None, **options: Unpack[ProviderOptions]
 ) -> LLMProvider:
-    """The provider where no model is named. It looks for servers on this machine, unless a recording answers anyway."""
+    """The provider if no model is named. It looks for servers on this machine, unless a recording answers anyway."""
     if name := _name_of(None):
         return create_provider(name, **options)
     from nbagent.providers.replay.active import current_recording
@@ -161,7 +161,7 @@ def default_provider(
 
 
 def _name_of(spec: AgentConfig | str | None) -> str:
-    """The name of the provider that is meant, as `create_provider` takes it; empty if nothing names one."""
+    """The config's provider name for `create_provider`; empty if nothing names one."""
     if spec is None:
         return os.environ.get("NBAGENT_MODEL") or first_with_key() or ""
     if isinstance(spec, str):
@@ -178,9 +178,9 @@ def _name_of(spec: AgentConfig | str | None) -> str:
 
 
 def preload(spec: AgentConfig | str | None) -> None:
-    """Begin to import, in a thread, what the provider needs that `resolve(spec)` will make. Nothing is checked.
+    """Begin the imports for the provider of `resolve(spec)`, in a thread. Nothing is checked.
 
-    Nothing heavy is imported where no key is found, or for a provider without keys.
+    Nothing heavy is imported without a key, or for a provider without keys.
     """
 
     def work() -> None:
@@ -211,14 +211,14 @@ def _factory(spec: str) -> Factory:
 
 
 def _unknown_provider(name: str) -> ConfigurationError:
-    """The error for a name that is spelled as elsewhere, is a model's, or is not known at all."""
+    """The error for a name that is another tool's spelling, a model's, or unknown."""
     if without_keys(name) != name:
-        return ConfigurationError("Unknown provider: this looks like a key. Name the vendor: 'openai', api_key=….")
+        return ConfigurationError("Unknown provider: this looks like a key. Name the provider: 'openai', api_key=….")
     vendor, _, model = name.replace("/", ":", 1).partition(":")
     row = next((row for row in CATALOG.values() if vendor.lower() in (row.name, *row.aliases)), None)
     if row is not None:
         return ConfigurationError(f"Unknown provider {name!r}: write '{row.name}:{model or row.model}'.")
-    if vendor_with_model(model) == "gemini":  # as on Vertex, whose client for them is none of ours
+    if vendor_with_model(model) == "gemini":  # as on Vertex, whose client for them is not ours
         return ConfigurationError(f"Unknown provider {vendor!r}: write 'gemini:{model}'.")
     if cloud := next((word for word in _CLOUDS if word in vendor.lower()), ""):
         way = f"create_provider({_CLOUDS[cloud]}, model={model or '…'!r})"

@@ -1,6 +1,6 @@
-"""Where the requests of one provider go, and what they log in with.
+"""A provider's address and credentials.
 
-Without an address or a region, the key decides: each of a provider's sites refuses the keys of its other sites.
+If neither an address nor a region was chosen, the key decides: each site of a provider refuses the other sites' keys.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 
 class Access:
-    """The arguments are those of `HTTPProvider`. Raises `ConfigurationError` where two of them contradict each other.
+    """Takes the arguments of `HTTPProvider`. Raises `ConfigurationError` if two of them contradict each other.
 
     - `address`: the chosen base URL, without user and password; empty if the key decides
-    - `key`: the key that was given, or None
-    - `headers`: those of every request
+    - `key`: the given key, or None - `headers`: sent with every request
     """
 
     def __init__(
@@ -41,19 +40,19 @@ class Access:
         self.address, login = without_credentials(checked_address(chosen))
         self.key = _secret(api_key)
         self.headers = {**login, **(headers or {})}
-        #: The user and password of `base_url` are sent in place of a key.
+        #: The user and password of `base_url` replace a key.
         self._has_login = bool(login)
         if login and (self.key or any(name.lower() == "authorization" for name in headers or ())):
             raise ConfigurationError(
-                "base_url: it holds a user and a password, and you also passed api_key or an Authorization header. "
-                "Only one of them can be sent: leave one out."
+                "base_url: it contains a user and a password, and you also passed api_key or an Authorization header. "
+                "Only one of them can be sent: omit one."
             )
         self._is_given = self.key is not None
         self._vendor, self._client = vendor, client
 
     @property
     def base_url(self) -> str:
-        """Where requests go now."""
+        """The current base URL."""
         if self.address:
             return self.address
         key = self.known_key()
@@ -61,18 +60,18 @@ class Access:
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be shown or written: keys, and headers whose names say that they hold one."""
+        """The secrets: keys, and headers whose names say that they contain one."""
         of_client = getattr(self._client, "api_key", None)
         named = [secret for name, value in self.headers.items() for secret in secrets_in(name, value)]
         found = (self.key, self._vendor.api_key(self.address), of_client if isinstance(of_client, str) else None)
         return [secret.get_secret_value() for secret in map(_secret, (*found, *named)) if secret]
 
     def redactor(self, url: str = "", headers: Mapping[str, str] | None = None) -> Redactor:
-        """What hides these secrets, and those that a request sends to `url` in `headers`."""
+        """Hides these secrets, and those in a request's `url` and `headers`."""
         return Redactor(self.secrets, self._vendor.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:
-        """The key, if there is one: that of the region, if one is chosen. A login in the address replaces it."""
+        """The key, if there is one: the region's, if one is chosen. A login in the address replaces it."""
         return None if self._has_login else self.key or _secret(self._vendor.api_key(self.address))
 
     def needed_key(self) -> SecretStr | None:
@@ -86,21 +85,21 @@ class Access:
                 may_fall_back=True,
             )
         if secret and not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
-            raise AuthenticationError("the API key holds characters that no key may have", vendor=self._vendor.name)
+            raise AuthenticationError("the API key contains characters that no key may have", vendor=self._vendor.name)
         return secret
 
     @property
     def is_portable(self) -> bool:
-        """Whether another process may make the same provider: it has to look up the key, and has no such client."""
+        """Whether another process may make the same provider: it must look up the key, and lacks your client."""
         is_secret = self._has_login or self._is_given or any(map(is_telling, self.headers))
         return self._client is None and not is_secret
 
     def check_portable(self) -> None:
-        """Raise `ConfigurationError` for what can't go to another process, where the key is looked up."""
+        """Raise `ConfigurationError` for settings that can't be sent to another process, which looks up the key."""
         if not self.is_portable:
             raise ConfigurationError(
-                "A client of your own, and a key in api_key, base_url or headers, can't go to another process. Set "
-                f"{self._vendor.key_variable(self.address)} in the environment there, and make the provider without it."
+                "A client of your own, and a key in api_key, base_url or headers, stay in this process. Set "
+                f"{self._vendor.key_variable(self.address)} in the other process's environment, and omit the key here."
             )
 
 

@@ -28,7 +28,7 @@ class ListedModel(NamedTuple):
     """A model that a provider offers."""
 
     name: str
-    #: When the provider says that it was made; None: it does not say.
+    #: When it was made, according to the provider; None if unknown.
     created: date | None = None
     #: The provider says that it has ended or will end.
     is_retired: bool = False
@@ -40,7 +40,7 @@ class LLMProvider(ABC):
     #: The provider's name as `create_provider` knows it; tags `provider_extras`.
     vendor: str = "custom"
     #: US dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`, where cached input costs as much
-    #: as other input if nothing is said. None: by the price list.
+    #: as other input by default. None: by the price list.
     price: Mapping[str, float] | None = None
 
     @abstractmethod
@@ -53,7 +53,7 @@ class LLMProvider(ABC):
     ) -> LLMResponse:
         """One complete answer to the conversation. Raises a `ProviderError` if the provider fails.
 
-        `functions` are the tools on offer. `kwargs` are further options of the request, such as `max_tokens`.
+        `functions` are the tools on offer. `kwargs` are further request options, such as `max_tokens`.
         """
 
     def supports_function_calling(self) -> bool:
@@ -62,30 +62,30 @@ class LLMProvider(ABC):
 
     @property
     def model_name(self) -> str:
-        """The provider's name of the model; unless overridden, the name of the class."""
+        """The provider's name for the model; by default, the class name."""
         return type(self).__name__
 
     @property
     def rate_key(self) -> str:
-        """What the provider counts together, for its limits of requests and tokens per minute: provider and model."""
+        """The key under which the provider counts requests and tokens per minute: provider and model."""
         return f"{self.vendor} {self.model_name}"
 
     @property
     def members(self) -> Sequence[LLMProvider]:
-        """The providers that answer for this one: itself, unless it is made of several."""
+        """The providers that answer for this one: itself, unless it combines several."""
         return (self,)
 
     def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
-        """Who answers this request: itself, or those of its members that are asked, the next one if one fails."""
+        """The providers for this request, in order: itself, or its members, each a fallback for the one before."""
         return (self,)
 
     def check(self) -> None:  # noqa: B027  most providers need nothing
-        """Raise now what the first request would raise because there is no key."""
+        """Raise the first request's error now if there is no key."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """Complete a request before it is sent: set its `effective_options`. Called once for each request.
 
-        Raises `ConfigurationError` for options that are impossible with the model.
+        Raises `ConfigurationError` for options that the model can't take.
         """
         check_available(request.tools, self.vendor)
         return replace(request, effective_options={"params": {"temperature": None, **request.options}})
@@ -117,7 +117,7 @@ class LLMProvider(ABC):
         return False
 
     def can_compact(self, tokens: int) -> bool:
-        """Whether the provider itself can summarise what came before, once a request has so many tokens."""
+        """Whether the provider itself can summarise earlier messages once a request has this many tokens."""
         return False
 
     def vendor_tools(self) -> list[str]:
@@ -170,12 +170,12 @@ class StreamingProvider(LLMProvider):
 
 
 class WrapperProvider(StreamingProvider):
-    """A provider between an agent and the agent's own provider, `inner`. It has the same `vendor` and `model_name`."""
+    """A provider between an agent and the agent's own provider, `inner`. It has the same provider and model name."""
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner
         self.vendor, self.price = inner.vendor, inner.price
-        #: The trace looks for these.
+        #: The trace uses these.
         self.base_url, self.streaming = getattr(inner, "base_url", ""), getattr(inner, "streaming", None)
 
     @property
@@ -190,7 +190,7 @@ class WrapperProvider(StreamingProvider):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """Those of the inner provider, for what hides them."""
+        """The inner provider's secrets, to hide them."""
         secrets: Sequence[str] = getattr(self.inner, "secrets", ())
         return secrets
 
@@ -203,7 +203,7 @@ class WrapperProvider(StreamingProvider):
         return self.inner.can_compact(tokens)
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Those of the inner provider."""
+        """The inner provider's."""
         return self.inner.output_options(name, schema)
 
     async def aclose(self) -> None:

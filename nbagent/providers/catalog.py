@@ -18,8 +18,8 @@ from typing import cast
 
 from nbagent.providers.vendor import Vendor
 
-#: The providers' modules. `resolve(None)` looks for a key in this order. Gemini is the last with a key, since many set
-#: GOOGLE_API_KEY for other services of Google.
+#: The providers' modules. `resolve(None)` looks for a key in this order. Gemini comes last, since many set
+#: GOOGLE_API_KEY for other Google services.
 NAMES = (
     *("openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "mistral", "xai", "moonshot", "groq"),
     *("together", "fireworks", "nvidia", "siliconflow", "huggingface", "gemini"),
@@ -47,7 +47,7 @@ class _Catalog(Mapping[str, Vendor]):
 
 @functools.cache
 def _module(name: str) -> ModuleType:
-    # not by sys.modules: another thread, which imports SDKs in the background, may be in the middle of this import
+    # not through sys.modules: another thread, importing SDKs in the background, may be in the middle of this import
     return importlib.import_module(f"nbagent.providers.vendors.{name}")
 
 

@@ -51,34 +51,34 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Characters of a provider's explanation, and of its code, that an error keeps: cut off once no secret is in them.
+#: Characters of a provider's explanation, and of its code, that an error keeps: cut after secrets are removed.
 SHOWN_CHARS, CODE_CHARS = 500, 100
 
 
 class HTTPProvider(StreamingProvider):
     """A provider over HTTP.
 
-    A subclass names its `vendor` (a name of the catalog) and makes its codec and transport.
+    A subclass sets its `vendor` (a name of the catalog) and makes its codec and transport.
 
     - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for one at each request
-    - `timeout`: seconds between two reads; connecting has 10 s of its own
+    - `timeout`: seconds between two reads; connecting has a separate limit of 10 s
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
-    - `base_url`: may hold a user and a password, which are then sent instead of a key
-    - `region`: the provider's site that the key is from, such as "international", where the provider has several
-    - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
+    - `base_url`: may contain a user and a password, which are then sent instead of a key
+    - `region`: the site of the key, such as "international", if the provider has several
+    - `client`: your own SDK (or httpx) client; it is used unchanged, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
     - `vendor`: another provider of the catalog, or a name of your own for a server of the same kind
     - `thinking`: None for the provider's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
-      "max". The model's nearest level is used; what the model can't do is an error (see `options.thinking`)
+      "max". The model's nearest level is used; impossible levels are an error (see `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
     - `headers`: more HTTP headers
     - `tools`: tools that the provider itself runs
     - all other options are the defaults of each request (`RequestOptions`)
     """
 
-    #: What its clients are made of.
+    #: Arguments of its clients.
     package: ClassVar[str] = "httpx2"
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -120,7 +120,7 @@ class HTTPProvider(StreamingProvider):
         self.client = client
         self.access = Access(self._vendor, api_key, base_url, region, headers, client)
         if not self.access.is_portable:
-            self._made_with = (), {}  # so that nobody who looks into the provider sees a key
+            self._made_with = (), {}  # so that inspecting the provider reveals no key
         elif not (base_url or region) and (chosen := self._vendor.chosen_address()):  # by the environment here
             self._made_with[1]["base_url"] = chosen
         self.codec = self._make_codec(self._vendor)
@@ -134,7 +134,7 @@ class HTTPProvider(StreamingProvider):
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([]), checked)  # wrong options raise here
-        #: Notes about options that are left out; each is sent as an event once.
+        #: Notes about omitted options; each is sent as an event once.
         self._noted: set[str] = set()
         #: The fields that the model refused.
         self._refused: dict[str, str | None] = {}
@@ -147,7 +147,7 @@ class HTTPProvider(StreamingProvider):
         return provider
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle holds what this was made with, but no key: where it is loaded, the key is looked up.
+        """A pickle has the constructor's arguments but no key: the key is looked up where it is loaded.
 
         Raises `ConfigurationError` for a key or client of the user's own.
         """
@@ -177,7 +177,7 @@ class HTTPProvider(StreamingProvider):
 
     @property
     def base_url(self) -> str:
-        """Where requests go. If neither an address nor a region was chosen, the key decides (see `access`)."""
+        """The base URL. If neither an address nor a region was chosen, the key decides (see `access`)."""
         return self.access.base_url
 
     @base_url.setter
@@ -186,19 +186,19 @@ class HTTPProvider(StreamingProvider):
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be shown or written."""
+        """The secrets, which must not be shown or written."""
         return self.access.secrets
 
     @property
     def rate_key(self) -> str:
-        """See `LLMProvider`: also by address and key. The key can't be read from it."""
+        """See `LLMProvider`; it includes address and key. The key can't be read from it."""
         client, key, headers = self.client, self.access.known_key(), self.access.headers
         address, of_client = getattr(client, "base_url", self.base_url), getattr(client, "api_key", "")
         known = "\n".join(map(str, (address, key.get_secret_value() if key else "", of_client, headers)))
         return f"{super().rate_key} {hashlib.sha256(known.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def supports_function_calling(self) -> bool:
-        """What the argument `function_calling` said."""
+        """The argument `function_calling`."""
         return self._function_calling
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class HTTPProvider(StreamingProvider):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
-        if isinstance(request.resolved, ModelRequest):  # of one with tools, a `PromptedProvider` makes others
+        if isinstance(request.resolved, ModelRequest):  # for one with tools, a `PromptedProvider` makes others
             return self._prompted().stream(request)
         options: ResolvedOptions = request.resolved
         path = self.codec.path(self.model_name, options.stream)
@@ -273,7 +273,7 @@ class HTTPProvider(StreamingProvider):
     async def model_list(self) -> list[ListedModel]:
         """The models that the provider offers with this key: the newest first, retired ones last.
 
-        Raises as a request does.
+        Raises the errors of a request.
         """
         body = await self.call(self.codec.models_path)
         try:
@@ -287,7 +287,7 @@ class HTTPProvider(StreamingProvider):
         return sorted(newest, key=lambda model: model.is_retired)
 
     def encoded(self, request: ModelRequest) -> bytes:
-        """The body of a resolved request that asks for one JSON body: what goes into a provider's batch."""
+        """The body of a resolved request for one JSON answer, as in a provider's batch."""
         whole = replace(request, resolved=replace(request.resolved, stream=False))
         return self._encode(whole, self._refused)
 
@@ -299,17 +299,17 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> Any:
-        """POST `body`, or GET if it is None -> the JSON that the provider answers. Raises as a request does.
+        """POST `body`, or GET if it is None -> the provider's JSON answer. Raises the errors of a request.
 
-        For requests that ask no model. One that is not `is_repeatable` is sent once, whatever happens. `betas` of the
-        provider's API are named with it.
+        For requests other than to a model. One that is not `is_repeatable` is never sent twice. `betas` of the
+        provider's API are sent with it.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]
         return answer
 
     def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
-        """GET a file of JSON lines, read as it comes. After a broken connection it begins again."""
+        """GET a file of JSON lines, read as it arrives. After a broken connection it begins again."""
         return self.read(path, read_lines)
 
     async def read(
@@ -320,7 +320,7 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
-        """What `read` makes of the answer to such a request; after a retry, from its beginning."""
+        """The result of `read` on the answer to such a request; after a retry, from its beginning."""
         attempt = partial(self._attempt, path, lambda _: body, read, betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:
@@ -352,11 +352,11 @@ class HTTPProvider(StreamingProvider):
         timing: Timing | None = None,
         functions: Functions | None = None,
     ) -> AsyncGenerator[T]:
-        """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses;
-        None if the request is not for a model.
+        """Send one request, and yield the results of `read` on the answer. `changes` are the fields that the model
+        refuses; None if the request is not for a model.
 
-        Raises `RequestRevised` if the provider refuses another field, which then is one of `changes`. All other errors
-        are nbagent's own.
+        Raises `RequestRevised` if the provider refuses another field, which is then added to `changes`. All other
+        errors are nbagent's own.
         """
         timing = timing or Timing()
         with timing:
@@ -386,7 +386,7 @@ class HTTPProvider(StreamingProvider):
             failure = known
         if changes is not None and (refused := {} if is_good else refused_field(failure, body, changes)):
             changes |= refused
-            with suppress(ImageInputError):  # the question itself holds an image: the provider's message says more
+            with suppress(ImageInputError):  # the prompt itself has an image: the provider's message is more specific
                 encode(changes)
                 raise RequestRevised(refusal_event(refused, self._explained(failure, response), functions))
         raise self._explained(failure, response)
@@ -410,7 +410,7 @@ class HTTPProvider(StreamingProvider):
                         break
         except UNREADABLE as exc:
             raise undecodable(exc) from None
-        except Exception as exc:  # after the terminal marker, a broken connection does no harm
+        except Exception as exc:  # after the terminal marker, a broken connection is harmless
             if not decoder.complete or provider_error(exc, streaming=True) is None:
                 raise
         try:
@@ -444,9 +444,9 @@ class HTTPProvider(StreamingProvider):
 
 
 def _joined(decoder: Decoder, together: Iterable[dict[str, Any]]) -> Iterator[Event]:
-    """The pieces in events that came at once, texts that follow each other as one.
+    """The pieces in events that arrived together, with adjacent texts joined.
 
-    Each piece takes CPU on its way to the reader. What came before an event that can't be decoded is not lost.
+    Each piece takes CPU on its way to the reader. Pieces before an undecodable event are not lost.
     """
     texts: list[str] = []
     try:
@@ -485,12 +485,12 @@ async def _noted(
 
 
 def _listed_model(item: dict[str, Any]) -> ListedModel:
-    """A model of a list: OpenAI writes `created` in seconds, Anthropic `created_at` in ISO 8601."""
+    """A model in a list: OpenAI writes `created` in seconds, Anthropic `created_at` in ISO 8601."""
     name = str(item.get("id") or item["name"]).removeprefix("models/")
     said: Any = item.get("created") or item.get("created_at")
     made = None
-    with suppress(ValueError, TypeError, OverflowError, OSError):  # then it does not say
+    with suppress(ValueError, TypeError, OverflowError, OSError):  # omitted then
         made = date.fromisoformat(said[:10]) if isinstance(said, str) else datetime.fromtimestamp(said, UTC).date()
-    # Mistral writes when a model ends; Groq, whether it is there; some write the year 1970 for what they do not know
+    # Mistral writes when a model ends; Groq, whether it is available; some write the year 1970 for unknown times
     is_retired = bool(item.get("deprecation") or item.get("archived") or item.get("active") is False)
     return ListedModel(name, made if made and made.year > 1970 else None, is_retired)

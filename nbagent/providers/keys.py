@@ -1,12 +1,12 @@
-"""Finds the keys of providers, unless they are given as an argument. The first of these places that has one wins:
+"""Finds providers' keys, unless they are given as an argument. The first of these places with a key is used:
 
-1. what was typed after `%agent key`, in this process
+1. a key typed after `%agent key`, in this process
 2. the environment
 3. the file `.env` in the working directory, or in the nearest folder above it that has one
 4. Colab's secrets, if the notebook has access to them
 
-Only keys are read from `.env`, never addresses: the `.env` of somebody's project must not decide where your key is
-sent. Keys that are found are not put into the environment, which every child process can read.
+Only keys are read from `.env`, never addresses: another project's `.env` must not decide where your key is sent. Keys
+that are found are not put into the environment, which every child process can read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class KeyRing:
 
     def __init__(self) -> None:
         self._typed: dict[str, str] = {}
-        #: Colab's answers, and the times until which they hold.
+        #: Colab's answers, and when they expire.
         self._colab_answers: dict[str, tuple[str, float]] = {}
 
     def keep(self, variable: str, key: str) -> None:
@@ -62,7 +62,7 @@ class KeyRing:
 
 
 def _ask_colab(variable: str) -> tuple[str, float]:
-    """Colab's answer, and for how many seconds it holds. A front end without secrets is asked only once."""
+    """Colab's answer, and for how many seconds it is valid. A front end without secrets is asked only once."""
     try:
         answer = importlib.import_module("google.colab.userdata").get(variable)
     except Exception as error:  # noqa: BLE001  its errors differ from version to version; all mean that there is none
@@ -86,7 +86,7 @@ def _read_env_file(path: str, modified: int, size: int) -> Mapping[str, str | No
 
     try:
         return dotenv_values(path, interpolate=False)  # a key may contain "${"
-    except PermissionError:  # in a folder above, of somebody else
+    except PermissionError:  # in a parent folder of somebody else
         return {}
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path} is not UTF-8 text: correct or remove it.") from None

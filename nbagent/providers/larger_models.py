@@ -1,7 +1,7 @@
-"""Larger models for `nbagent pull NAME`: where their files are, what they need, and how they are fetched.
+"""Larger models for `nbagent pull NAME`: their files, requirements and download.
 
-Each file is one revision on Hugging Face. Its SHA-256 is the one that several projects publish for it, LocalAI's
-gallery among them; what arrives is checked against it, whatever the host says.
+Each file is one revision on Hugging Face. Its SHA-256 is published by several projects, including LocalAI's gallery;
+the downloaded file is checked against it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LargerModel:
-    """A GGUF file whose template has a place for tools."""
+    """A GGUF file whose template supports tools."""
 
     name: str
     repository: str
@@ -32,7 +32,7 @@ class LargerModel:
     file: str
     gguf_bytes: int
     gguf_sha256: str
-    #: What it takes to run, with a short conversation.
+    #: Its memory with a short conversation.
     memory_gb: int
     licence: str = "Apache-2.0"
 
@@ -55,9 +55,9 @@ class LargerModel:
         )
 
     def fetch(self, part: Path, bar: Any) -> None:
-        """Download the model to `part`, or go on where an earlier download ended. `bar` is tqdm's.
+        """Download the model to `part`, or continue an earlier download. `bar` is tqdm's.
 
-        Raises `LocalModelError` or `OSError`; what has come stays.
+        Raises `LocalModelError` or `OSError`; the partial file stays.
         """
         import httpx2
 
@@ -69,7 +69,7 @@ class LargerModel:
             return
         if shutil.disk_usage(part.parent).free < self.gguf_bytes - done:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        again = f"Run `nbagent pull {self.name}` again: it goes on where it ended."
+        again = f"Run `nbagent pull {self.name}` again: it continues where it stopped."
         headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"}
         try:
             with (

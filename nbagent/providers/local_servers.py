@@ -1,8 +1,8 @@
-"""Servers of models on this machine, at the ports that Ollama, LM Studio and llama.cpp take by themselves.
+"""Finds model servers on this machine, at the default ports of Ollama, LM Studio and llama.cpp.
 
-`Agent()` looks for them where no model is named and no key is found. They are asked for their models, all at the same
-time, and only at addresses of this machine. A server that another user of the machine runs is not chosen: it would read
-your conversation, and its answers could call your tools.
+`Agent()` looks for them if no model is named and no key is found. It queries all at the same time for their models,
+only at addresses of this machine. Another user's server is not chosen: it would read your conversation, and its answers
+could call your tools.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from nbagent.providers.catalog import CATALOG
 
 #: Seconds in which a server must begin to answer.
 ANSWER_S = 0.05
-#: Seconds more for those that did, until they have said what their models can do.
+#: Additional seconds for servers that did, to report their models' abilities.
 MODELS_S = 1.0
-#: User ids below this one are the system's, such as that of Ollama's service.
+#: User ids below this one are the system's, such as the one of Ollama's service.
 FIRST_USER = 1000
 
 #: Sends a path, and JSON data or nothing, to a server -> its answer's JSON data.
@@ -41,13 +41,13 @@ class LocalServer:
     """A server that answered."""
 
     title: str
-    #: What `create_provider` takes to ask it.
+    #: The name for `create_provider`.
     provider: str
     base_url: str
     #: Its model that can call tools, or why `Agent()` does not choose it.
     model: str = ""
     problem: str = ""
-    #: All models that it could answer with, also those that can't call tools.
+    #: All its models, including models that can't call tools.
     sizes: Sizes = field(default_factory=dict)
 
     def options(self, model: str = "") -> dict[str, Any]:
@@ -57,7 +57,7 @@ class LocalServer:
 
 
 def _of_ollama(ask: Ask) -> tuple[str, Sizes]:
-    """The model that was pulled last, of those that can call tools and that run here, not in Ollama's cloud."""
+    """The most recently pulled model that can call tools and runs here, not in Ollama's cloud."""
     ask("/api/version")  # at once; a long list takes longer
     here = [each for each in ask("/api/tags")["models"] if not each.get("remote_host")]
     sizes = {str(each["name"]): each.get("size") for each in here}
@@ -69,17 +69,17 @@ def _of_ollama(ask: Ask) -> tuple[str, Sizes]:
 
 
 def _of_lm_studio(ask: Ask) -> tuple[str, Sizes]:
-    """A model that is loaded, else the first one that it would load."""
+    """A loaded model, else the first one that it could load."""
     models = [each for each in ask("/api/v0/models")["data"] if each.get("type") != "embeddings"]
     sizes: Sizes = {str(each["id"]): None for each in models}
-    with suppress(ValueError, LookupError):  # before version 0.4 it does not say
+    with suppress(ValueError, LookupError):  # versions before 0.4 don't report it
         sizes |= {each["key"]: each["size_bytes"] for each in ask("/api/v1/models")["models"] if each["key"] in sizes}
     usable = [each for each in models if "tool_use" in each.get("capabilities", ())]
     return str(min(usable, key=lambda each: each.get("state") != "loaded")["id"]) if usable else "", sizes
 
 
 def _of_llama_cpp(ask: Ask) -> tuple[str, Sizes]:
-    """The model that it was started with, if its template has a place for tools."""
+    """The model that it was started with, if its template supports tools."""
     properties = ask("/props")
     model, size = str(properties.get("model_alias") or "default"), None
     with suppress(ValueError, LookupError):
@@ -87,7 +87,8 @@ def _of_llama_cpp(ask: Ask) -> tuple[str, Sizes]:
     return model if "tools" in properties["chat_template"] else "", {model: size}
 
 
-#: Title, provider, address (or "": see `_ollama_address`), and what finds the model to choose and all models there.
+#: Title, provider, address (or "": see `_ollama_address`), and a function that finds the model to choose and all models
+#: there.
 SERVERS: tuple[tuple[str, str, str, Callable[[Ask], tuple[str, Sizes]]], ...] = (
     ("Ollama", "ollama", "", _of_ollama),
     ("LM Studio", "open_source", "http://127.0.0.1:1234/v1", _of_lm_studio),
@@ -96,7 +97,7 @@ SERVERS: tuple[tuple[str, str, str, Callable[[Ask], tuple[str, Sizes]]], ...] = 
 
 
 def _ollama_address() -> str:
-    """What OLLAMA_BASE_URL says, else OLLAMA_HOST, Ollama's own: a host, a port after a colon, or both."""
+    """The address in OLLAMA_BASE_URL, else in Ollama's own OLLAMA_HOST: a host, a port after a colon, or both."""
     host = os.environ.get("OLLAMA_HOST", "").strip().rpartition("://")[2].partition("/")[0]
     name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
     name = "127.0.0.1" if name == "0.0.0.0" else name or "localhost"  # noqa: S104 - a server's way to say "anywhere"
@@ -106,7 +107,7 @@ def _ollama_address() -> str:
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
     """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`.
 
-    Blocks. Raises `ConfigurationError` if a variable holds what is no address.
+    Blocks. Raises `ConfigurationError` if a variable is not an address.
     """
     if IN_BROWSER:
         return []
@@ -163,7 +164,7 @@ class _Look(threading.Thread):
 
 
 def _is_trusted(port: int) -> bool:
-    """Whether this user or the system listens at the port, where Linux says who does."""
+    """Whether this user or the system listens at the port, if Linux reports it."""
     owners = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

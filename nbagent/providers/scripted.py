@@ -21,7 +21,7 @@ ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseExcep
 
 
 class ScriptedProvider(StreamingProvider):
-    """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns or awaits.
+    """Answers with the next of `turns`, or with the result of the function `turns(messages, functions)`, sync or async.
 
     A single text, call, response or exception is a script of one turn. Texts are streamed word by word, `delay` seconds
     apart. `requests` lists the `(messages, functions)` of each request. Without a `price`, answers cost nothing.

@@ -1,7 +1,6 @@
-"""`StructuredProvider`: holds each answer to a JSON Schema where the provider can.
+"""`StructuredProvider`: constrains each answer to a JSON Schema if the provider can.
 
-Where it can't, or can't while tools are on offer, or refuses this schema, the model knows the schema from its
-instructions alone.
+If it can't, can't with tools on offer, or refuses this schema, only the instructions tell the model the schema.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
-#: What was refused: server, model, schema, and whether there are tools. From then on the schema is only in the prompt.
+#: Refused combinations: server, model, schema, and whether there are tools. For these, the schema is only in the
+#: prompt.
 _REFUSED: set[tuple[str, ...]] = set()
 
 
 class StructuredProvider(WrapperProvider):
-    """Asks an `inner` provider for answers of the type `output`."""
+    """Requests answers of the type `output` from an `inner` provider."""
 
     def __init__(self, inner: LLMProvider, output: Output) -> None:
         super().__init__(inner)
@@ -41,7 +41,7 @@ class StructuredProvider(WrapperProvider):
         return replace(inner, options=request.options, resolved=inner)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. If the provider refuses the schema, it is asked once more without it."""
+        """See `LLMProvider.stream`. If the provider refuses the schema, the request is sent once more without it."""
         inner: ModelRequest = request.resolved
         has_answered = False
         try:
@@ -67,7 +67,7 @@ class StructuredProvider(WrapperProvider):
                 yield item
 
     def _schema_options(self, request: ModelRequest) -> dict[str, Any]:
-        """The options that constrain the answer; none where the provider can't, or can't beside tools."""
+        """The options that constrain the answer; none if the provider can't, or can't with tools."""
         if not self._output.schema or (request.tools and not self.inner.holds_schema_with_tools()):
             return {}
         return self.inner.output_options(self._output.name, self._output.schema)

@@ -1,8 +1,8 @@
-"""Names of tools and of their arguments in a form that every provider takes, and back.
+"""Converts names of tools and arguments to a form that every provider accepts, and back.
 
-Claude refuses other names of arguments than `[a-zA-Z0-9_.-]{1,64}`, alone and behind gateways; no provider takes all
-names of tools. One odd name would stop every question. So another one is sent in its place, always the same, with the
-name itself in the description; an answer gets its own names back before anybody sees it.
+Claude refuses argument names other than `[a-zA-Z0-9_.-]{1,64}`, directly and behind gateways, and no provider accepts
+all tool names. One odd name would stop every prompt. So a replacement is sent, always the same, with the original name
+in the description. Answers get the original names back before anybody sees them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from nbagent.core.model_request import Functions
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _FUNCTION = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-#: The keywords of a schema that hold schemas by name, and those that hold values or names.
+#: Schema keywords with schemas by name, and keywords with values or names.
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 VALUES = ("const", "enum", "default", "examples", "example")
 
-#: A conversation offers the same tools in each request: what follows from so many of their schemas is kept.
+#: A conversation offers the same tools in each request: so results for this many schemas are cached.
 SCHEMAS = 512
 
 #: `json.dumps` would make an encoder for each schema.
 _ENCODER = json.JSONEncoder(default=dict)
 
-#: By each name of a tool, that in which it was sent and its own, since models use both: its own name, and those of its
-#: arguments by what was sent for them.
+#: By each tool name, sent and original, since models use both: the original name, and the original argument names by
+#: the sent ones.
 Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
-#: Nothing was sent under another name.
+#: No name was replaced.
 ALL_OWN: Renamed = {}
 
 
 def fitting_name(name: str | None) -> str:
-    """The name of a function in a form that every provider takes. Models make up names, too, that no function has.
+    """A function's name in a form that every provider accepts. It also handles names that models make up.
 
     >>> fitting_name("functions.find"), fitting_name("3天"), fitting_name("1st")
     ('functions_find', 'name_a03ff7da', 'st_e01ddf65')
@@ -50,7 +50,7 @@ def fitting_name(name: str | None) -> str:
 
 
 def fitting_argument(name: str) -> str:
-    """The name of an argument in a form that every provider takes.
+    """An argument's name in a form that every provider accepts.
 
     >>> fitting_argument("first.name"), fitting_argument("$filter")
     ('first.name', 'filter_0c097d40')
@@ -59,7 +59,7 @@ def fitting_argument(name: str) -> str:
 
 
 def described(description: str | None, name: str, sent: str) -> str:
-    """The description of what is sent under another name: it begins with its own.
+    """The description of a renamed element: it begins with the original name.
 
     >>> described("Where it is", "城市", fitting_argument("城市"))
     '城市: Where it is'
@@ -69,9 +69,9 @@ def described(description: str | None, name: str, sent: str) -> str:
 
 
 def with_fitting_arguments(schema: Any, renamed: dict[str, str] | None = None) -> Any:
-    """A JSON Schema whose properties have names that every provider takes. The original is not changed.
+    """A JSON Schema whose properties have names that every provider accepts. The original is not changed.
 
-    `renamed` gets the names of those that are sent under others, by what is sent.
+    `renamed` gets the original names by the sent ones.
     """
     if isinstance(schema, list):
         return [with_fitting_arguments(item, renamed) for item in schema]
@@ -100,7 +100,7 @@ def _property(name: str, schema: Any, renamed: dict[str, str] | None) -> tuple[s
 
 
 def renamed(tools: Functions | None) -> Renamed:
-    """What of these tools is sent under other names."""
+    """The renamed elements of these tools."""
     found: dict[str, tuple[str, Mapping[str, str]]] = {}
     for tool in tools or ():
         sent = fitting_name(tool["name"])
@@ -123,7 +123,7 @@ def _renamed_arguments(schema: str) -> Mapping[str, str]:
 
 
 def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
-    """The answer, its calls with their own names. It keeps its encoded form: that holds what the model said."""
+    """The answer with original names in its calls. It keeps its encoded form, which is the model's original."""
     if not names or not answer.function_calls:
         return answer
     calls = []
@@ -137,7 +137,7 @@ def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
 
 
 def is_same_call(call: FunctionCall, name: str, arguments: Any) -> bool:
-    """Whether a call has this name and these arguments, in its own names or in those that were sent."""
+    """Whether a call has this name and these arguments, in original or sent names."""
     if (call.name, call.arguments) == (name, arguments):
         return True
     sent = partial(_with_keys, name=fitting_argument)
@@ -145,7 +145,7 @@ def is_same_call(call: FunctionCall, name: str, arguments: Any) -> bool:
 
 
 def _with_keys(value: Any, name: Callable[[str], str | None]) -> Any:
-    """JSON data, whose objects have other names for their values, where there are others."""
+    """JSON data with renamed object keys."""
     if isinstance(value, list):
         return [_with_keys(item, name) for item in value]
     if not isinstance(value, dict):

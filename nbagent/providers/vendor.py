@@ -1,7 +1,7 @@
-"""What is known about a provider, as data: where it is, which format it speaks, how its models behave.
+"""Facts about a provider as data: its addresses, its format, its models' behaviour.
 
-These facts steer *encoding and connecting* only. Decoding is the same for all providers of a format. Each provider has
-one file in `vendors/`; `catalog` looks it up.
+These facts steer *encoding and connecting* only; decoding is the same for all providers of a format. Each provider's
+facts are in one file under `vendors/`; `catalog` looks them up.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 class ModelProfile:
     """Models that behave alike: how they think, and what thinking rules out.
 
-    What a profile has wrong for a model, the provider's 400 corrects once (see `formats.refused`).
+    The provider's 400 corrects a profile's errors for a model once (see `formats.refused`).
     """
 
     #: A regular expression that is searched for in the models' names.
     models: str = ""
     thinks: bool = True
-    #: Whether they think if a request says nothing about it; None if that is not known.
+    #: Whether they think by default; None if unknown.
     thinks_by_default: bool | None = True
     #: The fields of a request that leaves thinking to the provider; they make the thinking visible.
     show_thinking: Fields = field(default_factory=dict)
@@ -42,8 +42,8 @@ class ModelProfile:
     thinking_on: Fields = field(default_factory=dict)
     #: The fields that switch it off; None if nothing does.
     thinking_off: Fields | None = None
-    #: The field that holds the level (`outer.inner` for a field in a field), and its value for each level. A level
-    #: whose value is None leaves the field out.
+    #: The field for the level (`outer.inner` for a nested field), and its value for each level. For a level with the
+    #: value None, the field is omitted.
     level_field: str = ""
     levels: Mapping[str, Any] = field(default_factory=dict)
     #: The level is a number of tokens that must stay below `max_tokens`.
@@ -51,9 +51,9 @@ class ModelProfile:
     #: When the models take a temperature, and a `tool_choice` that forces a call.
     temperature: When = "always"
     forced_tools: When = "always"
-    #: Betas of the API that requests to these models name.
+    #: API betas for requests to these models.
     betas: tuple[str, ...] = ()
-    #: How the provider's form of a tool that these models know by themselves is written, by its neutral name.
+    #: The provider's form of tools that these models have built in, by neutral name.
     native_tools: Mapping[str, Fields] = field(default_factory=dict)
 
 
@@ -64,10 +64,10 @@ NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off=
 class OwnTool:
     """How requests offer a tool that the provider runs itself, for some of its models."""
 
-    #: What stands for it in the list of tools; empty if `body` offers it.
+    #: Its entry in the list of tools; empty if `body` offers it.
     entry: Fields = field(default_factory=dict)
-    #: Where each of our options goes: a field of the entry (`outer.inner` for a field in a field), or, after a slash,
-    #: of the body.
+    #: Where each of our options goes: a field of the entry (`outer.inner` for a nested field), or, after a slash, of
+    #: the body.
     options: Mapping[str, str] = field(default_factory=dict)
     #: Further fields of the body.
     body: Fields = field(default_factory=dict)
@@ -77,27 +77,27 @@ class OwnTool:
     models: str = ""
     #: The format that has it; empty for each that the provider speaks.
     format: str = ""
-    #: Makes entry and body of the options, where it takes more than to put each in its place.
+    #: Makes entry and body from the options, if placing each one is not enough.
     make: Callable[[Fields], tuple[Fields, Fields]] | None = None
-    #: Betas of the API that the request names.
+    #: API betas for the request.
     betas: tuple[str, ...] = ()
-    #: US dollars for each call, where the provider bills calls; of a search, for each query that is another one.
+    #: US dollars for each call, if the provider bills calls; for a search, for each distinct query.
     price: float = 0.0
     #: Whether the price is for a request with such calls, however many.
     priced_once: bool = False
-    #: Whether a request may hold it beside functions.
+    #: Whether a request may have it together with functions.
     with_functions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """How a provider is asked to summarise what came before in a long conversation."""
+    """How to make a provider summarise a long conversation."""
 
-    #: The fields of the request, by the number of tokens after which it is to do that.
+    #: The request fields for a number of tokens after which it summarises.
     fields: Callable[[int], Fields]
-    #: The lowest number that it takes.
+    #: The lowest number that it accepts.
     least_tokens: int = 0
-    #: Betas of the API that such requests name.
+    #: API betas for such requests.
     betas: tuple[str, ...] = ()
     #: A regular expression that is searched for in the names of the models that can.
     models: str = ""
@@ -111,7 +111,7 @@ class Compaction:
 
 
 def same_words(*names: str, **others: str) -> dict[str, str]:
-    """Levels that the provider calls by the same words as nbagent, and those that it calls by other ones.
+    """Levels with the same names at the provider, and levels with different ones.
 
     >>> same_words("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
@@ -121,10 +121,10 @@ def same_words(*names: str, **others: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One of a provider's sites. Each has accounts of its own, and refuses the keys of the others."""
+    """One of a provider's sites. Each has separate accounts and refuses the others' keys."""
 
     base_url: str
-    #: The variables that only hold keys of this region.
+    #: The variables for keys of this region only.
     key_vars: tuple[str, ...] = ()
 
 
@@ -137,9 +137,9 @@ class Vendor:
     format: str = "openai_chat"
     #: `"module:Class"` of the provider, imported when one is made.
     factory: str = "nbagent.providers.vendors.open_source:OpenSourceProvider"
-    #: Who it is, where the name does not say so: for the documentation.
+    #: Its full name for the documentation, if the short one is not clear.
     title: str = ""
-    #: Other names of the provider, for the error that says what nbagent calls it.
+    #: Other names of the provider, for the error that suggests nbagent's name.
     aliases: tuple[str, ...] = ()
     #: A regular expression for the whole names of the models that the provider has; empty for servers of any model.
     own_models: str = ""
@@ -147,17 +147,17 @@ class Vendor:
     model: str = ""
     #: Empty if there are `regions`.
     base_url: str = ""
-    #: The sites with keys of their own, by the names that `region=` takes, the default first.
+    #: The sites with separate keys, by their `region=` names, the default first.
     regions: Mapping[str, Region] = field(default_factory=dict)
     #: The environment variables that may hold the key, and the base URL.
     key_vars: tuple[str, ...] = ()
     base_url_vars: tuple[str, ...] = ()
     #: Requests need no key.
     keyless: bool = False
-    #: Many set the key for something else: having it does not make this the provider of those who name none.
+    #: Many set the key for something else, so it does not make this the default provider.
     only_by_name: bool = False
-    #: Its models by behaviour: the first profile that fits counts, and the last one fits every name, so that a model
-    #: that is not known yet gets what the provider's latest ones take.
+    #: Its models by behaviour: the first match applies, and the last profile matches every name, so that unknown models
+    #: are treated like the provider's latest ones.
     profiles: tuple[ModelProfile, ...] = ()
     #: The profiles that replace these in another format than the provider's first.
     format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Vendor:
     price_name: str = ""
     #: Requests cost nothing.
     free: bool = False
-    #: Its usage says in `cost` what the request cost, in US dollars.
+    #: Its usage has the request's cost in US dollars, in `cost`.
     reports_cost: bool = False
     #: Fields of every request body, unless the caller gives them.
     body: Fields = field(default_factory=dict)
@@ -173,17 +173,17 @@ class Vendor:
     tools_body: Fields = field(default_factory=dict)
     #: The provider's name of the output limit, which callers always call `max_tokens`.
     max_tokens_name: str = "max_tokens"
-    #: The lowest temperature that the provider takes. It is sent in place of a lower one.
+    #: The lowest temperature that the provider accepts. It replaces lower ones.
     min_temperature: float = 0.0
     #: Ask for token counts in a stream with `stream_options`.
     stream_usage: bool = True
-    #: Fields of an assistant message that the provider wants back as received: the first of these that came.
+    #: Fields of an assistant message that the provider wants back unchanged: the first of these that arrived.
     replay_fields: tuple[str, ...] = ()
     #: A field that every assistant message must have; it is empty if nothing was received.
     replay_always: str = ""
-    #: The images of an answer go back in its `images`, as they came (chat completions).
+    #: An answer's images go back unchanged in its `images` (chat completions).
     replay_images: bool = False
-    #: A regular expression for the ids of calls that the provider takes: others are replaced.
+    #: A regular expression for call ids that the provider accepts: others are replaced.
     call_id: str = ""
     #: How long the provider can cache a prompt, the default first (Messages API). Empty: no breakpoints are sent.
     cache_ttls: tuple[str, ...] = ()
@@ -191,9 +191,9 @@ class Vendor:
     no_images: str = ""
     #: A regular expression for the beginning of image addresses that the provider fetches itself.
     image_urls: str = "https?://"
-    #: The models that take images take PDFs, too.
+    #: Models that take images also take PDFs.
     pdfs: bool = False
-    #: What the provider can hold an answer to: a JSON "schema", any JSON "object", or "" for neither.
+    #: The output form that the provider can enforce: a JSON "schema", any JSON "object", or "" for neither.
     json_output: str = "schema"
     #: A regular expression for the beginning of the names of models that take a schema and tools in one request.
     schema_with_tools: str = ""
@@ -204,22 +204,22 @@ class Vendor:
     #: The tools that it runs itself, by our names (see `nbagent.functions.vendor_tools`): the first form counts that
     #: fits the model.
     tools: Mapping[str, tuple[OwnTool, ...]] = field(default_factory=dict)
-    #: How it summarises what came before; None if it can't.
+    #: How it summarises a conversation; None if it can't.
     compaction: Compaction | None = None
-    #: What `tool_choice` can be besides `"auto"`.
+    #: Values of `tool_choice` other than `"auto"`.
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def profile(self, model: str, format_name: str = "") -> ModelProfile:
-        """The profile of a model when it is asked in this format (in the provider's first format if none is given)."""
+        """A model's profile in this format (by default the provider's first)."""
         profiles = self.format_profiles.get(format_name, self.profiles)
         return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
 
     def takes_images(self, model: str) -> bool:
-        """Whether the model takes images, as far as is known: an unknown model may try."""
+        """Whether the model takes images, as far as known: an unknown model may try."""
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
 
     def takes_pdfs(self, model: str) -> bool:
-        """Whether the model reads PDFs. Those of providers that are not known to take them get the text."""
+        """Whether the model reads PDFs. Models of providers that are not known to take them get the text."""
         return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
@@ -231,7 +231,7 @@ class Vendor:
         return keys.find(names) if (names := self.key_vars_at(address)) else None
 
     def key_variable(self, address: str = "") -> str:
-        """The variable that holds this key, or may hold it: it stands for the key, and a typed key is kept under it."""
+        """The variable of this key: it names the key, and a typed key is kept under it."""
         if not self.key_vars:
             return re.sub(r"\W", "_", f"{self.name}_API_KEY").upper()
         names = self.key_vars_at(address or self.chosen_address())
@@ -242,7 +242,7 @@ class Vendor:
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:
-        """The variables that may hold a key for an address: at a region, its own first, and none of another one's."""
+        """The variables that may hold a key for an address: for a region, its own first, and none of other regions."""
         host = urlsplit(address).netloc
         region = next((each for each in self.regions.values() if urlsplit(each.base_url).netloc == host), None)
         if region is None:
@@ -256,7 +256,7 @@ class Vendor:
         return tuple(name.replace("_BASE_URL", "_REGION") for name in self.base_url_vars if self.regions)
 
     def chosen_address(self, region: str | None = None) -> str:
-        """The base URL that `region` or the environment chooses; empty if neither does, see `address_of`.
+        """The base URL that `region` or the environment chooses; empty if neither does: see `address_of`.
 
         Raises `ConfigurationError` for a region that the provider does not have.
         """
@@ -273,14 +273,14 @@ class Vendor:
         return self.regions[region].base_url
 
     def address_of(self, key: str | None) -> str:
-        """The base URL for a key where none was chosen: of the region whose variable holds it, else the default."""
+        """The base URL for a key if none was chosen: the region whose variable has it, else the default."""
         for region in self.regions.values():
             if key and region.key_vars and keys.find(region.key_vars) == key:
                 return region.base_url
         return next((region.base_url for region in self.regions.values()), self.base_url)
 
     def other_regions(self, address: str) -> str:
-        """What to do if the site at `address` refuses a key of another one; empty if it is none of the regions."""
+        """Advice if the site at `address` refuses another site's key; empty if it is not a region."""
         hosts: dict[str, str] = {}
         for name, region in self.regions.items():
             hosts.setdefault(urlsplit(region.base_url).netloc, name)

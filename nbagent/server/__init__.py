@@ -1,6 +1,6 @@
 """The same agent over HTTP: for any client, for many users.
 
-`nbagent serve` runs it. In a program of your own, `create_app` makes an ASGI application:
+`nbagent serve` runs it. In your own program, `create_app` makes an ASGI application:
 
 >>> from nbagent.server import ServerSettings, create_app
 >>> app = create_app(agent, ServerSettings(tokens=[token]))                 # doctest: +SKIP

@@ -1,4 +1,6 @@
-"""`AgentHost`: one agent, many conversations. Every door runs the agent through it: HTTP, AG-UI, OpenAI's APIs, ACP."""
+"""`AgentHost`: one agent, many conversations. Every protocol runs the agent through it: HTTP, AG-UI, OpenAI's APIs,
+ACP.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ if TYPE_CHECKING:  # its package comes with the extra `server`
 class AgentHost:
     """Runs an agent, or several by their names, for the owners of a server's tokens.
 
-    Each run has a fork of the agent, with the same tools and connections, and of the agent's own conversation only the
-    system prompt. Raises `ConfigurationError` for a limit of dollars that the models have no price for.
+    Each run has a fork of the agent, with the same tools, connections and system prompt, but without its conversation.
+    Raises `ConfigurationError` for a limit in dollars if a model has no price.
 
     >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
     >>> async with host.run("me", RunRequest(message="Hello")) as run:                      # doctest: +SKIP
@@ -48,13 +50,13 @@ class AgentHost:
         settings: ServerSettings,
         metrics: Metrics | None = None,
     ) -> None:
-        #: By the name that a request gives as its model. The first one answers requests that name none.
+        #: By the model name in a request. The first one answers requests without one.
         self.agents = dict(agent) if isinstance(agent, Mapping) else {"": agent}
         for each in self.agents.values():
             check_type("agent", each, Agent, fix="Pass an Agent.")
         if not self.agents:
             raise invalid("agent", {}, "at least one", "Pass an Agent.")
-        #: Whether the agent's toolsets end with the server: nobody else uses the agent.
+        #: Whether the agent's toolsets end with the server, because nobody else uses the agent.
         self.owns_agent = False
         self.store = store
         self.settings = settings
@@ -78,7 +80,7 @@ class AgentHost:
         return list(dict.fromkeys([own, *self.settings.models, *filter(None, self.agents)]))
 
     def provider_for(self, provider: str | None, model: str | None) -> LLMProvider:
-        """The provider that a request asks for. Raises `RefusedError` for one that is not allowed."""
+        """The provider named in a request. Raises `RefusedError` if it is not allowed."""
         if provider is None and model in self.agents:
             return self.agents[model].provider
         for name in self.models:
@@ -95,7 +97,7 @@ class AgentHost:
 
     @asynccontextmanager
     async def run(self, owner: str, request: RunRequest) -> AsyncIterator[HostedRun]:
-        """Take the conversation's turn, which waits for earlier turns, and start the run.
+        """Take the conversation's turn, after earlier turns, and start the run.
 
         Leaving the block early cancels the run, unless the request can be repeated, and saves a valid conversation.
         """
@@ -151,7 +153,7 @@ class AgentHost:
         return request.stream(agent, original.limits).preview()
 
     def _check_priced(self) -> None:
-        """Refuse to start where each question would be refused: no price to count a limit of dollars by."""
+        """Refuse to start if each prompt would be refused, because a limit in dollars has no price."""
         names = ("max_cost_per_conversation", "max_cost_per_token")
         limits = {"max_cost": self.settings.limits.max_cost, **{name: getattr(self.settings, name) for name in names}}
         for name, dollars in limits.items():
@@ -170,13 +172,13 @@ class AgentHost:
         return len(found)
 
     def stop_runs(self) -> int:
-        """End the runs that go on, validly. Returns their number."""
+        """End the current runs, validly. Returns their number."""
         for run in self._running.values():
             run.cancel()
         return len(self._running)
 
     def end_runs(self) -> None:
-        """End all runs at once, validly, and begin no more."""
+        """End all runs immediately, validly, and begin no more."""
         self._is_ending = True
         self.stop_runs()
 
@@ -204,15 +206,15 @@ class AgentHost:
             yield turn
 
     def _let_approve(self, agent: Agent, owner: str, request: RunRequest, run: HostedRun) -> None:
-        """Who may approve calls: the agent's own approver, that of the whole server, or the client's user."""
+        """The approver: the agent's own, the whole server's, or the client's user."""
         if agent.tool_executor.approver is None and current.get().approver is None:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
 
     async def _save(self, request: RunRequest, turn: Lease | None, agent: Agent, run: HostedRun) -> None:
-        """Save the turn, what it cost, and the answer for a repeated request."""
+        """Save the turn, its cost, and the answer for a repeated request."""
         messages = [message for message in agent.conversation_history if message.role != "system"]
-        if turn is not None and not messages and turn.conversation is None:  # the first question failed
+        if turn is not None and not messages and turn.conversation is None:  # the first prompt failed
             turn = None
         spent = Spent(run.account.dollars, run.account.usage.total_tokens)
         answer = request.repeatable.answer(run) if request.repeatable is not None else None

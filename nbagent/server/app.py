@@ -1,4 +1,4 @@
-"""`create_app`: an agent as an ASGI application: the routes, what guards them, and how failures are told."""
+"""`create_app`: an agent as an ASGI application: the routes, their guards, and the reports of failures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def create_app(
 ) -> FastAPI:
     """An agent as an ASGI application, for uvicorn or another server. Conversations are kept in `store`.
 
-    Several agents have names, which requests give as their model; the first answers those that name none.
+    Requests name one of several agents as their model; the first one answers requests without a name.
 
     Raises `ConfigurationError` if there is no token.
 

@@ -1,4 +1,4 @@
-"""Approvals over HTTP: a call waits until somebody with the same token decides on it. In doubt the answer is no."""
+"""Approvals over HTTP: a call waits until somebody with the same token decides on it. In doubt it is denied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
 
 
 class HTTPApprover:
-    """Asks the clients of one token. The run's events tell of the question (`approval`, "asked"), and so does `GET`."""
+    """Asks the clients of one token. The run's events (`approval`, "asked") and `GET` report the question."""
 
     def __init__(self, store: ConversationStore, seconds: float, owner: str, run: HostedRun) -> None:
         self._store = store
@@ -34,8 +34,8 @@ class HTTPApprover:
         self._run = run
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
-        """True or edited arguments for a yes. Raises `ToolDeniedError` with the person's reason."""
-        if isinstance(call, Question):  # asks for more than a yes
+        """True or edited arguments if approved. Raises `ToolDeniedError` with the person's reason."""
+        if isinstance(call, Question):  # needs more than an approval
             return None
         asked, context = time.time(), current.get().call
         approval = WaitingCall(

@@ -1,4 +1,4 @@
-"""What a run may take: the tightest of the limits that apply, and the accounts that runs of one token share."""
+"""Limits of a run: the strictest of the limits that apply, and the accounts shared by one token's runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbagent.server.settings import ServerSettings
 
 
 def tightest(*limits: Limits) -> Limits:
-    """Of each limit the lowest.
+    """The lowest value of each limit.
 
     >>> tightest(Limits(max_cost=2.0, max_tool_calls=5), Limits(max_cost=1.0)).max_cost
     1.0
@@ -24,22 +24,25 @@ def tightest(*limits: Limits) -> Limits:
 
 
 class Budgets:
-    """What conversations and tokens have left. Runs of one token at the same time spend one account in this process."""
+    """The remaining budgets of conversations and tokens.
+
+    Parallel runs of one token share one account in this process.
+    """
 
     def __init__(self, store: ConversationStore, settings: ServerSettings) -> None:
         self._store = store
         self._settings = settings
-        #: The accounts of the tokens that have runs now, each with those of its runs, which are not saved yet.
+        #: The accounts of tokens with current runs, each with its runs' unsaved accounts.
         self._accounts: dict[str, tuple[Account, list[Account]]] = {}
 
     @asynccontextmanager
     async def account(self, owner: str) -> AsyncIterator[Account]:
-        """A new account for a run, below that of its token."""
+        """A new account for a run, below its token's."""
         budget = self._settings.max_cost_per_token
         if budget is None:
             yield Account()
             return
-        stored = await self._store.spent(owner)  # other processes spend the same budget
+        stored = await self._store.spent(owner)  # other processes share the same budget
         if owner not in self._accounts:
             self._accounts[owner] = Account(Limits(max_cost=budget)), []
         shared, runs = self._accounts[owner]

@@ -1,4 +1,4 @@
-"""Server-sent events, and answers that are given up when the client has gone."""
+"""Server-sent events, and answers that are cancelled when the client disconnects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 MEDIA_TYPE = "text/event-stream"
 #: Seconds of silence after which a comment is sent, so that proxies keep the connection.
 SILENCE_S = 15.0
-#: Many clients take these for the end of a line, as `str.splitlines` does; in JSON they can be written so.
+#: Many clients treat these as line ends, like `str.splitlines`; in JSON they can be escaped.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -34,7 +34,7 @@ def sse(data: Any, event: str | None = None) -> str:
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work, which is cancelled if the client goes: then `ClientDisconnect` is raised."""
+    """The result of the work. If the client disconnects, it is cancelled and `ClientDisconnect` is raised."""
     working = asyncio.create_task(work)
     leaving = asyncio.create_task(_left(receive))
     try:
@@ -54,9 +54,9 @@ async def _left(receive: Receive) -> None:
 
 
 class EventStream(Response, Generic[T]):
-    """The answer to a request as server-sent events. The run is entered, and left, by the response.
+    """The answer to a request as server-sent events. The response enters and leaves the run.
 
-    `write(run)` gives the text of the stream, in pieces. What is raised before the first piece becomes a problem.
+    `write(run)` yields the text of the stream in pieces. An error before the first piece becomes a problem.
     """
 
     media_type = MEDIA_TYPE
@@ -68,7 +68,7 @@ class EventStream(Response, Generic[T]):
         self._write = write
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream until it ends, or the client goes."""
+        """Send the stream until it ends or the client disconnects."""
         with suppress(ClientDisconnect):
             await while_connected(receive, self._send(send))
 

@@ -1,4 +1,4 @@
-"""How a failure reaches a client: as problem details (RFC 9457), or in OpenAI's form below its path."""
+"""Reports a failure to a client: as problem details (RFC 9457), or in OpenAI's form below its path."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nbagent.server.routes.openai.errors import openai_form
 from nbagent.text import without_keys
 
 MEDIA_TYPE = "application/problem+json"
-#: Wrong fields of a request that are told.
+#: Maximum of reported wrong fields of a request.
 _TOLD_FIELDS = 20
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """The answer to a request that failed in its route, or that has none."""
+    """The response to a request that failed in its route or has no route."""
     if isinstance(error, RequestValidationError):
         return problem_response(request.scope, _of_validation(error))
     if isinstance(error, HTTPException):
@@ -41,7 +41,7 @@ def _of_validation(error: RequestValidationError) -> HTTPProblem:
 
 
 def route_path(scope: Scope) -> str:
-    """The path of a request below the place where the application is mounted."""
+    """A request's path below the application's mount point."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 

@@ -1,4 +1,4 @@
-"""What one token may ask for: requests a minute, requests at once, and the size of a request."""
+"""Limits of one token: requests a minute, parallel requests, and the size of a request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nbagent.server.problems import RefusedError
 from nbagent.server.security import OPEN_PATHS, Security
 from nbagent.server.settings import ServerSettings
 
-#: What OpenAI's clients read.
+#: Header names for OpenAI's clients.
 RATE_HEADERS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")
-#: Where calls that wait are decided, and runs are stopped.
+#: Paths to decide on waiting calls and to stop runs.
 _DECISIONS = ("/agent/approvals/", "/page/stop")
 
 
 class Guards:
-    """ASGI middleware that lets in who has a token and stays within its limits, and reads a body that is not too large.
+    """ASGI middleware that admits requests with a token and within its limits, and reads bodies that are not too large.
 
     Raises `RefusedError` for other requests.
     """
@@ -32,7 +32,7 @@ class Guards:
         self._settings = settings
         self._security = Security(settings)
         self._rates: dict[str, Rate] = {}
-        #: By token, and apart for requests that start runs: while runs wait for decisions, these must get through.
+        #: By token, separately for requests that start runs, so that decisions get through while runs wait for them.
         self._running: Counter[tuple[str, bool]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +55,7 @@ class Guards:
             self._running[counted] -= 1
 
     def _check_rate(self, owner: str, headers: list[tuple[bytes, bytes]]) -> None:
-        """Count the request, and say in its answer's headers what is left, as OpenAI does."""
+        """Count the request, and report the rest in the answer's headers, as OpenAI does."""
         per_minute = self._settings.requests_per_minute
         if per_minute is None:
             return
@@ -119,7 +119,7 @@ class Rate:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What receives a body that was read, and then what comes after it."""
+    """A receiver of a body that was already read, and then of the rest."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

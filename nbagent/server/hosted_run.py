@@ -1,8 +1,7 @@
-"""`RunRequest`: what a protocol asks of the agent; and `HostedRun`: the run that answers it, as events.
+"""`RunRequest`: a protocol's request to the agent. `HostedRun`: the run that answers it, as events.
 
-A run is saved before its last event is handed out: whoever saw `done` finds the turn again. A client that leaves early
-cancels its run, unless it has a key to ask for the answer again; what there is of the turn is saved, too, so that the
-conversation stays valid.
+A run is saved before its last event is sent, so after `done` the turn is always there. A client that leaves early
+cancels its run unless it has an idempotency key. The unfinished turn is also saved, so the conversation stays valid.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ STOPPED = "stopped"
 
 @dataclass(frozen=True)
 class Repeatable:
-    """An idempotency key: the first answer to a request is kept, and given to whoever repeats the request.
+    """An idempotency key: the first answer to a request is kept and returned for repeated requests.
 
-    `fingerprint` is the same for the same request. `text(run)` makes what is kept, once the run is done. The run goes
-    on when its client goes, who may only have waited too short: its tools run once.
+    `fingerprint` is the same for the same request. `text(run)` makes the kept text once the run is done. The run
+    continues if its client disconnects, perhaps because of a short timeout: its tools run once.
     """
 
     key: str
@@ -56,11 +55,11 @@ class Repeatable:
     text: Callable[[HostedRun], str]
 
     def answer(self, run: HostedRun) -> KeptAnswer | None:
-        """What is kept; None for a run that failed, which may be tried again."""
+        """The text to keep; None for a failed run, which may be tried again."""
         return KeptAnswer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
 
     def text_of(self, first: KeptAnswer) -> str:
-        """What was kept. Raises `RefusedError` if it answers another request."""
+        """The kept text. Raises `RefusedError` if it answers another request."""
         if first.fingerprint != self.fingerprint:
             detail = "This Idempotency-Key belongs to another request. Choose a new key for each request."
             raise RefusedError(422, "idempotency_key_reused", detail)
@@ -69,23 +68,18 @@ class Repeatable:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What a protocol asks of the agent.
+    """A protocol's request to the agent.
 
     - `message`: a text, content parts, or an `LLMMessage`
-    - `conversation_id`: None begins a conversation, whose id is made up
-    - `history`: held by the client; of what is stored, only the same messages are used, with what providers want back
-    - `after`: the last question of this history, by its id. If the conversation has a later one, the run begins another
-      conversation: a branch.
-    - `stored`: False keeps nothing but what the run cost
-    - `busy`: called while another run has the conversation's turn; what it raises refuses the request
-    - `instructions`: the client's own system text, beside the agent's
-    - `provider`, `model`: only what the server allows
+    - `conversation_id`: None begins a conversation with a new id - `history`: the client's own; it replaces the stored
+      one - `after`: the id of the last prompt of this history. If the conversation has a later one, the run begins
+      another conversation: a branch.
+    - `stored`: False keeps only the run's cost - `instructions`: the client's own system text, in addition to the
+      agent's - `provider`, `model`: only allowed ones
     - `limits`: these can lower the server's and the agent's limits
-    - `options`: what else `Agent.chat_stream` takes
+    - `options`: other options of `Agent.chat_stream`
     - `waits_for_approval`: without it, calls that need approval are denied at once
-    - `agent`: an agent of the client's own, such as one with tools of its editor
-    - `recorded`: makes what is kept with the turn's messages, as JSON data, for those who show it later
-    - `origin`: the door, for the trace
+    - `agent`: the client's own agent, such as one with tools of its editor - `origin`: the protocol, for the trace
     """
 
     message: MessageInput
@@ -120,7 +114,7 @@ class RunRequest:
 class HostedRun:
     """One run of an `AgentHost`. Iterate it once for its events; then `result` or `error` is set.
 
-    If the request can be repeated, `kept_answer` is what was kept for a repeat. If it is one, nothing runs.
+    If the request can be repeated, `kept_answer` is the saved answer. For a repeat, nothing runs.
     """
 
     def __init__(self, owner: str, conversation_id: str, provider: LLMProvider) -> None:
@@ -132,12 +126,12 @@ class HostedRun:
         self.result: AgentResult | None = None
         self.error: BaseException | None = None
         self.kept_answer: str | None = None
-        #: What the run has spent, and its conversation as it was before.
+        #: The run's spending, and its conversation before the run.
         self.account = Account()
         self.before: Conversation | None = None
         #: Whether a person has stopped it.
         self.is_stopped = False
-        #: Is set when the last event is there.
+        #: Set with the last event.
         self.ended = asyncio.Event()
         self._tool_results: list[ToolResult] = []
         self._queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
@@ -154,7 +148,7 @@ class HostedRun:
         return sorted(self._tool_results, key=lambda event: (event.metadata["step"], event.metadata["index"]))
 
     async def outcome(self) -> AgentResult:
-        """Read the run to its end. Raises what ended it."""
+        """Read the run to its end. Raises its error."""
         async for _ in self:
             pass
         if self.error is not None:
@@ -163,22 +157,22 @@ class HostedRun:
         return self.result
 
     def put(self, event: AnyEvent) -> None:
-        """Hand an event to the reader."""
+        """Pass an event to the reader."""
         self._note(event)
         self._queue.put_nowait(event)
 
     def put_observed(self, event: Event) -> None:
-        """Hand out what only observers of the run are told: what agents do that tools ask, and how it is stopped."""
+        """Pass on events that only observers get: called agents' events, and a stop."""
         if isinstance(event, ChildEvent) or (self.is_stopped and isinstance(event, UsageReport | Interrupted)):
             self.put(event)
 
     def stop(self) -> None:
-        """End the run at once, validly, because a person wants it."""
+        """End the run immediately, validly, because a person wants it."""
         self.is_stopped = True
         self.cancel()
 
     def cancel(self) -> None:
-        """End the run at once, validly."""
+        """End the run immediately, validly."""
         if self._reading is not None:
             self._reading.cancel()
 
@@ -203,9 +197,9 @@ class HostedRun:
         save: Callable[[], Awaitable[None]],
         held: AsyncExitStack,
     ) -> asyncio.Task[None]:
-        """Begin the run. The task, which nobody may cancel, ends when it is saved and its last event is handed out.
+        """Begin the run. The task, which must not be cancelled, ends when the run is saved and its last event is sent.
 
-        The run ends early when `lost` is done, which says that its turn is lost. Releases `held` at the end.
+        The run ends early when `lost` is done, which means that its turn is lost. Releases `held` at the end.
         """
         reading: asyncio.Task[None] = asyncio.create_task(self._read(stream), context=context)
         self._reading = reading
@@ -236,7 +230,7 @@ class HostedRun:
         return asyncio.create_task(carry_out())
 
     async def _read(self, stream: AgentStream) -> None:
-        """Hand out the run's events, but keep the last one."""
+        """Pass on the run's events, but keep the last one."""
         async with aclosing(aiter(stream)) as events:
             async for event in events:
                 if isinstance(event, Done | Error):
@@ -263,5 +257,5 @@ def _stopped() -> RefusedError:
 
 
 def shutting_down() -> RefusedError:
-    """The error for requests that a server which stops can't answer any more."""
+    """The error for requests that a stopping server can no longer answer."""
     return RefusedError(503, "shutting_down", "The server is shutting down. Try again.", Retry_After="5")

@@ -1,4 +1,4 @@
-"""What `nbagent serve` logs, and how: as text or as JSON, each line with the id of its request."""
+"""The log of `nbagent serve`: as text or as JSON, each line with its request id."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-#: The id of the request that this code answers, as its client gets it in `x-request-id`.
+#: The id of the current request, which its client gets in `x-request-id`.
 request_id: ContextVar[str] = ContextVar("nbagent_request_id", default="-")
 
-#: What every record has, and what uvicorn adds for terminals; other attributes are the record's own.
+#: Attributes of every record, and uvicorn's additions for terminals; other attributes are the record's own.
 _COMMON = {*vars(logging.makeLogRecord({})), "request_id", "message", "color_message"}
 
 
@@ -25,7 +25,10 @@ class WithRequest(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as a line of JSON: `time`, `level`, `logger`, `request_id`, `message`, and what else it has."""
+    """Writes a record as a line of JSON:
+
+    `time`, `level`, `logger`, `request_id`, `message`, and its other attributes.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""

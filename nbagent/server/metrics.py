@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. They name routes, statuses and models, and never a token, a person or a conversation."""
+"""Metrics for Prometheus. They contain routes, statuses and models, but never a token, a person or a conversation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from starlette.types import Scope
 from nbagent.server.hosted_run import HostedRun
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-#: Where the processes of one server keep their numbers, so that each can tell those of all.
+#: The folder in which one server's processes keep their numbers, so that each can report all.
 PROCESSES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-#: What only admins see.
+#: Metrics for admins only.
 _COSTS = {"nbagent_tokens", "nbagent_cost_dollars"}
 _METHODS = {"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"}
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
 
 class Metrics:
-    """The numbers of one server; with several processes, those of all."""
+    """The numbers of one server, summed over its processes."""
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
@@ -35,14 +35,14 @@ class Metrics:
         self._tokens = Counter("nbagent_tokens", "Tokens of input and output.", ("model", "kind"), registry=own)
         self._dollars = Counter("nbagent_cost_dollars", "Cost, where a price is known.", model, registry=own)
         self._tool_calls = Counter("nbagent_tool_calls", "Calls of tools.", ("failed",), registry=own)
-        self._running = Gauge("nbagent_runs_running", "Runs that go on now.", registry=own, multiprocess_mode="livesum")
+        self._running = Gauge("nbagent_runs_running", "Current runs.", registry=own, multiprocess_mode="livesum")
 
     def run_began(self) -> None:
         """A run begins."""
         self._running.inc()
 
     def run_ended(self, run: HostedRun) -> None:
-        """A run has ended, well or not."""
+        """A run has ended, successfully or not."""
         model = f"{run.provider}:{run.model}"
         self._running.dec()
         unfinished = "cancelled" if run.error is None else "error"
@@ -54,7 +54,7 @@ class Metrics:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 
     def text(self, with_costs: bool) -> bytes:
-        """The numbers as Prometheus reads them, `with_costs` also what all holders of tokens have spent together."""
+        """The numbers as Prometheus reads them, `with_costs` adds the total spending of all token holders."""
         registry = self._registry
         if PROCESSES_VARIABLE in os.environ:
             registry = CollectorRegistry()
@@ -64,13 +64,13 @@ class Metrics:
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
         """A request was answered."""
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = getattr(scope.get("route"), "path", "other")  # a path that nobody serves could be anything
+        route = getattr(scope.get("route"), "path", "other")  # an unknown path could be anything
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
 
 class _WithoutCosts(CollectorRegistry):
-    """Another registry's numbers, without what models cost."""
+    """Another registry's numbers, without model costs."""
 
     def __init__(self, whole: CollectorRegistry) -> None:
         super().__init__()

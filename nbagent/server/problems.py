@@ -1,6 +1,6 @@
-"""Failed requests as problem details (RFC 9457): which status each error has, and what a client is told of it.
+"""Failed requests as problem details (RFC 9457): the status of each error, and its text for clients.
 
-A client is told what it can act on. An error that nobody foresaw is logged, and its text is not told.
+Clients get errors that they can act on. An unexpected error is logged, and its text is not sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("nbagent")
 
 @dataclass(frozen=True)
 class HTTPProblem:
-    """What a client is told of a failed request. `code` is for programs, `detail` for people.
+    """A failed request's report for the client. `code` is for programs, `detail` for people.
 
     `more` are further members: `errors` for wrong fields; `vendor`, `model` and `vendor_status` if a provider failed.
     """
@@ -39,7 +39,7 @@ class HTTPProblem:
 
 
 class RefusedError(errors.NbagentError):
-    """The server refuses a request. `problem` is what the client is told."""
+    """The server refuses a request. `problem` is sent to the client."""
 
     def __init__(self, status: int, code: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -47,7 +47,7 @@ class RefusedError(errors.NbagentError):
 
 
 def not_found(what: str) -> RefusedError:
-    """The error for something that does not exist, or that belongs to another token."""
+    """The error for something that does not exist, or belongs to another token."""
     return RefusedError(404, "not_found", f"There is no {what}.")
 
 
@@ -74,7 +74,7 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
 
 
 def problem_of(error: BaseException) -> HTTPProblem:
-    """What a client is told of an error."""
+    """An error's report for the client."""
     if isinstance(error, RefusedError):
         return error.problem
     for kind, status, code in _STATUS:

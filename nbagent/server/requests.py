@@ -1,4 +1,4 @@
-"""Each request as an operator follows it: its id, its span, its time, and its line in the access log."""
+"""Each request for operators: its id, its span, its time, and its line in the access log."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ID = re.compile(r"[!-~]{1,128}")
 
 
 class Observed:
-    """ASGI middleware around the guards and the routes. What they raise becomes a problem, and the connection stays."""
+    """ASGI middleware around the guards and the routes. Their errors become problems, and the connection stays open."""
 
     def __init__(self, app: ASGIApp, host: AgentHost, metrics: Metrics) -> None:
         self._app, self._host, self._metrics = app, host, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, and note how."""
+        """Answer the request, and record the outcome."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -43,7 +43,7 @@ class Observed:
         given = headers.get("x-request-id", "")
         own_id = given if _ID.fullmatch(given) else uuid4().hex
         request_id.set(own_id)
-        #: Headers of the answer, whatever it is.
+        #: Headers of every answer.
         added = scope["nbagent.headers"] = [(b"x-request-id", own_id.encode())]
 
         async def send_noting(message: Message) -> None:
@@ -79,7 +79,7 @@ class Observed:
 
 
 def _log(scope: Scope, status: int, seconds: float) -> None:
-    """The query is left out: it may hold a secret."""
+    """The query is omitted: it may contain a secret."""
     holder: Holder | None = scope.get("nbagent.holder")
     fields = {
         "client": (scope.get("client") or ["-"])[0],

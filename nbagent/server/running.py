@@ -1,7 +1,7 @@
 """Runs a server: for `nbagent serve`, in one process or several, and in a thread, for a cell.
 
-When it is to stop, it takes no more requests, and runs have the grace time to end; those that go on are then ended
-validly, and their clients are told.
+When it stops, it takes no more requests, and runs get the grace time to end. The rest is then ended validly, and the
+clients are notified.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
 from nbagent.thread_server import ThreadServer, config, listening
 
-#: Seconds that runs have to save their conversations when the grace is over, and their clients to read that.
+#: Seconds after the grace time for runs to save their conversations, and for their clients to read that.
 _SAVES_WITHIN_S = 5
-#: Seconds that a process has to import what it needs, on a busy machine too; then it is killed, and another one begins.
+#: Seconds that a process gets for its imports, even on a busy machine; then it is killed and replaced.
 _STARTS_WITHIN_S = 60
 TOKEN_VARIABLE = "NBAGENT_SERVE_TOKEN"  # noqa: S105  its name
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> None:
-    """Do what `nbagent serve` was told, until Ctrl-C or SIGTERM. `announce` gets what a person should know.
+    """Run `nbagent serve` until Ctrl-C or SIGTERM. `announce` gets messages for a person.
 
-    Without a token one is made up, and announced. Raises ConfigurationError.
+    Without a token, a new one is made and announced. Raises ConfigurationError.
     """
     check_number("--workers", arguments.workers, whole=True, minimum=1)
     check_number("--keep-days", arguments.keep_days, above=0, optional=True)
@@ -80,7 +80,7 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
         raise ConfigurationError("--workers: processes can't share conversations in memory. Choose another --store.")
     ttl_s = None if arguments.keep_days is None else arguments.keep_days * 86_400
     make = partial(_make_app, arguments.agent, settings, store, ttl_s)
-    app = make()  # what is wrong is told here, also if other processes will serve
+    app = make()  # errors are reported here, even if other processes will serve
     for agent in app.host.agents.values():
         agent.provider.check()
     asyncio.run(_check(app.host.store))
@@ -119,7 +119,7 @@ async def _check(store: ConversationStore) -> None:
 
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
-    """The settings with a token, and what to tell about it: it is told once, if it was made up here."""
+    """The settings with a token, and a message about it: a new token is shown once."""
     if settings.tokens or settings.token_file:
         return settings, []
     token = secrets.token_urlsafe(32)
@@ -127,7 +127,7 @@ def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
 
 
 def hosts_for(host: str) -> tuple[str, ...]:
-    """The names under which clients may reach a server at this address, unless it is told others."""
+    """The default names under which clients may reach a server at this address."""
     return LOOPBACK_HOSTS if host in _LOOPBACK else ("*",)
 
 
@@ -154,14 +154,14 @@ class Serving(ThreadServer):
         super().__init__(_config(lambda: Ending(app), self.host.settings), sock or listening(), context)
 
     def cancel_runs(self) -> int:
-        """Stop the runs that go on. Returns their number."""
+        """Stop the current runs. Returns their number."""
         stopped: Future[int] = Future()
         self.up.result().call_soon_threadsafe(lambda: stopped.set_result(self.host.stop_runs()))
         return stopped.result()
 
 
 class Ending:
-    """ASGI: when the grace is over, uvicorn cancels requests; their runs then end validly, and clients are told."""
+    """ASGI: after the grace time, uvicorn cancels requests; their runs then end validly, and clients are notified."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -1,11 +1,11 @@
-"""Who may ask: bearer tokens, and the Host and Origin of each request.
+"""Access control: bearer tokens, and the Host and Origin of each request.
 
-Besides the token, which no web page knows, the Host of a request must be a name of this server, and its Origin, if a
-browser sent one, the server itself or an allowed page. So no page can come in under another name (DNS rebinding).
+In addition to the token, which no web page knows, a request's Host must be a name of this server, and its Origin, if
+sent by a browser, the server itself or an allowed page. So no page can get in under another name (DNS rebinding).
 
-Without a token, and under any name, only `/healthz` and `/readyz` answer, since load balancers ask by address, and `/`,
-the page that asks for the token and holds no data. A browser that opens another page asks its user for the token: it is
-the password of HTTP Basic authentication, which the browser then sends with each request to this server alone.
+Without a token, and under any name, only `/healthz` and `/readyz` answer, since load balancers use addresses, and `/`,
+the page that asks for the token and contains no data. A browser that opens another page asks its user for the token: it
+is the password of HTTP Basic authentication, which the browser then sends with each request to this server alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPEN_PATHS = ("/", "/healthz", "/readyz")
 
 
 class Security:
-    """Lets nobody in without a token."""
+    """Admits only requests with a token."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._tokens = Tokens(settings)
@@ -34,7 +34,7 @@ class Security:
         self._origins = set(settings.origins)
 
     def holder(self, scope: Scope) -> Holder:
-        """Who asks. Raises `RefusedError` for a request that may not come in."""
+        """The request's owner. Raises `RefusedError` if the request is not admitted."""
         headers = Headers(scope=scope)
         try:
             self._check_names(headers)
@@ -71,7 +71,7 @@ def _given_token(authorization: str) -> str:
     if scheme.lower() == "basic":
         try:
             return base64.b64decode(value, validate=True).partition(b":")[2].decode()
-        except ValueError:  # no Base64, or no text
+        except ValueError:  # not Base64, or not text
             pass
     return ""
 

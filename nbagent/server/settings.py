@@ -1,4 +1,4 @@
-"""`ServerSettings`: whom a server lets in, what a request may choose, and how much it may take."""
+"""`ServerSettings`: a server's access rules, choices and limits for requests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """What a server allows. None sets no limit.
+    """A server's settings. None sets no limit.
 
-    - `tokens`: who knows one of them may ask; what belongs to one token is invisible to the others
+    - `tokens`: each grants access; one token's data is invisible to the others
     - `token_file`: a TOML file with more of them, by name; see `nbagent.server.tokens`
     - `hosts`: the names under which clients reach the server, without a port; `"*"` allows any
-    - `origins`: web pages of other servers that may ask from a browser (CORS), such as `"https://chat.example.org"`
-    - `models`: what a request may choose besides the agent's own model, such as `"openai:gpt-5.6-luna"`
+    - `origins`: web pages of other servers that may send requests from a browser (CORS), such as
+      `"https://chat.example.org"`
+    - `models`: models that a request may choose, in addition to the agent's own, such as `"openai:gpt-5.6-luna"`
     - `limits`: of each request; a request can lower them, not raise them
     - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
-    - `max_body_bytes`, `body_seconds`: of a request's body, and for it to arrive
+    - `max_body_bytes`, `body_seconds`: limits of a request's body: its size, and the time to arrive
     - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server; requests that only read,
-      decide on a call or stop a run are counted apart from those that run the agent
-    - `approval_seconds`: for which a call waits for a person's decision; then the answer is no
-    - `grace_seconds`: that runs have to end when the server stops
+      decide on a call or stop a run are counted separately
+    - `approval_seconds`: how long a call waits for a person's decision before it is denied
+    - `grace_seconds`: how long runs may take to end when the server stops
     - `access_log`: whether the logger `nbagent.access` gets a line for each request
 
     >>> ServerSettings(tokens=["a token of 16 characters or more"], models=["openai:gpt-5.6-luna"]).models
@@ -78,7 +79,7 @@ class ServerSettings:
 
 
 def checked_token(token: str | SecretStr, name: str = "tokens") -> SecretStr:
-    """The token. Raises `ConfigurationError` for one that could be guessed."""
+    """The token. Raises `ConfigurationError` if it could be guessed."""
     text = token if isinstance(token, str) else token.get_secret_value()
     if len(text) < MIN_TOKEN_CHARS or not text.isascii() or not text.isprintable():
         expected = f"{MIN_TOKEN_CHARS} or more printable ASCII characters"

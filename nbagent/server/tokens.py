@@ -1,4 +1,4 @@
-"""Who may ask: the holders of tokens, from the settings and from a file that is read again when it changes.
+"""The holders of tokens, from the settings and from a file that is read again when it changes.
 
     admins = ["ops"]                          # see the costs of all in /metrics
 
@@ -29,7 +29,7 @@ log = logging.getLogger("nbagent")
 
 @dataclass(frozen=True)
 class Holder:
-    """Whose token it is. `owner` is safe to store; `name` is safe to log."""
+    """A token's holder. `owner` is safe to store; `name` is safe to log."""
 
     owner: str
     name: str
@@ -67,7 +67,7 @@ class Tokens:
         self._known = self._all()
 
     def holder(self, token: str) -> Holder | None:
-        """The holder of a token, None for one that nobody has."""
+        """A token's holder; None for an unknown token."""
         if (stamp := _stamp(self._file)) != self._read_at:
             self._read_at = stamp
             try:
@@ -86,7 +86,7 @@ class Tokens:
 
 
 def _digest(token: str) -> bytes:
-    """What tokens are looked up by: how long that takes tells nothing about them."""
+    """The key to look up tokens: the time it takes reveals nothing about them."""
     return hashlib.sha256(token.encode()).digest()
 
 

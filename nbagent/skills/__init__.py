@@ -1,1 +1,1 @@
-"""Skills: folders of instructions, files and Python entries that others wrote, as tools of an agent."""
+"""Skills: folders of instructions, files and Python entries, as tools of an agent."""

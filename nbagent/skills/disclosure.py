@@ -1,7 +1,7 @@
-"""Progressive disclosure: the model reads names and descriptions first, then instructions and files as it needs them.
+"""Progressive disclosure: the model first reads names and descriptions, then instructions and files as needed.
 
-A skill's text is data that somebody wrote. It becomes a part of the conversation, and changes nothing else: scripts
-need approval each time, whatever the text or its `allowed-tools` say.
+A skill's text is untrusted data. It becomes part of the conversation and changes nothing else: scripts need approval
+each time, whatever the text or its `allowed-tools` say.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
 MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
 #: Characters of a file in one answer, names of files that are listed.
 RESOURCE_CHARS, MAX_LISTED = 15_000, 200
-#: What runs a script, by the end of its name.
+#: A script's interpreter, by its file extension.
 _INTERPRETERS = {".py": [sys.executable, "-B"], ".sh": ["bash"], ".bash": ["bash"], ".js": ["node"], ".mjs": ["node"]}
 
 _INTRODUCTION = (
@@ -42,7 +42,7 @@ _INTRODUCTION = (
 
 
 def offered(skills: Iterable[SkillManifest]) -> tuple[dict[str, str], str]:
-    """The descriptions of skills as a model reads them, by name, and what was left out to keep them short."""
+    """The descriptions of skills for a model, by name, and a note on what was cut."""
     texts = {each.name: " ".join(each.description.split()) for each in skills}
     size = sum(len(name) + len(text) for name, text in texts.items())
     if size <= MAX_CATALOGUE:
@@ -60,13 +60,13 @@ def offered(skills: Iterable[SkillManifest]) -> tuple[dict[str, str], str]:
 
 
 def catalogue(descriptions: Mapping[str, str]) -> str:
-    """What the system prompt says of the skills that can be activated; "" if there are none."""
+    """The system prompt's text about skills that can be activated; "" if there are none."""
     lines = [f"- {name}: {text}" for name, text in descriptions.items()]
     return "\n".join([_INTRODUCTION, *lines]) if lines else ""
 
 
 def instructions_of(skill: SkillManifest, messages: Iterable[LLMMessage]) -> str:
-    """A skill's instructions, between marks, with its folder and the names of its files; once in a conversation."""
+    """A skill's instructions, between marks, with its folder and file names; once in a conversation."""
     lines = [f'<skill_content name="{skill.name}">', _as_data(skill.body)]
     if names := resources(skill):
         about = f"call {READ} to read a text; all are in the folder {_as_data(str(skill.folder))}"
@@ -96,7 +96,8 @@ class Disclosure:
         self._find = find
         self._limits = limits
         self._folder = folder
-        #: The scripts as they are, and the function that runs them: another one when they change, so it is asked again.
+        #: The current scripts, and the function that runs them: a new one when they change, so that approval is asked
+        #: again.
         self._scripts: list[tuple[Path, File]] = []
         self._run: Callable[..., Any] = self.run
 

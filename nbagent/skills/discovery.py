@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from nbagent.skills.manifest import SKILL_FILE, Problem
 
-#: Where agents of all kinds look for skills, in a project and in the user's home.
+#: The usual skill folders of agents, in a project and in the user's home.
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
-#: The group of entry points. Each names a package, whose folder holds skills.
+#: The group of entry points. Each names a package whose folder contains skills.
 ENTRY_POINTS = "nbagent.skills"
 #: How many folders of a place are searched.
 MAX_FOLDERS = 5_000
@@ -40,7 +40,7 @@ def discovered() -> Iterator[Place]:
 
 
 def of_packages() -> Iterator[Place]:
-    """The packages that entry points name. Reads what is installed, which takes a while; imports nothing."""
+    """The packages that entry points name. Slowly reads the installed packages; imports nothing."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
             spec = find_spec(point.value)
@@ -51,7 +51,7 @@ def of_packages() -> Iterator[Place]:
 
 
 def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
-    """The folders at and below this one that hold a skill, sorted; and what is wrong with it.
+    """The folders at and below this one that contain a skill, sorted; and the problems found.
 
     In a project, links are not followed.
     """

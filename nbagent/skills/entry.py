@@ -1,8 +1,8 @@
-"""Calls the Python entry of an executable skill. It also runs by itself, in a process of its own.
+"""Calls the Python entry of an executable skill. It also runs on its own, in a separate process.
 
-There it may not need nbagent: it imports the standard library and pydantic only. It reads one JSON object from its
+There it must not need nbagent: it imports only the standard library and pydantic. It reads one JSON object from its
 standard input, `{"file", "function", "arguments"}`, and prints one: `{"value": …}`, `{"invalid": …}` with pydantic's
-errors of the arguments, or `{"error": …}`. What the skill prints goes to the standard error.
+errors of the arguments, or `{"error": …}`. The skill's printed output goes to the standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What came of a call, as JSON data."""
+    """A call's outcome, as JSON data."""
     from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
 
     try:
@@ -50,7 +50,7 @@ async def _awaited(value: Any) -> Any:
 
 @lru_cache(64)
 def _module(file: str, changed_ns: int) -> Any:
-    """The module of a file, under a name of its own. It can import the other files of its folder as a package's."""
+    """The module of a file, under a unique name. It can import the other files of its folder as a package's."""
     module: Any = types.ModuleType(f"nbagent_skill_{abs(hash((file, changed_ns))):x}")
     module.__file__, module.__path__ = file, [str(Path(file).parent)]
     sys.modules[module.__name__] = module  # pydantic looks for the names in annotations there

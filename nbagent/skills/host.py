@@ -1,4 +1,4 @@
-"""`SkillHost`: finds skills, offers them to an agent, and calls those that are executable.
+"""`SkillHost`: finds skills, offers them to an agent, and calls executable ones.
 
 >>> agent.use(SkillHost("skills"))                                          # doctest: +SKIP
 >>> SkillHost("skills").table                                               # doctest: +SKIP
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Loaded:
-    """What is known of a skill's folder that has these files. `definition` is the tool of an executable skill."""
+    """The loaded data of a skill's folder with these files. `definition` is the tool of an executable skill."""
 
     place: Place
     files: tuple[File, ...]
@@ -53,19 +53,19 @@ class SkillHost(Toolset):
     """The skills of some folders, for `agent.use`.
 
     It looks in the given folders first; with `discover`, then in `.agents/skills` and `.claude/skills` of the project
-    (the current folder and those around it, up to that of the repository) and of the user, and in the entry points
+    (the current folder and its parents, up to the repository's) and of the user, and in the entry points
     `nbagent.skills` of installed packages; with `builtin`, last in nbagent's own skills. Of two skills with one name
-    the first is used. A project's skills are used once the user trusts them; `trust()` says so. When one of their files
-    changes, the question is asked again.
+    the first is used. A project's skills are used once the user trusts them: call `trust()`, or answer the question.
+    When one of their files changes, nbagent asks again.
 
-    Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it
-    needs. Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An
-    executable skill is a tool. It runs in a process of its own, within `limits` and its manifest's timeout. If it was
-    found in the project or the user's folders, its calls need approval. Loading a skill runs none of its code. A call
-    runs with your rights: the limits are no sandbox.
+    Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it needs.
+    Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An executable skill
+    is a tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the project
+    or the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with your rights:
+    the limits are not a sandbox.
 
-    Loading never fails: `table` and `diagnostics` are DataFrames that say what was found and what is wrong. Changes on
-    disk take effect with the next run, or with `reload()`.
+    Loading never fails: the DataFrames `table` and `diagnostics` list the skills and their problems. Changes on disk
+    take effect with the next run, or with `reload()`.
 
     >>> host = SkillHost("skills", builtin=True)                            # doctest: +SKIP
     >>> await host.invoke("calculator", {"numbers": [1, 2, 3]})             # doctest: +SKIP
@@ -90,7 +90,7 @@ class SkillHost(Toolset):
         folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
         self._disclosure = Disclosure(self.manifest, self._limits, folder)
         self._loaded: dict[Path, _Loaded] = {}
-        #: What is wrong with places, and between skills.
+        #: Problems of places, and between skills.
         self._problems: list[Problem] = []
         #: The descriptions that the model reads, by name.
         self._offered: dict[str, str] = {}
@@ -128,7 +128,7 @@ class SkillHost(Toolset):
         self._loaded = loaded
 
     def _load(self, folder: Path, place: Place) -> _Loaded:
-        """The skill in a folder, as it was loaded before if its files are the same."""
+        """The skill in a folder, from the last load if its files are unchanged."""
         known, files = self._loaded.get(folder), files_inside(folder)
         if known is not None and (known.place, known.files) == (place, files):
             return known
@@ -228,7 +228,7 @@ class SkillHost(Toolset):
 
     @property
     def table(self) -> pd.DataFrame:
-        """All skills that were found, also those that are not used: the column `state` says why."""
+        """All skills found, including unused ones: the column `state` says why."""
         import pandas as pd
 
         rows = []
@@ -241,14 +241,14 @@ class SkillHost(Toolset):
 
     @property
     def diagnostics(self) -> pd.DataFrame:
-        """What is wrong with the skills, a row each: level, skill, message, file, and the line where YAML breaks."""
+        """The problems of the skills, a row each: level, skill, message, file, and the line of a YAML error."""
         import pandas as pd
 
         problems = [*self._problems, *(problem for each in self._loaded.values() for problem in each.problems)]
         return pd.DataFrame(problems, columns=list(Problem._fields)).astype({"line": "Int64"})
 
     def manifest(self, name: str) -> SkillManifest | None:
-        """The skill of this name, or whose tool has it, if it is on."""
+        """The enabled skill with this name or tool name."""
         return next((each for each in self.skills.values() if name in (each.name, each.tool_name, each.id)), None)
 
     def __repr__(self) -> str:
@@ -259,7 +259,7 @@ class SkillHost(Toolset):
     # -- calls --------------------------------------------------------------------------------------------------------
 
     async def invoke(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
-        """Call an executable skill. Whatever happens, the answer is a `SkillResult`."""
+        """Call an executable skill. The result is always a `SkillResult`, even for errors."""
         began, trace_id = time.perf_counter(), current.get().call.run_id or new_id("run")
         data, wrong = None, None
         try:

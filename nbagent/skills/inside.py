@@ -1,4 +1,4 @@
-"""Reads files that somebody else wrote: regular files, those of a folder inside of it only, and nothing huge."""
+"""Reads untrusted files: only regular ones, only inside their folder, and nothing huge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_FILES, MAX_BYTES = 2_000, 2 * 2**20
 
 
 class RefusedFileError(ToolError):
-    """A file that is not read; the message names it and says why."""
+    """A refused file; the message has its name and the reason."""
 
 
 class File(NamedTuple):
@@ -58,7 +58,7 @@ def read_text(path: Path, limit: int = MAX_BYTES) -> str:
 def files_inside(folder: Path) -> tuple[File, ...]:
     """The regular files and links in a folder, sorted; more than `MAX_FILES` if there are too many.
 
-    `.git` is left out; what Python compiled is not, since it may run in place of the source.
+    `.git` is omitted. Compiled Python files are not, since they may run instead of the source.
     """
     found: list[File] = []
     for number, (path, folders, names) in enumerate(os.walk(folder)):

@@ -63,7 +63,7 @@ class ToolManager(Toolset):
         self._ids: dict[str, str] = {}
 
     async def prepare(self) -> None:
-        """See `Toolset`: asks a server for its skills. One that has changed is another tool."""
+        """See `Toolset`: asks a server for its skills. A changed one becomes a new tool."""
         if self._host is not None:
             await self._host.prepare()
             return
@@ -87,7 +87,7 @@ class ToolManager(Toolset):
         if self._host is None:
             run_sync(self.prepare())
         found = map(self.tools.get_function, self.tools.names())
-        # a host has others, which disclose its instructions: theirs depends on the arguments
+        # a host has other instructions, which depend on the arguments
         return [each.to_dict() for each in found if each is not None and isinstance(each.source, str)]
 
     def skill_to_function_schema(self, manifest: SkillManifest) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class ToolManager(Toolset):
         return "\n\n".join(["# Tools", *map(_described, self.get_available_tools())]) + "\n"
 
     def invoke_tool(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
-        """Call a tool. Whatever happens, the answer is a `SkillResult`. Blocks."""
+        """Call a tool. The result is always a `SkillResult`, even for errors. Blocks."""
         if self._host is not None:
             return self._host.invoke_sync(name, arguments)
         return run_sync(self._invoke(name, arguments))

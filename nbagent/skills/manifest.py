@@ -1,8 +1,8 @@
-"""`SkillManifest`: what is known of a skill before it is used. Reading it runs none of its code.
+"""`SkillManifest`: a skill's description. Reading it runs none of the skill's code.
 
 A skill is a folder with a `SKILL.md` in the format of https://agentskills.io/specification. One with a Python entry, by
-default the function `run` of `skill.py`, is executable; a `skill.yaml` can say more of it. Loading is lenient, since
-skills are written for many programs: what can be used is used, and each departure is a `Problem`.
+default the function `run` of `skill.py`, is executable; a `skill.yaml` can add details. Loading is lenient, since
+skills are written for many programs: usable parts are used, and each deviation is a `Problem`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNQUOTED = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s'\"|>\[{&*!#].*?:(?: .*?)?
 
 
 class Problem(NamedTuple):
-    """Something that is wrong with a skill's file; `line` is where the YAML breaks. After an error it is not used."""
+    """A problem in a skill's file; `line` is the place of a YAML error. After an error the skill is not used."""
 
     level: Literal["error", "warning"]
     skill: str
@@ -44,12 +44,12 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class SkillManifest:
-    """A skill: its name, what it is for, and where it is. `body` holds its instructions, `files` what is in its folder.
+    """A skill: its name, description and folder. `body` is its instructions, `files` the files in its folder.
 
-    Of an executable skill, `entry` names the function to call (`skill.py:run`), `parameters` is the JSON Schema of its
-    input, `timeout` the seconds of a call, and `tool_description` what a model reads of it: the description of
-    `skill.yaml`, else the function's docstring, else that of `SKILL.md`. A skill `for_people_only` is not offered to
-    models (`disable-model-invocation`). `scope` is where the skill was found: "given", "project", "user", "package" or
+    For an executable skill, `entry` names the function to call (`skill.py:run`), `parameters` is the JSON Schema of its
+    input, `timeout` the seconds of a call, and `tool_description` the model's description: from `skill.yaml`, else the
+    function's docstring, else `SKILL.md`. A skill `for_people_only` is not offered to models
+    (`disable-model-invocation`). `scope` is where the skill was found: "given", "project", "user", "package" or
     "builtin".
     """
 
@@ -78,7 +78,7 @@ class SkillManifest:
 
     @property
     def source(self) -> str:
-        """What `trace.tool_calls.source` says of its calls."""
+        """The `trace.tool_calls.source` of its calls."""
         return f"skill:{self.name}"
 
     def check_trusted(self) -> None:
@@ -89,7 +89,7 @@ class SkillManifest:
 
 
 def tool_name(skill_id: str) -> str:
-    """The name of a skill's tool. Vowel signs are left out, as names of functions have none: a hash stands for them.
+    """The name of a skill's tool. Vowel signs, which function names can't have, are replaced by a hash.
 
     >>> tool_name("file-search"), tool_name("数据分析"), tool_name("मौसम")
     ('file_search', '数据分析', 'म_सम_50ac9a')
@@ -101,7 +101,7 @@ def tool_name(skill_id: str) -> str:
 
 
 def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[SkillManifest | None, list[Problem]]:
-    """A folder's skill, or None if it can't be used, and what is wrong with it: the error that stopped it is last."""
+    """A folder's skill, or None if unusable, and its problems: the fatal error is last."""
     reader = _Reader(folder, {each.name for each in files})
     try:
         if scope == "project":  # what a link leads to can change, and is not in the digest
@@ -148,7 +148,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class _Reader:
-    """Reads the files of a skill, and collects what is wrong. Raises `_BrokenSkillError` for what makes it unusable."""
+    """Reads a skill's files and collects problems. Raises `_BrokenSkillError` if the skill is unusable."""
 
     def __init__(self, folder: Path, names: set[str]) -> None:
         self.folder, self.names = folder, names
@@ -172,7 +172,7 @@ class _Reader:
         return read_text_inside(self.folder, file)
 
     def _instructions(self) -> dict[str, Any]:
-        """What `SKILL.md` says."""
+        """The fields of `SKILL.md`."""
         text = self._text(SKILL_FILE)
         found = _FRONT_MATTER.match(text)
         if found is None:
@@ -206,7 +206,7 @@ class _Reader:
         return usable
 
     def _executable(self) -> dict[str, Any]:
-        """What `skill.yaml` and the entry say; nothing if there is no entry."""
+        """The fields of `skill.yaml` and the entry; nothing without an entry."""
         has_yaml = EXECUTABLE_FILE in self.names
         if not has_yaml and ENTRY_FILE not in self.names:
             return {}
@@ -230,7 +230,7 @@ class _Reader:
 
 
 def _read_yaml(model: type[_Model], text: str, first_line: int = 1) -> _Model:
-    """What YAML that begins in this line of a file says."""
+    """The data of a file's YAML that begins in this line."""
     if len(text) > MAX_YAML:
         raise _BrokenSkillError(f"the YAML has {len(text):,} characters; at most {MAX_YAML:,} are read", first_line)
     text = _UNQUOTED.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", text)

@@ -1,4 +1,4 @@
-"""Runs commands of skills in processes of their own, under limits, without the secrets of this one.
+"""Runs skills' commands in separate processes, under limits, without this process's secrets.
 
 The limits do not make a sandbox: a command can read and write what its user can, and use the network.
 """
@@ -23,7 +23,7 @@ from nbagent.errors import ToolError
 _POLL_S = 0.1
 #: Seconds that stopping a command may take beyond its limit.
 MORE_TIME_S = 15.0
-#: Environment variables that a command gets. Others may hold keys.
+#: Environment variables that a command gets. Others may contain keys.
 _PASSED = {
     *str.split("PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH"),
     *str.split("SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT APPDATA LOCALAPPDATA USERPROFILE PROGRAMFILES"),
@@ -32,9 +32,9 @@ _PASSED = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What a command of a skill may use: seconds, memory of all its processes together, and output.
+    """Limits of a skill's command: seconds, memory of all its processes together, and output.
 
-    `output_bytes` holds for each of its two streams.
+    `output_bytes` applies to each of its two streams.
     """
 
     seconds: float = 30.0
@@ -47,7 +47,7 @@ def run_limited(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of `name` to its end. Raises `ToolError` if it meets its limits. Blocks.
 
-    Whatever ends this call, such as a KeyboardInterrupt, ends the command and what it started.
+    If this call ends early, for example by a KeyboardInterrupt, the command and its child processes end.
     """
     check_possible("A skill's program", "another process", "Use skills with a Python entry.")
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -72,7 +72,7 @@ def run_limited(
 
 
 def run_entry(name: str, call: dict[str, Any], limits: ProcessLimits) -> dict[str, Any]:
-    """What `entry.answer` makes of a call, in a process of its own. Raises `ToolError` if it gives none. Blocks."""
+    """The result of `entry.answer` for a call, in a separate process. Raises `ToolError` if it gives none. Blocks."""
     command, stdin = [sys.executable, "-P", "-B", str(Path(__file__).with_name("entry.py"))], json.dumps(call).encode()
     with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as folder:
         done = run_limited(name, command, cwd=Path(folder), stdin=stdin, limits=limits)

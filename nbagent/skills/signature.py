@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, create_model
 
 from nbagent.functions.schema.function_schema import UntitledJsonSchema
 
-#: What a file may take its types from. Nothing else is imported.
+#: The modules from which a file may take types. Nothing else is imported.
 _MODULES = {"typing", "collections.abc", "datetime", "decimal", "pathlib", "uuid", "pydantic"}
-#: What a strange import, annotation or default raises here.
+#: Errors of a strange import, annotation or default.
 _STRANGE = (TypeError, ValueError, LookupError, AttributeError, ImportError, SyntaxError)
 #: How many types are read of one file: aliases that double each other would be gigabytes.
 MAX_TYPES = 2_000
@@ -53,7 +53,7 @@ def read_signature(source: str, function: str) -> tuple[dict[str, Any], str] | N
 
 
 class _File:
-    """A file whose types are read. `nodes` is what its names stand for."""
+    """A file whose types are read. `nodes` maps its names to their definitions."""
 
     def __init__(self, module: ast.Module) -> None:
         self.nodes: dict[str, ast.AST] = {}
@@ -131,7 +131,7 @@ class _File:
 
     def _model(self, node: ast.ClassDef) -> Any:
         """A model of the file, without its code; `Any` for another class."""
-        self._known[node.name] = Any  # it may hold itself
+        self._known[node.name] = Any  # it may be recursive
         bases = tuple(map(self._type, node.bases))
         if bases and all(isinstance(each, type) and issubclass(each, BaseModel) for each in bases):
             found = ((each.target, each) for each in node.body if isinstance(each, ast.AnnAssign))

@@ -1,7 +1,7 @@
-"""Which projects' skills the user trusts. The answer is kept in a file, for the files that the skills have now.
+"""Records which projects' skills the user trusts. The answer is saved for the skills' current files.
 
 A project comes from a repository that anybody may have written, and its skills would tell the model what to do. When
-one of their files changes, the question is asked again.
+one of their files changes, nbagent asks again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def by_input(can_answer: Callable[[], bool]) -> Asker:
 
 
 _in_terminal = by_input(lambda: sys.stdin is not None and sys.stdin.isatty())
-#: Who is asked: one function. A notebook sets its own.
+#: The function that asks. A notebook sets its own.
 _asker: list[Asker] = [_in_terminal]
 #: The answers that were given in this process.
 _here: dict[str, str | bool] = {}
@@ -55,7 +55,7 @@ def set_asker(asker: Asker | None) -> None:
 def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
     """Whether the user trusts a project with these skills; asks if that is not known yet.
 
-    None if nobody can be asked, as in a thread beside the main one.
+    None if nobody can be asked, as outside the main thread.
     """
     known, digest = _answers().get(str(project)), _digest_of(skills)
     if known in (digest, False):
@@ -95,7 +95,7 @@ def _file() -> Path:
 
 
 def _digest_of(skills: Sequence[SkillManifest]) -> str:
-    """What the user's answer is bound to: the files of these skills as they are."""
+    """The digest that the user's answer is bound to: these skills' current files."""
     return _digest(tuple((each.name, each.folder, each.files) for each in skills))
 
 

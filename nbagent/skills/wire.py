@@ -1,4 +1,4 @@
-"""What a server says of its skills and their calls: `server/routes/skills.py` sends it, `ToolManager` reads it."""
+"""The wire format of skills and their calls: `server/routes/skills.py` sends it, `ToolManager` reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQLite files of nbagent's own: made whole or not at all, told from those of other programs, with clear errors."""
+"""nbagent's own SQLite files: created atomically, distinguished from other programs' files, with clear errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUSY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SQLiteFormat:
-    """What a kind of file holds, such as "answers of a map", and how to know it.
+    """A kind of file: its content, such as "answers of a map", and its marks.
 
     `application` are the four letters in the head of the file:
     https://www.sqlite.org/pragma.html#pragma_application_id
@@ -40,7 +40,7 @@ class SQLiteFormat:
         return int.from_bytes(self.application.encode())
 
     def open(self, path: Path) -> sqlite3.Connection:
-        """The database, which is made if it is missing. A file of another program stays as it is.
+        """The database, created if missing. Another program's file is not changed.
 
         Raises `ConfigurationError` if the file is another's, or can't be made; `StoreError` if it can't be read.
         """
@@ -55,7 +55,7 @@ class SQLiteFormat:
         return self._connect(path)
 
     def open_readonly(self, path: Path) -> sqlite3.Connection:
-        """The database in a file that is there. Raises like `open`."""
+        """The database in an existing file. Raises like `open`."""
         if not path.is_file():
             raise ConfigurationError(f"{str(path)!r} {'is a folder' if path.exists() else 'does not exist'}.")
         database = self._connect(path)
@@ -65,7 +65,7 @@ class SQLiteFormat:
     def private(self, cache_bytes: int | None) -> sqlite3.Connection:
         """A database of this process. Beyond `cache_bytes`, it moves to a file without a name; None keeps it in memory.
 
-        The file is gone with the process, however that ends. It lies where SQLITE_TMPDIR or TMPDIR say.
+        The file disappears with the process, however it ends. SQLITE_TMPDIR or TMPDIR set its folder.
         """
         database = sqlite3.connect(
             ":memory:" if cache_bytes is None else "", uri=True, isolation_level=None, check_same_thread=False
@@ -75,7 +75,7 @@ class SQLiteFormat:
         return database
 
     def _connect(self, path: Path) -> sqlite3.Connection:
-        """Whoever uses the connection takes care that only one thread does so at a time."""
+        """Only one thread may use the connection at a time."""
         address = f"{path.resolve().as_uri()}?mode=rw"
         with self.clear_errors(path):
             database = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -87,9 +87,9 @@ class SQLiteFormat:
             return database
 
     def _make(self, path: Path) -> None:
-        """Make the file somewhere else, and give it its name when it is complete: another process may make it, too.
+        """Create the file elsewhere and rename it when complete, because another process may also create it.
 
-        (A process that opens and closes a file by itself would lose the locks that SQLite has on it.)
+        (A process that opens and closes the file would lose SQLite's locks on it.)
         """
         with tempfile.TemporaryDirectory(prefix=".nbagent-", dir=path.parent) as folder:
             made = Path(folder, path.name)

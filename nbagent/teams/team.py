@@ -1,7 +1,7 @@
-"""`Team`: several agents in one conversation. They take turns, or hand the conversation over to each other.
+"""`Team`: several agents in one conversation. They take turns, or hand the conversation to each other.
 
 A team is an agent: it has one history, one trace and one budget, and works in cells, panels and as a tool. Its members
-bring their models, system prompts, tools and budgets; their own conversations stay as they are.
+keep their own models, system prompts, tools and budgets; their conversations don't change.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from nbagent.trace.trace import Trace
 
 #: The tool that lets another member speak.
 HAND_OVER = "hand_over"
-#: Characters of a member's system prompt that tell the others what it is for.
+#: Characters of a member's system prompt that the others see as its purpose.
 ABOUT_CHARS = 200
 #: Under this key a message keeps the form in which the other members read it.
 _HEARD = "heard by the team"
 
 
 class Team(Agent):
-    """Several agents in one conversation: `chat`, cells, panels and `as_tool` are those of any agent.
+    """Several agents in one conversation: use `chat`, cells, panels and `as_tool` as with any agent.
 
     Args:
-        members: the agents, each with the name by which it speaks. The others know it by its system prompt.
-        order: "supervisor": the first member gets each question. It answers, or hands the conversation over with the
-            tool `hand_over`; who has it then answers, or hands it back. "round_robin": all speak one after the other,
+        members: the agents, each with the name by which it speaks. Its system prompt tells the others its purpose.
+            order: "supervisor": the first member gets each prompt. It answers, or hands the conversation to another
+            with the tool `hand_over`; that one answers, or hands it back. "round_robin": all speak one after the other,
             and the last answer is the result.
         rounds: how often each speaks in a round robin.
-        options: those of `Agent` but for the model and the tools, which the members bring. The system prompt is for
-            all members. Limits hold for all of them together.
+        options: as for `Agent`, but the members set the model and the tools. The system prompt is for all members, and
+            limits apply to all of them together.
 
-    `trace.calls["speaker"]` says whose request it was, and the messages of the history have the speaker's name.
+    `trace.calls["speaker"]` and the messages of the history have the speaker's name.
 
     >>> team = Team({"desk": desk, "billing": billing})                     # doctest: +SKIP
     >>> (await team.chat("I paid twice.")).content                          # doctest: +SKIP
@@ -77,7 +77,7 @@ class Team(Agent):
 
     @property
     def provider(self) -> LLMProvider:
-        """That of the first member."""
+        """The first member's provider."""
         return next(iter(self.members.values())).provider
 
     @provider.setter
@@ -103,9 +103,9 @@ class Team(Agent):
         return run
 
     def _speaker(self, name: str, speakers: TeamSpeakers, offer: Offer, run: Run) -> Speaker:
-        """What a member brings to a run."""
+        """A member's settings for a run."""
         member, (use_tools, names, approve_all) = self.members[name], offer
-        if names is not None:  # some may be those of other members
+        if names is not None:  # others may be members' own
             names = [
                 each for each in ([names] if isinstance(names, str) else names) if each in member.function_registry
             ]
@@ -121,7 +121,7 @@ class Team(Agent):
             executor.registry = JoinedRegistry(registry, speakers.tool({each: self._about(each) for each in to}))
         budgets = [budget for budget in (self.budget, member.budget) if budget]
         provider, tools = provider_and_tools(member.provider, executor, run.output, run.limits, *budgets)
-        note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
+        note = f"You are {name}. {', '.join(others)} may also speak here: their words begin with [name]."
         texts = (self.system_prompt, member.system_prompt, note, toolsets.instructions(registry))
         return Speaker(
             "\n\n".join(filter(None, texts)),
@@ -138,7 +138,7 @@ class Team(Agent):
         return Team(self.members, self.order, rounds=self.rounds, trace=trace)
 
     def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
-        """One of the first member: see `Agent.side_agent`."""
+        """The first member's: see `Agent.side_agent`."""
         other = next(iter(self.members.values())).side_agent(system_prompt, tools)
         other.trace, other.limits, other.budget = self.trace, self.limits, self.budget
         return other
@@ -146,18 +146,18 @@ class Team(Agent):
 
 @dataclass(slots=True)
 class Speaker:
-    """What a member brings to a run."""
+    """A member's settings for a run."""
 
     system: str
     provider: Provider
     tools: Tools
     reminder: Callable[[], str]
-    #: The team's budget and its own.
+    #: The team's budget and the member's own.
     budgets: Sequence[Account]
 
 
 class TeamSpeakers:
-    """Who speaks in a run, and who is next. `members` has them by name."""
+    """Who speaks in a run, and who is next. `members` maps names to agents."""
 
     def __init__(self, run: Run, order: str, rounds: int) -> None:
         self.members: dict[str, Speaker] = {}
@@ -166,16 +166,16 @@ class TeamSpeakers:
         self._order, self._rounds, self._answers = order, rounds, 0
 
     def call_on(self, name: str) -> None:
-        """Let this member speak next. The run spends from its budget until another one is called on."""
+        """Let this member speak next. The run spends from its budget until another one speaks."""
         self.following = name
         self._run.spent.count_for(*self.members[name].budgets)
 
     def end_turn(self) -> None:
-        """What follows the calls of this turn is spent from the budget of who speaks next."""
+        """Charges the calls of this turn to the next speaker's budget."""
         self.call_on(self.following)
 
     def take(self) -> list[LLMMessage]:
-        """Let the next one speak. Returns the conversation as that one reads it."""
+        """Let the next member speak. Returns the conversation as that member reads it."""
         self.speaker, run = self.following, self._run
         member = self.members[self.speaker]
         run.provider, run.tools, run.reminder = member.provider, member.tools, member.reminder
@@ -183,7 +183,7 @@ class TeamSpeakers:
         return [LLMMessage("system", member.system), *(_as_heard(each, self.speaker) for each in said)]
 
     def passes_on(self) -> bool:
-        """After an answer: whether another one speaks now."""
+        """Whether another member speaks after this answer."""
         self._answers += 1
         if self._order != "round_robin" or self._answers >= self._rounds * len(self.members):
             return False
@@ -191,7 +191,7 @@ class TeamSpeakers:
         return True
 
     def tool(self, to: Mapping[str, str]) -> FunctionRegistry:
-        """The tool with which a member hands the conversation over to one of these, whose purposes it tells."""
+        """A member's tool to hand the conversation to one of these; its description lists their purposes."""
 
         async def hand_over(to: str, message: str = "") -> str:
             if self.following != self.speaker:
@@ -215,7 +215,7 @@ class TeamSpeakers:
 
 
 def _as_heard(message: LLMMessage, speaker: str) -> LLMMessage:
-    """A message as the speaker reads it: the answers of others are what somebody says to it."""
+    """A message as the speaker reads it: other members' answers are user messages."""
     if message.role != "assistant" or message.name in (None, speaker) or message.tool_calls:
         return message
     if _HEARD not in message.encoded:

@@ -1,1 +1,1 @@
-"""What an agent did, as pandas DataFrames inside the kernel: no server, nothing to switch on."""
+"""Traces: an agent's runs as pandas DataFrames inside the kernel, without a server, always on."""

@@ -1,7 +1,7 @@
-"""The blocks of a message as rows: text, thinking, calls, results and images, in the order in which they came.
+"""The blocks of a message as rows: text, thinking, calls, results and images, in order of arrival.
 
 The neutral message model leaves out the order of the blocks, signatures, and thinking that is redacted or omitted.
-They are read from the vendor's own data, `LLMResponse.raw_response`: a list under `blocks` (Messages API), `items`
+They are read from the provider's own data, `LLMResponse.raw_response`: a list under `blocks` (Messages API), `items`
 (Responses API) or `parts` (Gemini). An answer without such a list has its thinking first, then text, then calls.
 """
 
@@ -19,7 +19,7 @@ from nbagent.trace.rows import Row, as_json
 
 Item = Mapping[str, Any]
 
-#: Where vendors put data that replaces a block's content or proves that it is theirs.
+#: Where providers put data that replaces a block's content or proves that it is theirs.
 _SIGNATURES = ("signature", "encrypted_content", "thoughtSignature", "data")
 #: Keys that `provider_data` leaves out, since other columns have their values.
 _IN_OTHER_COLUMNS = frozenset(
@@ -60,7 +60,7 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
 
 
 def thinking_of(blocks: Sequence[Row]) -> list[Row]:
-    """The rows of `thinking` for a message's blocks. `kind`: visible, omitted (by the vendor), or redacted."""
+    """The rows of `thinking` for a message's blocks. `kind`: visible, omitted (by the provider), or redacted."""
     kept = [block for block in blocks if block["type"] in ("thinking", "redacted")]
     return [
         {
@@ -74,7 +74,7 @@ def thinking_of(blocks: Sequence[Row]) -> list[Row]:
 
 
 def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
-    """The blocks in the vendor's order; only the thinking if the calls are not those of the message."""
+    """The blocks in the provider's order; only the thinking if the calls differ from the message's."""
     lists = native if isinstance(native, dict) else {}
     items = list(_flat(lists.get("blocks") or lists.get("items") or lists.get("parts")))
     agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())
@@ -87,10 +87,10 @@ def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
             yield _call_block(call, item)
         elif kind == "image":
             yield from filter(None, [next(images, None)])
-        elif kind in ("tool_call", "tool_result"):  # of a tool that the vendor runs
+        elif kind in ("tool_call", "tool_result"):  # of a tool that the provider runs
             outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
             printed = [each for each in outputs if each.get("type") != "image"]
-            told = {**item, "outputs": printed} if outputs else item  # images get blocks of their own
+            told = {**item, "outputs": printed} if outputs else item  # images get separate blocks
             block = _block(kind, as_json(told), told, name=item.get("name"))
             yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
             yield from islice(images, len(outputs) - len(printed))
@@ -108,7 +108,7 @@ def _flat(items: Any) -> Iterator[Item]:
 
 
 def _is_call(item: Item) -> bool:
-    """Whether an item calls one of our tools, not one that the vendor runs."""
+    """Whether an item calls one of our tools, not one that the provider runs."""
     return item.get("type") in ("tool_use", "function_call") or "functionCall" in item
 
 
@@ -182,7 +182,7 @@ def _signed_detail(response: LLMResponse | None) -> Item | None:
 
 
 def _block(kind: str, text: str | None, item: Item | None = None, name: str | None = None) -> Row:
-    """A row of `blocks`; `item` is what the vendor sent for it."""
+    """A row of `blocks`; `item` is the provider's data for it."""
     block = {"type": kind, "name": name, "text": text, "chars": None if text is None else len(text), "signature": False}
     if item:
         data = {key: value for key, value in item.items() if key not in _IN_OTHER_COLUMNS}

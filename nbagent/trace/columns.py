@@ -1,4 +1,4 @@
-"""The tables of a trace as DataFrames: what `schema` declares, with the dtypes of pandas.
+"""The tables of a trace as DataFrames: the declarations of `schema` with pandas dtypes.
 
 dtypes are stable: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`, flags `boolean`,
 times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never 0. An empty
@@ -69,7 +69,9 @@ DISPLAYED: dict[str, list[str]] = {
 
 
 class TraceFrame(pd.DataFrame):
-    """A table of a trace: it displays the columns worth reading, and the control characters in what a model said."""
+    """A table of a trace: it displays the columns worth reading, and makes control characters in models' text
+    visible.
+    """
 
     _metadata: ClassVar[list[str]] = ["table"]
     table: str
@@ -109,7 +111,7 @@ def table_frame(name: str, store: TraceStore, wanted: Collection[str] | None = N
 
 
 def with_objects(frame: TraceFrame) -> TraceFrame:
-    """The table as users see it: its JSON as objects. They are made for each look, so that users may change them."""
+    """The table as users see it: its JSON as objects. They are made anew each time, so users may change them."""
     for name in [name for name, dtype in COLUMNS[frame.table].items() if dtype == JSON and name in frame]:
         values = [from_json(text) for text in frame[name].fillna("null")]
         frame[name] = pd.Series(values, index=frame.index, dtype=object)
@@ -142,7 +144,10 @@ def named(frame: pd.DataFrame, name: str) -> TraceFrame:
 
 
 def usage_frame(calls: pd.DataFrame) -> TraceFrame:
-    """Token counts and cost by run, vendor, model, day, and replayed or not. One unknown cost makes the sum unknown."""
+    """Token counts and cost by run, provider, model, day, and replayed or not.
+
+    One unknown cost makes the sum unknown.
+    """
     replayed = calls["replayed"].fillna(False)
     frame = pd.DataFrame(calls).assign(
         day=calls["started"].dt.floor("D"), unknown=calls["cost_usd"].isna(), replayed=replayed

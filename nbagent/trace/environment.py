@@ -1,4 +1,4 @@
-"""What a session ran on: the state of the code, versions and platform, for `Trace.environment`.
+"""A session's environment: the state of the code, versions and platform, for `Trace.environment`.
 
 It is collected when somebody looks at it or saves the trace, so that no run waits for it. It names no folder, no
 machine and no person.
@@ -37,7 +37,7 @@ def environment() -> Row:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about the working directory; None without git, or outside of a clone."""
+    """git's state of the working directory; None without git or outside a clone."""
     try:
         done = subprocess.run(  # noqa: S603  fixed arguments
             ["git", *arguments],  # noqa: S607  the user's own git
@@ -62,7 +62,7 @@ def _packages() -> dict[str, str]:
 
 
 def _kernel() -> str:
-    """What runs the code: `ipykernel 7.1.0`, `IPython 9.6.0`, or `python`."""
+    """The program that runs the code: `ipykernel 7.1.0`, `IPython 9.6.0`, or `python`."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         return "python"
@@ -71,7 +71,7 @@ def _kernel() -> str:
 
 
 def _host() -> str:
-    """The application around the kernel, as far as it tells: colab, vscode, jupyter, or terminal."""
+    """The application around the kernel, if known: colab, vscode, jupyter, or terminal."""
     if "google.colab" in sys.modules:
         return "colab"
     if "VSCODE_PID" in os.environ:

@@ -1,4 +1,4 @@
-"""`OpenRun`: what the recorder keeps of a run in progress."""
+"""`OpenRun`: the recorder's state of a run in progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbagent.trace.schema import USAGE
 #: The columns of `calls` that a run sums up.
 _SUMMED = (*USAGE, "cost_usd", "replayed")
 
-#: The `call_id` of a request, and its messages but for the system prompt.
+#: The `call_id` of a request, and its messages without the system prompt.
 Sent = tuple[str | None, list[LLMMessage]]
 
 
@@ -34,14 +34,14 @@ class OpenRun:
     tools: dict[str, Row] = field(default_factory=dict)  # by `tool_call_id`
     results: dict[str, LLMMessage] = field(default_factory=dict)  # of the turn, by `tool_call_id`
     thinking: list[str] = field(default_factory=list)  # the pieces so far
-    timing: Timing = field(default_factory=Timing)  # what the provider measures of the call
+    timing: Timing = field(default_factory=Timing)  # the provider's measurements of the call
     sent: float = 0.0  # when the current attempt of the call was sent, less the seconds set up before
     waiting: bool = False  # for the first token
     _finished: list[tuple[Any, ...]] = field(default_factory=list)  # `_SUMMED` of each finished call
     _n_tools: int = 0
 
     def send(self, wait: float = 0.0) -> None:
-        """An attempt of the call starts after `wait` seconds; what an earlier one streamed does not count."""
+        """An attempt of the call starts after `wait` seconds; an earlier one's stream does not count."""
         self.sent, self.waiting = time.time() + wait - self.timing.setup_s, True
         self.thinking.clear()
 
@@ -62,7 +62,7 @@ class OpenRun:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 
     def end_call(self) -> None:
-        """The time of the call begins when its request could be sent. It cost nothing if nothing was counted."""
+        """The time of the call begins when its request could be sent. It cost nothing if no tokens were counted."""
         self.call.setdefault("cost_usd", 0.0)
         self.call["setup_s"] = self.timing.setup_s
         self.call["started"] += self.timing.setup_s
@@ -75,7 +75,7 @@ class OpenRun:
         return thought
 
     def end_turn(self) -> None:
-        """Let go of the turn's rows, which no longer change; keep what the run's own row needs of them."""
+        """Release the turn's rows, which no longer change; keep the data that the run's own row needs."""
         if self.call:
             self._finished.append(tuple(map(self.call.get, _SUMMED)))
         self._n_tools += len(self.tools)
@@ -86,7 +86,8 @@ class OpenRun:
     def totals(self) -> Row:
         """Columns of `runs`, over all finished turns.
 
-        A count is None if no call reported it; cost is None unless that of every call is known that was not replayed.
+        A count is None if no call reported it; cost is None unless the cost of every call that was not replayed is
+        known.
 
         >>> OpenRun({}, None).totals()["n_calls"]
         0

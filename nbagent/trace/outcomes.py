@@ -1,4 +1,4 @@
-"""What a tool call's row tells of its outcome, once the tool has run."""
+"""The outcome columns of a tool call's row."""
 
 from __future__ import annotations
 

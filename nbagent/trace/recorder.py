@@ -45,9 +45,9 @@ _NOWHERE: Mapping[str, Any] = {}
 
 
 class Recorder:
-    """Turns events into rows of tables. Rows are completed as more is known; none is ever removed.
+    """Turns events into rows of tables. Rows are completed later; none is ever removed.
 
-    Several runs may record at once, from several threads: who reads `tables` holds `lock`.
+    Several runs may record at the same time, from several threads: hold `lock` to read `tables`.
     """
 
     def __init__(self, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
@@ -62,17 +62,17 @@ class Recorder:
         self.lock = threading.RLock()
         #: The runs in progress, by `run_id`.
         self.open_runs: dict[str, OpenRun] = {}
-        #: The rows that are to be written, and roughly how many bytes they take.
+        #: The rows to be written, and their approximate size in bytes.
         self._new: dict[str, list[Row]] = {name: [] for name in TABLES}
         self._new_trimmed: list[str] = []
         self.bytes = 0
         #: The rows that were written before they were complete.
         self._open: dict[str, list[Row]] = {}
         self._store: TraceStore | None = None
-        #: The files that the rows are written to, too, and whether after each turn.
+        #: The additional files for the rows, and whether they are written after each turn.
         self._files: dict[TraceFile, bool] = {}
         self._message_ids = new_id("msg")
-        #: Under these keys a message keeps the `message_id` of its row, and that of the row before it.
+        #: The keys under which a message keeps the `message_id` of its row and of the row before it.
         self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
         #: The recorders of forks of the agents that record here.
         self.forks: WeakSet[Recorder] = WeakSet()
@@ -124,13 +124,13 @@ class Recorder:
                 run.call.update(span_id=span_id, parent_span_id=parent_span_id)
 
     def add_score(self, row: Row) -> None:
-        """Append a row to `scores`. One of the same thing, name and author counts no more."""
+        """Append a row to `scores`. An older one for the same thing, name and author no longer counts."""
         with self.lock:
             self.add_rows("scores", [{**row, "session_id": self.session_id, "ts": time.time()}])
             self.end_turn()
 
     def add_environment(self, collect: Callable[[], Row]) -> None:
-        """Append what this session runs on to `environment`, once."""
+        """Append this session's environment to `environment`, once."""
         with self.lock:
             if not self.rows("environment", "session_id = ?", self.session_id):
                 self.add_rows("environment", [{**collect(), "session_id": self.session_id, "ts": time.time()}])
@@ -166,7 +166,7 @@ class Recorder:
             self._files[file] = each_turn
 
     def detach(self, file: TraceFile) -> None:
-        """Write what waits for it, end it, and close the file."""
+        """Write the waiting rows, end it, and close the file."""
         with self.lock:
             try:
                 if self._files.pop(file, None) is not None:
@@ -192,7 +192,7 @@ class Recorder:
             return self.flush().rows(table, where, *values)
 
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
-        """Note which of these messages, from a file, have a row already: it stands for them when they are sent."""
+        """Record which of these messages from a file already have a row, which represents them when they are sent."""
         with self.lock:
             known = dict(self.flush().get("SELECT message_id, parent_id FROM messages"))
             for message in messages:
@@ -217,10 +217,10 @@ class Recorder:
             except (sqlite3.Error, OSError) as error:
                 log.warning("the trace stays in memory: its rows can't be written to a temporary file: %s", error)
             self.bytes = 0
-            self._sent.clear()  # it holds messages; the next requests are told in full
+            self._sent.clear()  # it contains messages; the next requests are recorded in full
 
     def flush(self) -> TraceStore:
-        """Write the rows to the store, those of runs in progress as far as they got. Raises sqlite3.Error."""
+        """Write the rows to the store, including runs in progress. Raises sqlite3.Error."""
         rows = {name: [*self._open.get(name, ()), *new] for name, new in self._new.items()}
         for event in self._new["events"]:
             if not isinstance(event["data"], str):
@@ -318,8 +318,8 @@ class Recorder:
     ) -> str:
         """The `message_id` of a message's row, which is added if there is none.
 
-        With `may_move`, one that now follows another message, such as an edited one, gets a new row. If what was before
-        it was dropped, it keeps its row.
+        With `may_move`, a message that now follows another one, such as an edited one, gets a new row. If its
+        predecessor was dropped, it keeps its row.
         """
         known, parent = message.encoded.get(self._row_key), message.encoded.get(self._parent_key)
         has_moved = may_move and parent != run.last_message and parent not in self.trimmed
@@ -330,7 +330,9 @@ class Recorder:
         return str(message.encoded[self._row_key])
 
     def _add_unsent(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
-        """Add what no request of the run has sent: its question, a partial answer, and the results of the last turn."""
+        """Add messages that no request of the run has sent: its prompt, a partial answer, and the last turn's
+        results.
+        """
         missing = {message.tool_call_id: message for message in event.messages if message.role == "tool"}
         for message in (*run.asked, *(each for each in event.messages if each.role != "tool")):
             self._row_of(run, event, message)
@@ -428,9 +430,9 @@ class Recorder:
         run.send()
 
     def _on_retry(self, run: OpenRun, event: Event) -> None:
-        """Measure the time to the first token again. What the vendor's own tools did belongs to no answer.
+        """Measure the time to the first token again. Calls of the provider's own tools are discarded.
 
-        If another model is asked, the call has failed. After an empty answer it is complete, and a new one follows.
+        If another model is used, the call has failed. After an empty answer it is complete, and a new one follows.
         """
         if "duration_s" in run.call:
             return
@@ -479,7 +481,7 @@ class Recorder:
         blocks = blocks_of(message, response, run.take_thinking())
         self._add_thinking(run, event, call, thinking_of(blocks), usage.reasoning_tokens)
         made = {tool["wire_id"]: tool_call_id for tool_call_id, tool in run.tools.items()}
-        for block in blocks:  # of tools that the vendor ran, whose calls are told while it answers
+        for block in blocks:  # for tools that the provider ran, whose calls are reported while it answers
             block["tool_call_id"] = made.get(block.get("tool_call_id"))
         rows = self._add_message(run, event, message, blocks, call)
         run.call_blocks = [row for row in rows if row["type"] == "tool_call" and row["tool_call_id"] is None]
@@ -489,7 +491,7 @@ class Recorder:
             self.bytes += len(row["text"])
 
     def _on_usage(self, run: OpenRun, event: kinds.UsageReport) -> None:
-        """Add what an attempt of the call took: before the one that was answered, others may have broken off."""
+        """Add an attempt's usage: earlier attempts may have broken off."""
         call, meta = run.call, event.metadata
         before, cost = call.get("cost_usd", 0.0), meta.get("cost_usd")
         call["cost_usd"] = None if before is None or cost is None else before + cost
@@ -500,7 +502,7 @@ class Recorder:
                 call[name] = call.get(name, 0) + count
 
     def _on_tool_call(self, run: OpenRun, event: Event) -> None:
-        """Add the row when the model makes the call, so that calls without a result have one too."""
+        """Add the row when the model makes the call, so that calls without a result also have one."""
         meta = event.metadata
         own = [row for row in run.call_blocks if row["tool_call_id"] is None]
         if own:
@@ -508,7 +510,7 @@ class Recorder:
         row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index", "source")}
         args = as_json(event.tool_arguments)
         row.update(name=event.tool_name, args=args, args_sent=args)
-        row["parallel_group"] = None if row["source"] else row["call_id"]  # the vendor's own tools run one by one
+        row["parallel_group"] = None if row["source"] else row["call_id"]  # the provider's own tools run one by one
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", run, event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
@@ -523,7 +525,7 @@ class Recorder:
             row["args"] = as_json(outcome.call.arguments)
         if self.keep_results and not outcome.is_error:
             self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
-        if message is not None:  # of a tool that the vendor ran, the answer itself holds the result
+        if message is not None:  # of a tool that the provider ran, the answer itself holds the result
             run.results[row["tool_call_id"]] = message
 
     def _on_cell_changed(self, run: OpenRun, event: kinds.CellChanged) -> None:
@@ -579,7 +581,7 @@ class Recorder:
 
 
 def _without_ids(meta: Mapping[str, Any]) -> Row:
-    """The metadata of an event, less what has columns of its own."""
+    """The metadata of an event, without keys that have their own columns."""
     return {key: value for key, value in meta.items() if key not in _EVENT_IDS}
 
 
@@ -592,14 +594,14 @@ def _exchange_columns(exchange: Exchange) -> Row:
 
 
 def _set_refused(call: Row, event: Event) -> None:
-    """What the vendor is known to refuse, as an event says it."""
+    """The fields that the provider refuses, from an event."""
     if (name := event.metadata.get("refused")) is not None:
         known = json.loads(call.get("refused") or "{}")
         call["refused"] = as_json({**known, name: event.metadata["instead"]})
 
 
 def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """An answer from a recording has the recorded times; what was not recorded is unknown.
+    """An answer from a recording has the recorded times; others are unknown.
 
     One that was stopped has no recorded times, and was marked when its part was counted.
     """
@@ -616,7 +618,7 @@ def _status(event: Event) -> str:
 
 _NOTHING = LLMMessage("assistant")
 _TRIMMED = "SELECT message_id FROM messages WHERE trimmed"
-#: What of an event's metadata has a column of its own.
+#: Metadata keys with their own columns.
 _EVENT_IDS = frozenset({"run_id", "call_id", "tool_call_id"})
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
@@ -632,17 +634,17 @@ _RUN_KEYS = (
 _DELTAS = frozenset({"text", "thinking", "tool_call_delta", "tool_printed", "child"})
 #: Events whose metadata may hold lists and dicts, which may change afterwards.
 _NESTED = frozenset({"run_started", "turn_started", "context", "retry", "http"})
-#: Events after which the turn before is over; with all but the first the run too.
+#: Events that end the previous turn; all but the first also end the run.
 _TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})
 #: Which recorder has a run in progress, by `run_id`.
 _recording: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
-#: All of this process, and what those of the process that it was forked from had.
+#: All recorders of this process, and the rows of its parent's.
 _recorders: WeakSet[Recorder] = WeakSet()
 _of_parent: list[Mapping[str, Any]] = []
 #: Events that may come when their run is not open.
 _OUTSIDE = frozenset({"run_started", "http"})
 
-#: The methods for events that fill tables. All events except deltas become rows of `events` too.
+#: The methods for events that fill tables. All events except deltas also become rows of `events`.
 _HANDLERS: dict[str, Callable[[Recorder, Any, Any], None]] = {
     name.removeprefix("_on_"): method for name, method in vars(Recorder).items() if name.startswith("_on_")
 }

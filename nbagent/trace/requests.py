@@ -1,7 +1,7 @@
-"""A request to a model, told from the tables alone.
+"""Reconstructs a model request from the tables alone.
 
-`calls` says for each request what it adds to an earlier one. `messages` has the messages, whose `data` is what a text
-can't hold. `prompts` has what comes again and again, system prompts and tools, by the hash of its text.
+`calls` has each request's additions to an earlier one. `messages` has the messages, with non-text parts in `data`.
+`prompts` has repeated texts, system prompts and tools, by hash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def digest(text: str) -> str:
 
 
 def message_data(message: LLMMessage) -> str | None:
-    """What a message holds besides its role, its text and its cell, as JSON; None for nothing."""
+    """A message's data other than its role, text and cell, as JSON; None if there is none."""
     data = message.to_dict()
     del data["role"]
     data.pop("cell_id", None)
@@ -48,7 +48,7 @@ def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
 
 
 def shared_start(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """How many objects both begin with. Equal messages are not the same: a question may be asked again.
+    """How many objects both begin with. Equal messages are not the same: a prompt may be sent again.
 
     >>> shared_start([1, 2, 3], [1, 2, 4, 5])
     2
@@ -66,7 +66,7 @@ class Requests:
         self._texts = {row["hash"]: row["text"] for row in tables["prompts"]}
 
     def of(self, call_id: str) -> ModelRequest:
-        """What a call sent. Raises ConfigurationError if there is no such call, or if the tables don't tell it."""
+        """A call's request. Raises ConfigurationError if there is no such call, or if the tables are incomplete."""
         if (call := self.calls.get(call_id)) is None:
             raise invalid("call_id", call_id, "a call of this trace", "trace.calls['call_id'] lists them.")
         with telling(call_id):
@@ -84,7 +84,7 @@ class Requests:
         return ModelRequest(messages, tools, params, effective, reminder=call.get("reminder") or "")
 
     def _messages_in(self, call: Row) -> list[str]:
-        """The `message_id`s of a request: what it adds, after as many as it kept of the request before, and so on."""
+        """The `message_id`s of a request: its additions, after those kept from the request before, and so on."""
         steps: list[list[str]] = []
         step = json.loads(call["messages_in"])
         steps.append(step["added"])
@@ -108,7 +108,7 @@ def telling(call_id: str) -> Iterator[None]:
 
 
 def messages_of(rows: Iterable[Row]) -> list[LLMMessage]:
-    """The messages that rows of `messages` hold."""
+    """The messages in rows of `messages`."""
     known = ({"role": row["role"], "content": row["text"] or "", **json.loads(row.get("data") or "{}")} for row in rows)
     return list(map(LLMMessage.from_dict, known))
 

@@ -1,7 +1,7 @@
-"""What tools returned: in memory, then, when there is too much, pickled in a temporary file.
+"""Tools' return values: in memory, and pickled in a temporary file once there are too many.
 
-A file, since a pickle as a value of SQLite would be in memory twice. Nobody else reads or writes it. Of a value that
-can't be pickled, the text stays that the model read, with a note.
+A file, since a pickle as a value of SQLite would be in memory twice. Nobody else reads or writes it. For a value that
+can't be pickled, the model's text is kept, with a note.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Results(Mapping[str, Any]):
         self.bytes += size_of(value)
 
     def take(self, other: Results) -> None:
-        """Keep the values of another trace too; those in its file stay there."""
+        """Also keep another trace's values; the ones in its file stay there."""
         self._kept.update(other._kept)
         self._spilled.update(other._spilled)
         self.bytes += other.bytes

@@ -26,7 +26,7 @@ _KIND = ("visible", "omitted", "redacted")
 Column = tuple[Kind, str]
 _USAGE: dict[str, Column] = {
     "input_tokens": (COUNT, "sent, those from the cache included"),
-    "cache_read_tokens": (COUNT, "of these, read from the vendor's cache"),
+    "cache_read_tokens": (COUNT, "of these, read from the provider's cache"),
     "cache_write_tokens": (COUNT, "of these, written to it"),
     "output_tokens": (COUNT, "received, including reasoning"),
     "reasoning_tokens": (COUNT, "of these, of the reasoning"),
@@ -68,7 +68,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
             ),
         ),
         "execution_count": (COUNT, "the number of the cell that asked"),
-        "status_reason": (TEXT, "why it ended so, with the vendor's own word"),
+        "status_reason": (TEXT, "why it ended so, with the provider's own word"),
         "error_type": (TEXT, "the class of the error"),
         "error_message": (TEXT, "its text"),
         "tags": (TEXT, "your labels, as JSON"),
@@ -85,7 +85,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     },
     # one row per model request
     "calls": {
-        "provider": (TEXT, "the vendor"),
+        "provider": (TEXT, "the provider"),
         "model": (TEXT, "the model that was asked"),
         "step": (COUNT, "its number in the run, from 1"),
         "finish_reason": (
@@ -104,7 +104,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "started": (TIME, ""),
         "error_type": (TEXT, "the class of the error, or `interrupted`"),
         "error_message": (TEXT, ""),
-        "error_code": (TEXT, "the vendor's own code"),
+        "error_code": (TEXT, "the provider's own code"),
         "http_status": (COUNT, ""),
         "attempt": (COUNT, "the number of the attempt that counted, from 1"),
         "retries": (COUNT, "how often it was sent again"),
@@ -123,14 +123,14 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         ),
         "quoted": (FLAG, "the answer quotes a tool's result (embedded model)"),
         "no_tool": (FLAG, "tools were on offer, and it answered from memory (embedded model)"),
-        "cache_hit": (FLAG, "tokens came from the vendor's cache"),
+        "cache_hit": (FLAG, "tokens came from the provider's cache"),
         "replayed": (FLAG, "from a recording"),
         "usage_estimated": (FLAG, "a token count is an estimate, for example because an attempt broke off"),
-        "usage_raw": (TEXT, "the vendor's own counts, as JSON"),
-        "finish_reason_raw": (TEXT, "the vendor's own word"),
-        "response_model": (TEXT, "the model that the vendor says answered"),
+        "usage_raw": (TEXT, "the provider's own counts, as JSON"),
+        "finish_reason_raw": (TEXT, "the provider's own word"),
+        "response_model": (TEXT, "the model that the provider says answered"),
         "base_url_host": (TEXT, "the host that was asked"),
-        "response_id": (TEXT, "the vendor's id of the answer"),
+        "response_id": (TEXT, "the provider's id of the answer"),
         "system_hash": (TEXT, "the system prompt, in `prompts`"),
         "tools_hash": (TEXT, "the definitions of the tools, in `prompts`"),
         "span_id": (TEXT, "the span `chat` of OpenTelemetry, in hex; `NA` where none was sampled"),
@@ -159,11 +159,11 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "name": (TEXT, "of the tool, or of the document"),
         "text": (TEXT, ""),
         "chars": (COUNT, "its length"),
-        "signature": (FLAG, "the vendor signed or encrypted it"),
+        "signature": (FLAG, "the provider signed or encrypted it"),
         "media_type": (TEXT, "of an image or document"),
         "index": (COUNT, "its place in the message"),
         "sha256": (TEXT, "of an image's or document's bytes"),
-        "provider_data": (TEXT, "what else the vendor sent for it, as JSON"),
+        "provider_data": (TEXT, "what else the provider sent for it, as JSON"),
         "block_id": (TEXT, ""),
         "message_id": (TEXT, ""),
         "call_id": (TEXT, ""),
@@ -175,7 +175,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "args": (JSON, "the arguments, as the model sent them or a person edited them; see `args_repaired`"),
         "result_text": (TEXT, "what the model read"),
         "is_error": (FLAG, ""),
-        "duration_s": (REAL, "seconds; unknown if a vendor told of its own tool's call only with the result"),
+        "duration_s": (REAL, "seconds; unknown if a provider told of its own tool's call only with the result"),
         "approval": (_APPROVAL, "`allowed`: earlier in the session"),
         "approval_wait_s": (REAL, "seconds that the answer took"),
         "error_type": (TEXT, ""),
@@ -197,13 +197,13 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "ended": (TIME, ""),
         "step": (COUNT, "the step of its call"),
         "index": (COUNT, "its place in the answer"),
-        "source": (TEXT, "the skill, MCP server or vendor that the tool comes from"),
+        "source": (TEXT, "the skill, MCP server or provider that the tool comes from"),
         "python": (TEXT, "equivalent Python code, if the tool's docstring has `In Python:`"),
         "function_version": (TEXT, "a hash of the function's source"),
         "cell_id_of_definition": (TEXT, "the cell that defined it"),
         "traceback": (TEXT, "of what the function raised"),
         "tool_call_id": (TEXT, ""),
-        "wire_id": (TEXT, "the vendor's id"),
+        "wire_id": (TEXT, "the provider's id"),
         "call_id": (TEXT, ""),
         "parallel_group": (TEXT, "calls with the same value ran side by side"),
     },
@@ -217,7 +217,8 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "call_id": (TEXT, ""),
         "tool_call_id": (TEXT, ""),
     },
-    # one row per source of a part of an answer, by a tool that the vendor ran: characters `start` to `end` of its text
+    # one row per source of a part of an answer, by a tool that the provider ran: characters `start` to `end` of its
+    # text
     "citations": {
         "text": (TEXT, "the part of the answer"),
         "title": (TEXT, "of the source"),
@@ -233,7 +234,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     "thinking": {
         "text": (TEXT, ""),
         "chars": (COUNT, ""),
-        "kind": (_KIND, "`omitted`: by the vendor"),
+        "kind": (_KIND, "`omitted`: by the provider"),
         "reasoning_tokens": (COUNT, "of all thinking of the call, in its first row"),
         "index": (COUNT, ""),
         "call_id": (TEXT, ""),
@@ -268,7 +269,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "http_version": (TEXT, ""),
         "complete": (FLAG, "the response was read to its end"),
         "secrets": (TEXT, "the names that replace secrets, as JSON"),
-        "request_id": (TEXT, "the vendor's id"),
+        "request_id": (TEXT, "the provider's id"),
         "call_id": (TEXT, ""),
     },
     # one row per text that requests share: system prompts, definitions of tools
@@ -297,7 +298,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "host": (TEXT, "`jupyter`, `vscode`, `colab` or `terminal`"),
         "platform": (TEXT, "the operating system"),
     },
-    # `calls` summed by run, vendor, model and day
+    # `calls` summed by run, provider, model and day
     "usage": {
         "provider": (TEXT, ""),
         "model": (TEXT, ""),

@@ -1,4 +1,4 @@
-"""Scores: what people and programs say about runs, calls and tool calls. See `Trace.score`.
+"""Scores: judgements of runs, calls and tool calls by people and programs. See `Trace.score`.
 
 The recorder appends each as a row. Of those for the same thing, of the same name and author, the newest counts.
 """
@@ -47,7 +47,7 @@ def _ids_of(store: TraceStore, target: Any) -> Row:
 
 
 def scores_that_count(log: Iterable[Row]) -> list[Row]:
-    """The newest score for each thing, name and author, without those that were taken back.
+    """The newest score for each thing, name and author, without withdrawn ones.
 
     >>> scores_that_count([{"run_id": "r", "name": "good", "value": value, "ts": value} for value in (0, 1)])
     [{'run_id': 'r', 'name': 'good', 'value': 1, 'ts': 1}]

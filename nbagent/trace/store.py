@@ -37,7 +37,7 @@ _FLAGS = {table: [name for name, kind in KINDS[table].items() if kind == FLAG] f
 #: The columns of each table, its number first.
 _ALL = {table: tuple(dict.fromkeys((NUMBERS[table], *KINDS[table]))) for table in TABLES}
 
-#: The columns of numbers: what SQL says of a value that fits, and what it is.
+#: The numeric columns: the SQL types of valid values, and their Python types.
 _EXPECTED = {
     table: {name: (_FITS[kind][0].format(name), _FITS[kind][1]) for name, kind in KINDS[table].items() if kind in _FITS}
     for table in TABLES
@@ -58,7 +58,7 @@ class TraceStore:
         self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, Callable[[Row], Any]]] = {}
 
     def write(self, rows: Mapping[str, Sequence[Row]], trimmed: Iterable[str] = ()) -> None:
-        """Write rows, which replace those of their numbers, and mark the trimmed messages: all of it, or nothing.
+        """Write rows, replacing rows with the same numbers, and mark the trimmed messages, atomically.
 
         Raises sqlite3.Error.
         """
@@ -72,7 +72,7 @@ class TraceStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that the block writes, or nothing; inside of another one, it is a part of that."""
+        """Makes the block's writes atomic; inside another such block, it is part of that one."""
         if self.database.in_transaction:
             yield
             return
@@ -146,7 +146,7 @@ class TraceStore:
                 self.database.execute(f'ALTER TABLE "{table}" ADD COLUMN {column_sql(table, name)}')
 
     def _insert(self, table: str, keys: tuple[str, ...], rows: Sequence[Row]) -> None:
-        """Write rows that have the same keys; those that are no columns are left out."""
+        """Write rows that have the same keys; unknown columns are omitted."""
         if (known := self._inserts.get((table, keys))) is None:
             names = [key for key in keys if key in _ALL[table]]
             listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
@@ -169,7 +169,7 @@ def private_store(cache_bytes: int | None) -> TraceStore:
 class TraceFile:
     """A SQLite file that a trace is written to as it grows, as others may be by other processes at the same time.
 
-    `redact` takes secrets out of each row. Raises what `FORMAT.open` raises.
+    `redact` removes secrets from each row. Raises what `FORMAT.open` raises.
     """
 
     def __init__(self, path: Path, redact: Callable[[Row], Row] = lambda row: row) -> None:
@@ -179,7 +179,7 @@ class TraceFile:
         self._store.add_columns()
         #: Sessions that the file has.
         self._known: set[str] = set()
-        #: What is added to the numbers of rows, so that those of several processes differ.
+        #: An offset of row numbers, so that several processes' numbers differ.
         self._first = 0
         self._waiting: dict[str, list[Row]] = {table: [] for table in TABLES}
         self._trimmed: list[str] = []
@@ -206,8 +206,8 @@ class TraceFile:
         self._trimmed += trimmed
 
     def write(self) -> None:
-        """Write what was taken. Raises sqlite3.Error, OSError."""
-        os.stat(self.path)  # else, SQLite would go on in a file that was deleted
+        """Write the taken rows. Raises sqlite3.Error, OSError."""
+        os.stat(self.path)  # otherwise, SQLite would continue in a deleted file
         rows = {table: list(map(self._redact, rows)) for table, rows in self._waiting.items()}
         self._store.write(rows, self._trimmed)
         self._waiting, self._trimmed = {table: [] for table in TABLES}, []

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
 
 
 class Trace:
-    """What happened in the runs of one or more agents, as tables.
+    """The events of one or more agents' runs, as tables.
 
     The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `cells`, `citations`, `thinking`, `usage`,
     `events`, `http`, `prompts`, `scores` and `environment`. All have `run_id`, `session_id` and `ts`. Join them by
@@ -144,7 +144,7 @@ class Trace:
     def citations(self) -> TraceFrame:
         """One row per source that an answer cites, with the part of its text that cites it.
 
-        Tools that the vendor runs find them, such as `nbagent.web_search`.
+        Tools that the provider runs find them, such as `nbagent.web_search`.
         """
         return self._frame("citations")
 
@@ -167,7 +167,7 @@ class Trace:
     def http(self) -> TraceFrame:
         """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
 
-        Names of variables, such as `$OPENAI_API_KEY`, stand for secrets.
+        Names of variables, such as `$OPENAI_API_KEY`, replace secrets.
         """
         return self._frame("http")
 
@@ -177,7 +177,7 @@ class Trace:
         return self._frame("prompts").once("hash")
 
     def request(self, call_id: str) -> ModelRequest:
-        """What a call sent, told from the tables: its messages, the tools on offer, and the options in effect.
+        """A call's request, from the tables: its messages, the tools on offer, and the options in effect.
 
         >>> trace.request(trace.calls["call_id"].iloc[-1]).messages         # doctest: +SKIP
         """
@@ -280,7 +280,7 @@ class Trace:
     # -- views --------------------------------------------------------------------------------------------------------
 
     def args(self, tool: str) -> pd.DataFrame:
-        """The arguments of each call of one tool, a column for each argument; the index is that of `tool_calls`.
+        """The arguments of each call of one tool, a column for each argument, with the index of `tool_calls`.
 
         >>> trace.tool_calls.join(trace.args("mean_by").add_prefix("arg_"))     # doctest: +SKIP
         """
@@ -335,7 +335,7 @@ class Trace:
 
         For one run, or for all, with lines in place of the pauses between them.
         The first row of a run is named after its question, others after the model or the call, and after models and
-        tools if there are many. What an agent did that a tool asked is below the tool's call, marked with `›`. Needs
+        tools if there are many. Runs of an agent that a tool called are below the call, marked with `›`. Needs
         the extra `plot`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
@@ -375,14 +375,14 @@ class Trace:
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.
 
-        Dollars in brackets are those of replayed answers, which were not paid.
+        Dollars in brackets belong to replayed answers, which were not paid for.
         """
         from nbagent.trace.views import plots
 
         return plots.plot_usage(self.usage, ax)
 
     def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
-        """Draw how often each tool was called and how often it failed, and beside that how long its calls took.
+        """Draw how often each tool was called and failed, and how long its calls took.
 
         Two axes side by side; pass two `axes` to draw on your own. Calls that never ran, because their arguments were
         invalid or they were denied, count as failed and took no time.
@@ -422,13 +422,13 @@ class Trace:
         return f"<Trace: {counts.replace('_', ' ')}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook displays: models, tools, tokens and cost, summed up."""
+        """The display in a notebook: models, tools, tokens and cost, summed up."""
         from nbagent.core.render.key_values import key_values_html
 
         return key_values_html(self.summary_lines())
 
     def summary_lines(self) -> list[tuple[str, str]]:
-        """What a notebook displays, as pairs of a label and a text."""
+        """The display in a notebook, as pairs of a label and a text."""
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:
@@ -460,8 +460,8 @@ class Trace:
 
         Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`, what its last call sent, system
         prompt and tools included, and the answer. Left out are runs whose status is not `ok`, runs with a call that
-        could never run (of a made-up name, or with arguments that are no JSON object), thinking, and vendors' data.
-        Images stay in questions; elsewhere a description stands for them. `run_ids` selects runs, by scores perhaps.
+        could never run (of a made-up name, or with arguments that are no JSON object), thinking, and providers' data.
+        Images stay in prompts; elsewhere a description replaces them. `run_ids` selects runs, by scores perhaps.
         Raises ConfigurationError if no run is left.
 
         >>> good = agent.trace.scores.query("name == 'good' and value == 1")["run_id"]      # doctest: +SKIP
@@ -486,8 +486,8 @@ class Trace:
         """Some runs, or all turns, as JSON data of a notebook that runs without the agent. `path` is a file to write.
 
         Questions and answers become text, and the code of `run_code` becomes cells without outputs. A tool of yours
-        says in its docstring, after "In Python:", what code its calls stand for, in the names of its parameters. Cells
-        that a run added are as runs left them. Other calls stand there as text, with their results. Calls that failed
+        says in its docstring, after "In Python:", the equivalent code, in the names of its parameters. Cells
+        that a run added are as runs left them. Other calls become text, with their results. Calls that failed
         are left out, and so are those that only looked at variables or cells. Raises ConfigurationError for an unknown
         run, and if the file exists.
 
@@ -558,7 +558,7 @@ class Trace:
         """This trace together with the runs of forks that still exist, and those that tools started in other agents.
 
         These have traces of their own; `parent_run_id` is the run whose tool started a run. Rows are in the order of
-        their time. `explore()` and the panel show them, too. Without any it is the trace itself.
+        their time. `explore()` and the panel also show them. Without any it is the trace itself.
 
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
         """
@@ -584,7 +584,7 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> Telemetry:
-        """Send runs that begin from now on to OpenTelemetry too: spans `invoke_agent`, `chat` and `execute_tool`, and
+        """Also send runs that begin from now on to OpenTelemetry: spans `invoke_agent`, `chat` and `execute_tool`, and
         metrics of tokens and seconds, named by the conventions for generative AI. Forks of the agent do the same.
 
         `endpoint` is the address of a collector that takes OTLP over HTTP: needs the extra `otel`. Without

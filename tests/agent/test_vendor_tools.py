@@ -255,7 +255,7 @@ def test_nothing_is_on_unless_it_is_named():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Agent("local", tools=["mean_by"]), "Tools of the vendor have names: web_search"),
+        (lambda: Agent("local", tools=["mean_by"]), "Provider tools have names: web_search"),
         (lambda: nbagent.web_search(max_uses=0), "max_uses"),
         (lambda: nbagent.web_search(allowed_domains=["a.org"], blocked_domains=["b.org"]), "not both"),
         (lambda: nbagent.remote_mcp("file:///etc", name="x"), "http or https address"),

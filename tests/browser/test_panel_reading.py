@@ -45,7 +45,7 @@ def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
     edit = panel.get_by_role("button", name="Edit", exact=True).last
     edit.press("Enter")
     expect(box).to_have_value("three")
-    expect(panel.get_by_role("status")).to_contain_text("Escape leaves it as it was")
+    expect(panel.get_by_role("status")).to_contain_text("Escape keeps the old one")
     box.press("Escape")
     expect(box).to_have_value("")
     expect(edit).to_have_attribute("aria-pressed", "false")

@@ -74,7 +74,7 @@ async def test_a_tool_that_finds_no_thread_says_so():
     agent = Agent(ScriptedProvider(turns), tools=[wait], limits=Limits(tool_seconds=0.1))
     said = [call["result"] for call in (await agent.chat("go")).function_calls]
     gate.set()
-    assert "until it ends by itself. @tool(timeout=60)" in said[0]
+    assert "until it ends. @tool(timeout=60)" in said[0]
     assert "It did not begin, because 1 others run; NBAGENT_TOOL_THREADS" in said[1]
 
 

@@ -33,7 +33,7 @@ async def test_the_time_limit_of_a_sync_tool(where, caplog):
     finally:
         release.set()
     assert isinstance(outcome.error, ToolTimeoutError)
-    assert "slow did not return within 0.05 s. Native code runs on in its thread, nbagent-" in outcome.content
+    assert "slow did not return within 0.05 s. Native code keeps running in its thread, nbagent-" in outcome.content
     assert "did not return within" in caplog.text
 
 

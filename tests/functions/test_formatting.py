@@ -148,7 +148,7 @@ def test_truncate_result():
     assert (chars, cut) == (10_000, True)
     assert len(short) <= 1000
     assert (short[:3], short[-3:]) == ("aaa", "zzz")
-    assert "of 10000 characters are left out" in short
+    assert "of 10000 characters are omitted" in short
 
 
 def test_truncation_leaves_images_whole():

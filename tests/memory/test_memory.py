@@ -66,7 +66,7 @@ async def test_the_commands(memory):
 async def test_refused_with_the_reason(memory):
     refusals = [
         (does("create", path=NOTE, file_text="x"), "already"),
-        (does("create", path=f"{NOTE}/x", file_text="x"), "can't be in a note"),
+        (does("create", path=f"{NOTE}/x", file_text="x"), "can't be inside a note"),
         (does("create", path="/memories/x"), "create needs file_text"),
         (does("create", path="/etc/passwd", file_text="x"), "is refused"),
         (does("create", path="/memories/x", file_text="x" * 5_000_001), "more than 5,000,000 bytes"),

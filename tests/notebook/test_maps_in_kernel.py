@@ -91,7 +91,7 @@ def test_a_cell_returns_a_value_of_the_shape_that_it_asks_for(kernel):
         ("%%agent --map words.hed()\n{word}", "--map words.hed(): AttributeError: "),
         ("%%agent --map words[\n{word}", "expected a Python expression, in quotes if it has spaces, got 'words['"),
         ("%%agent --shape Word --as df\n{word}", "give --as or --shape, not both"),
-        ("%%agent --map words --new\n{word}", "--new does not go with --map"),
+        ("%%agent --map words --new\n{word}", "--new can't be used with --map"),
     ],
 )
 def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):

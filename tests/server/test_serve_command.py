@@ -146,7 +146,7 @@ def test_agents_that_a_command_names(tmp_path, monkeypatch):
         assert load_agent(target).provider.vendor == "scripted", target
     both = load_agents(["served_module.py:agent", "served_module.py:make"])
     assert both["served_module"] is both["make"]  # the file ran once
-    with pytest.raises(ConfigurationError, match="two agents have the name 'served_module'"):
+    with pytest.raises(ConfigurationError, match="Two agents have the name 'served_module'"):
         load_agents(["served_module.py", "served_module:agent"])
     for target in ("served_module.py:mak", "served_module:asyncio", "served_modul:agent", "nothing.py", "agent.toml"):
         with pytest.raises(ConfigurationError, match="mak|asyncio|served_modul|nothing.py|toml.*app.py:agent"):

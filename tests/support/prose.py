@@ -1,8 +1,9 @@
-"""What the documentation and error messages don't say: patterns that read as translated, and what to write instead."""
+"""What documentation and error messages don't say: patterns that read as translated, and what to write instead."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,15 @@ def messages(source: str) -> Iterator[str]:
             for part in ast.walk(node.exc):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value.strip():
                     yield from re.split(r"(?<=[.!?])\s+", part.value.strip())
+
+
+def docstrings(value: object) -> Iterator[str]:
+    """The sentences of a public name's docstring and of its public methods, without code."""
+    members = vars(value).values() if isinstance(value, type) else ()
+    for each in (value, *(member for member in members if not getattr(member, "__name__", "_").startswith("_"))):
+        text = inspect.getdoc(each) if callable(each) or isinstance(each, classmethod) else None
+        text = re.sub(r"^>>>.*?(?:\n\n|\Z)", "", text or "", flags=re.MULTILINE | re.DOTALL)
+        yield from sentences(re.sub(r"^\s*\w+: ", "- ", text, flags=re.MULTILINE))
 
 
 def faults(sentence: str) -> list[str]:

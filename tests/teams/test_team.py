@@ -41,7 +41,7 @@ async def test_the_first_one_hands_the_conversation_over_and_the_next_one_answer
     assert "billing: You know bills." in desk.provider.requests[0][1][0]["description"]
     assert offered(billing) == ["add", "hand_over"]
     system, question, handing, told = asked(billing)
-    assert system[1].startswith("You know bills.\n\nYou are billing. desk may speak here, too")
+    assert system[1].startswith("You know bills.\n\nYou are billing. desk may also speak here")
     assert (question, handing[0]) == (("user", "I paid twice."), "assistant")
     assert told == ("tool", "billing speaks now. He paid twice.")
     assert team.trace.calls["speaker"].tolist() == ["desk", "billing"]

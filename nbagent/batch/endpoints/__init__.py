@@ -19,14 +19,14 @@ class HasProvider(Protocol):
 
     @property
     def provider(self) -> LLMProvider:
-        """Its provider, whose key the batches were submitted with."""
+        """Its provider, with the key that submitted the batches."""
         ...
 
 
 async def cancel(agent: HasProvider, checkpoint: str | os.PathLike[str]) -> int:
-    """Ask the agent's provider to stop the batches of a checkpoint -> how many there are.
+    """Ask the agent's provider to stop a checkpoint's batches -> their number.
 
-    What is answered by then is paid; the same `agent.map` reads it and marks the other rows "left". Raises
+    Rows answered by then are billed; the same `agent.map` reads them and marks the other rows "left". Raises
     `ConfigurationError` for a provider without batches.
 
     >>> await cancel(agent, "reviews.db")                                           # doctest: +SKIP

@@ -14,7 +14,7 @@ from datetime import datetime
 from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Phase, Result, State, joined
 
 _PATH = "/v1/messages/batches"
-#: How many of the latest batches are looked through for one, and how far our clock and theirs may be apart (seconds).
+#: How many of the latest batches to search, and how far our clock and theirs may differ (seconds).
 _LISTED, _CLOCKS_APART = 100, 60.0
 
 
@@ -31,13 +31,13 @@ class ClaudeEndpoint(Endpoint):
         return str(made["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """See `Endpoint`. A batch can hold no name of ours: it is the first one since then with as many requests
-        that is not `known`.
+        """See `Endpoint`. A batch can't carry our name, so it is the first unknown one since then with as many
+        requests.
 
-        If it is another one after all, its results name other rows, and ours are asked live.
+        If that one is wrong, its results name other rows, and ours are sent live.
         """
         listed = await self.provider.call(f"{_PATH}?limit={_LISTED}")
-        for each in reversed(listed["data"]):  # the latest is the first
+        for each in reversed(listed["data"]):  # the latest comes first
             created = datetime.fromisoformat(each["created_at"]).timestamp()
             is_ours = created > submitted_at - _CLOCKS_APART and sum(each["request_counts"].values()) == count
             if is_ours and each["id"] not in known:
@@ -56,7 +56,7 @@ class ClaudeEndpoint(Endpoint):
         return State(phase, total - counts["processing"], total)
 
     async def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
-        """See `Endpoint`. `results_url` names the same place, but perhaps not the server that was asked."""
+        """See `Endpoint`. `results_url` names the same path, but perhaps another server."""
         async for line in self.provider.lines(f"{_PATH}/{batch_id}/results"):
             result = line.get("result") or {}
             is_good = result.get("type") == "succeeded" and isinstance(result.get("message"), dict)

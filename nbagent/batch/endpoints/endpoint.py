@@ -1,4 +1,4 @@
-"""`Endpoint`: a provider's batch endpoint. Many requests go there at once, and are answered in a day at half price."""
+"""`Endpoint`: a provider's batch endpoint. It takes many requests at once and answers within a day, at half price."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from nbagent.providers.http_provider import HTTPProvider
 
-#: Bytes of one batch, where the provider takes more: it is in memory while it is sent.
+#: Bytes of one batch, even if the provider takes more: it is in memory while it is sent.
 LONGEST_BATCH = 64 * 10**6
 
 
@@ -20,18 +20,18 @@ class BatchRequest(NamedTuple):
     """One row's request."""
 
     key: str
-    #: What the live endpoint would get.
+    #: The body for the live endpoint.
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a batch is.
+    """The state of a batch.
 
-    - `phase`: "cancelled" and "failed" batches may hold answers, too
-    - `done`, `total`: requests by the provider's count, which some give at the end only
+    - `phase`: "cancelled" and "failed" batches may also hold answers
+    - `done`, `total`: requests by the provider's count, which some give only at the end
     - `reason`: why the batch failed
-    - `files`: where its results are, as far as the provider says
+    - `files`: where its results are, if the provider says so
     """
 
     phase: Phase
@@ -42,7 +42,7 @@ class State:
 
 
 class Result(NamedTuple):
-    """What became of one request: the body that the live endpoint would have answered, or None if it failed."""
+    """The outcome of one request: the body of the live endpoint's answer, or None if it failed."""
 
     key: str
     body: dict[str, Any] | None
@@ -50,7 +50,7 @@ class Result(NamedTuple):
 
 
 class Endpoint(ABC):
-    """One provider's batch endpoint, asked with a provider's key and connections."""
+    """A batch endpoint, reached with the provider's key and connections."""
 
     #: Of one batch.
     max_requests: ClassVar[int]
@@ -58,32 +58,32 @@ class Endpoint(ABC):
 
     def __init__(self, provider: HTTPProvider) -> None:
         self.provider = provider
-        #: Betas of the provider's API that the requests of a batch need.
+        #: The provider's API betas that a batch's requests need.
         self.betas: tuple[str, ...] = ()
 
     @abstractmethod
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
-        """Send a batch -> the provider's id of it. `tag` is our name for it. It is sent once, whatever happens."""
+        """Send a batch -> the provider's id. `tag` is our name for it. It is never sent twice."""
 
     @abstractmethod
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """The id of a batch that was sent, if it arrived: the provider's answer may have been lost.
+        """The id of a sent batch, if it arrived: the provider's answer may have been lost.
 
-        `submitted_at` is when it was sent (seconds since 1970), and `count` how many requests it has. `known` are
-        the provider's ids of other batches.
+        `submitted_at` is the time of sending (seconds since 1970), `count` its number of requests. `known` are the
+        provider's ids of other batches.
         """
 
     @abstractmethod
     async def state(self, batch_id: str) -> State:
-        """Where the batch is."""
+        """The batch's state."""
 
     @abstractmethod
     def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
-        """What became of the requests of a batch that is over, in any order. Some may be missing."""
+        """The results of a finished batch, in any order. Some may be missing."""
 
     @abstractmethod
     async def cancel(self, batch_id: str) -> None:
-        """Ask the provider to stop. What it has answered by then is paid and can be read."""
+        """Ask the provider to stop. Requests answered by then are billed and can be read."""
 
 
 def joined(pieces: Iterable[bytes], before: bytes, after: bytes) -> bytes:

@@ -1,10 +1,9 @@
-"""The engine for `engine="batch"`: rows go to the provider's batch endpoint, which answers within a day at half price.
+"""The engine for `engine="batch"`: the provider's batch endpoint answers within a day, at half price.
 
 It works in two passes. The first makes each row's request, as a live run would, and submits them in batches within the
-provider's limits; no run waits meanwhile, so ten thousand rows need no memory but that of one batch's bodies. When a
-batch is over, the second pass runs its rows in the usual loop, whose first request takes the batch's answer. So traces,
-costs, checks and corrections are those of any run. What the batch did not answer is asked live, and so is each further
-request of a row.
+provider's limits. No run waits meanwhile, so memory holds the bodies of one batch only. When a batch is over, the
+second pass runs its rows in the usual loop, whose first request takes the batch's answer. So traces, costs, checks and
+corrections work as in any run. Unanswered rows, and further requests of a row, are sent live.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from nbagent.providers.http.retry import wait_s
 
 log = logging.getLogger("nbagent")
 
-#: Seconds between two looks at the batches: the first wait, how much longer each next one is, and the longest.
+#: Seconds between two checks of the batches: the first wait, the factor for each next one, and the longest.
 FIRST_WAIT_S = 2.0
 GROWTH = 1.5
 LONGEST_WAIT_S = 60.0
 
 
 class BatchEngine:
-    """Asks a provider's batch endpoint. The checkpoint keeps what was submitted.
+    """Sends rows to a provider's batch endpoint. The checkpoint records the submitted batches.
 
     Cancelling it leaves the batches at the provider: the same call reads them later.
     """
@@ -47,7 +46,7 @@ class BatchEngine:
         """Raises `ConfigurationError` without a checkpoint."""
         if checkpoint is None:
             raise ConfigurationError(
-                "engine='batch': the answers may take a day, and would be lost with the kernel: pass checkpoint=path, "
+                "engine='batch': the answers may take a day and would be lost with the kernel: pass checkpoint=path, "
                 "the file that keeps them."
             )
         self._path = checkpoint
@@ -75,7 +74,7 @@ class _Work:
         self.batch, self.rows, self.endpoint, self.submitted = batch, rows, endpoint, submitted
         self.vendor = batch.provider.vendor
         self.provider = BatchedProvider(endpoint.provider, submitted.result)
-        #: The batches that are not done with.
+        #: Unfinished batches.
         self.waiting: list[Sent] = []
 
     def new_agent(self) -> RowAgent:
@@ -85,7 +84,7 @@ class _Work:
         return agent
 
     async def submit(self) -> None:
-        """Find the batches that are at the provider, and submit the other rows."""
+        """Find the batches at the provider, and submit the other rows."""
         for sent in self.submitted.holding(self.rows):
             if sent.batch_id is None:
                 batch_id = await self._find(sent)
@@ -105,7 +104,7 @@ class _Work:
                 await self._send(requests)
 
     async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[BatchRequest]]:
-        """The requests of these rows, as many at a time as the provider takes."""
+        """The requests of these rows, as many at a time as the provider accepts."""
         agent, yield_point = self.new_agent(), YieldPoint()
         requests: list[BatchRequest] = []
         size = 0
@@ -126,7 +125,7 @@ class _Work:
             yield requests
 
     async def _send(self, requests: Sequence[BatchRequest]) -> None:
-        """Submit one batch, once: after a lost answer, look first whether it arrived."""
+        """Submit one batch once: after a lost answer, first check whether it arrived."""
         sent = self.submitted.announce(self.batch.provider.vendor, [request.key for request in requests])
         self.waiting.append(sent)
         attempt, batch_id = 0, None
@@ -150,7 +149,7 @@ class _Work:
         return await self.endpoint.find(sent.tag, sent.sent_at, sent.count, self.submitted.batch_ids())
 
     async def read(self, keep: Keep) -> None:
-        """Keep the answers of each batch, once it is over."""
+        """Save each batch's answers once it is over."""
         wait = FIRST_WAIT_S
         while self.waiting:
             done = total = 0
@@ -168,7 +167,7 @@ class _Work:
                 wait = min(wait * GROWTH, LONGEST_WAIT_S)
 
     async def _state(self, sent: Sent) -> State:
-        """Where a batch is. A provider that can't be reached is asked again later. A batch that is gone has failed."""
+        """The state of a batch. An unreachable provider is asked again later; a batch that it lost counts as failed."""
         try:
             return await self.endpoint.state(sent.batch_id or "")
         except ProviderError as error:
@@ -180,7 +179,7 @@ class _Work:
             return State("running")
 
     async def _answer(self, sent: Sent, state: State, keep: Keep) -> None:
-        """Answer the rows of a batch that is over: each in a run, which takes what the batch answered."""
+        """Answer the rows of a finished batch: each in a run that takes the batch's answer."""
         if not sent.is_read:
             async with aclosing(self.endpoint.results(sent.batch_id or "", state)) as results:
                 async for result in results:
@@ -210,14 +209,14 @@ class _Work:
             self.submitted.forget(sent.tag)
 
 
-#: Bytes around a request in a batch, at most.
+#: Maximum bytes around a request in a batch.
 _AROUND = 200
 
 
 def _left(waiting: Sequence[Sent], vendor: str) -> str:
     ids = ", ".join(sent.batch_id or "not confirmed yet" for sent in waiting)
     return (
-        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} of {vendor} ({ids}) will go on without this call. "
+        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} of {vendor} ({ids}) will continue without this call. "
         "The same call with the same checkpoint reads the answers; nbagent.batch.endpoints.cancel(agent, checkpoint) "
         "cancels them."
     )

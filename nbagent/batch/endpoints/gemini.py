@@ -12,18 +12,18 @@ from typing import Any
 
 from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Result, State, joined
 
-#: How many of the latest batches are looked through for one.
+#: How many of the latest batches to search.
 _LISTED = 100
-#: The states of a batch that is over. Some answers say `JOB_STATE_…` instead of `BATCH_STATE_…`.
+#: The states of a batch that is over. Some answers have `JOB_STATE_…` instead of `BATCH_STATE_…`.
 _PHASES = {"SUCCEEDED": "ended", "EXPIRED": "ended", "CANCELLED": "cancelled", "FAILED": "failed"}
 
 
 class GeminiEndpoint(Endpoint):
     """`:batchGenerateContent` and `/batches`."""
 
-    #: Gemini has no limit of its own; the answers come in one body.
+    #: Gemini sets no limit; the answers come in one body.
     max_requests = 10_000
-    #: A little below the provider's limit: the list around the requests counts, too.
+    #: Slightly below the provider's limit, because the list around the requests also counts.
     max_bytes = 19 * 10**6
 
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:

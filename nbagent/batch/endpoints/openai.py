@@ -1,7 +1,7 @@
-"""OpenAI's batches: a file of requests goes up, a file of answers and one of errors come down.
+"""OpenAI's batches: upload a file of requests, download a file of answers and one of errors.
 
-- https://developers.openai.com/api/docs/guides/batch: the lines of the files; 50,000 requests and 200 MB a batch; what
-  is not answered within 24 hours is in the error file as `batch_expired`
+- https://developers.openai.com/api/docs/guides/batch: the lines of the files; 50,000 requests and 200 MB a batch;
+  requests not answered within 24 hours are in the error file as `batch_expired`
 - https://developers.openai.com/api/reference/resources/batches, …/files: the objects (read in November 2026)
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Result, State
 from nbagent.providers.formats.codec import dumps
 
-#: How many of the latest batches are looked through for one.
+#: How many of the latest batches to search.
 _LISTED = 100
 _PHASES: dict[Any, Any] = {"completed": "ended", "expired": "ended", "failed": "failed", "cancelled": "cancelled"}
 

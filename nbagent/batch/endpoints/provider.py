@@ -1,4 +1,4 @@
-"""`BatchedProvider`: the provider of rows whose first answer comes from a batch."""
+"""`BatchedProvider`: the provider for rows whose first answer comes from a batch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = logging.getLogger("nbagent")
 
 
 class BatchedProvider(WrapperProvider):
-    """Stands between the runs of rows and their provider.
+    """Sits between the rows' runs and their provider.
 
-    The first request of a row gets the answer that came in a batch, if there is one; all others are sent live.
-    `result_of` gives the body of a row's answer by the row's key.
+    A row's first request gets its answer from the batch, if there is one; all others are sent live. `result_of` returns
+    the body of a row's answer by the row's key.
     """
 
     inner: HTTPProvider
@@ -32,13 +32,13 @@ class BatchedProvider(WrapperProvider):
     def __init__(self, inner: HTTPProvider, result_of: Callable[[str], dict[str, Any] | None]) -> None:
         super().__init__(inner)
         self._result_of = result_of
-        #: The rows whose answer was given.
+        #: Rows that already got their batch answer.
         self._given: set[str] = set()
-        #: What was resolved last.
+        #: The last resolved request.
         self.latest: ModelRequest | None = None
 
     def supports_function_calling(self) -> bool:
-        """What the inner provider says."""
+        """The inner provider's value."""
         return self.inner.supports_function_calling()
 
     def check(self) -> None:
@@ -64,7 +64,7 @@ class BatchedProvider(WrapperProvider):
                 yield item
 
     def _batched(self, key: str | None, tools: Functions | None) -> list[Event | LLMResponse]:
-        """The items of a row's answer from the batch, or none."""
+        """The items of a row's batch answer, or none."""
         if key is None or key in self._given:
             return []
         self._given.add(key)
@@ -74,7 +74,7 @@ class BatchedProvider(WrapperProvider):
         try:
             items = self.inner.codec.items(body, renamed(tools))
         except ProviderError:
-            log.warning("an answer of a batch can't be read: the row is asked live", exc_info=True)
+            log.warning("a batch answer can't be read: the row is sent live", exc_info=True)
             return []
         answer = items[-1]
         if isinstance(answer, LLMResponse):

@@ -1,4 +1,4 @@
-"""The batches that a checkpoint knows: submitted once, whatever happens to the kernel."""
+"""The batches in a checkpoint: each is submitted once, even if the kernel dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbagent.batch.checkpoint import Checkpoint
 class Sent:
     """One batch.
 
-    - `tag`: our name for it; `batch_id`: the provider's, None if it is not known whether the batch arrived
+    - `tag`: our name for it; `batch_id`: the provider's, None if it is unknown whether the batch arrived
     - `sent_at`: seconds since 1970; `count`: its requests
     - `is_read`: its results are in the checkpoint
     """
@@ -32,7 +32,7 @@ class Sent:
 class Submitted:
     """The tables `batches` and `batch_rows` of a checkpoint.
 
-    A row is in `batch_rows` from before it is submitted until it has its answer, with its result once that is read.
+    A row enters `batch_rows` before it is submitted and stays until it has its answer. Its result is added once read.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -44,7 +44,7 @@ class Submitted:
         self._run("CREATE TABLE IF NOT EXISTS batch_rows (key PRIMARY KEY, tag, result, was_cancelled) WITHOUT ROWID")
 
     def holding(self, keys: Iterable[str]) -> list[Sent]:
-        """The batches that hold any of these rows, the first one first."""
+        """The batches with any of these rows, the oldest first."""
         found = self._run(
             "SELECT * FROM batches WHERE tag IN (SELECT tag FROM batch_rows WHERE key IN "
             "(SELECT value FROM json_each(?))) ORDER BY sent_at",
@@ -53,7 +53,7 @@ class Submitted:
         return [_sent(*row) for row in found]
 
     def of_vendor(self, vendor: str) -> list[Sent]:
-        """The batches of a provider whose results are not read."""
+        """A provider's batches with unread results."""
         found = self._run("SELECT * FROM batches WHERE vendor = ? AND NOT is_read ORDER BY sent_at", vendor)
         return [_sent(*row) for row in found]
 
@@ -62,13 +62,13 @@ class Submitted:
         return {batch_id for (batch_id,) in self._run("SELECT batch_id FROM batches WHERE batch_id IS NOT NULL")}
 
     def keys_of(self, tag: str) -> set[str]:
-        """The rows of a batch that wait for their answers."""
+        """A batch's rows that wait for answers."""
         return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ?", tag)}
 
     def announce(self, vendor: str, keys: Sequence[str]) -> Sent:
         """Note a batch that is about to be submitted."""
         sent = Sent(uuid.uuid4().hex[:16], vendor, None, time.time(), len(keys), False)
-        # a row without its batch counts as not submitted: a kill between the two does no harm
+        # a row without its batch counts as not submitted, so a kill between the two is harmless
         self._run(
             "INSERT OR REPLACE INTO batch_rows SELECT value, ?, NULL, 0 FROM json_each(?)",
             sent.tag,
@@ -78,11 +78,11 @@ class Submitted:
         return sent
 
     def accept(self, tag: str, batch_id: str) -> None:
-        """Note that the provider has it."""
+        """Note that the provider has the batch."""
         self._run("UPDATE batches SET batch_id = ? WHERE tag = ?", batch_id, tag)
 
     def keep(self, tag: str, key: str, result: dict[str, Any] | None, was_cancelled: bool) -> None:
-        """Keep the result of a row; None if it failed."""
+        """Save a row's result; None if it failed."""
         text = None if result is None else json.dumps(result)
         self._run(
             "UPDATE batch_rows SET result = ?, was_cancelled = ? WHERE key = ? AND tag = ?",
@@ -93,7 +93,7 @@ class Submitted:
         )
 
     def finish_reading(self, tag: str) -> None:
-        """Note that all results are kept that there are."""
+        """Note that all available results are saved."""
         self._run("UPDATE batches SET is_read = 1 WHERE tag = ?", tag)
 
     def result(self, key: str) -> dict[str, Any] | None:
@@ -106,11 +106,11 @@ class Submitted:
         return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ? AND was_cancelled", tag)}
 
     def forget_row(self, key: str) -> None:
-        """A row has its answer, or must be submitted again."""
+        """A row is answered or must be submitted again: delete it."""
         self._run("DELETE FROM batch_rows WHERE key = ?", key)
 
     def forget(self, tag: str) -> None:
-        """A batch is done with, and its rows."""
+        """Delete a finished batch and its rows."""
         self._run("DELETE FROM batches WHERE tag = ?", tag)
         self._run("DELETE FROM batch_rows WHERE tag = ?", tag)
 

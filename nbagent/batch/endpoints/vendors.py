@@ -1,4 +1,4 @@
-"""Which provider has a batch endpoint."""
+"""Lists the providers with a batch endpoint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers.http_provider import HTTPProvider
 
 ENDPOINTS: dict[str, type[Endpoint]] = {"openai": OpenAIEndpoint, "claude": ClaudeEndpoint, "gemini": GeminiEndpoint}
-#: The providers' own clients. Azure, Bedrock and Vertex have other batches, or none.
+#: The providers' own clients. Azure, Bedrock and Vertex have different batches, or none.
 _OWN_CLIENTS = ("AsyncOpenAI", "AsyncAnthropic", "AsyncClient")
 
 
 def endpoint_for(provider: Any) -> Endpoint:
-    """The batch endpoint for this provider. Raises `ConfigurationError` if it has none."""
+    """The provider's batch endpoint. Raises `ConfigurationError` if it has none."""
     client = getattr(provider, "client", None)
     if isinstance(provider, HTTPProvider) and provider.vendor in ENDPOINTS:
         if client is None or type(client).__name__ in _OWN_CLIENTS:
@@ -27,5 +27,5 @@ def endpoint_for(provider: Any) -> Endpoint:
         vendor = getattr(provider, "vendor", type(provider).__name__)
     raise ConfigurationError(
         f"engine='batch': {vendor} has no batch endpoint that nbagent knows. {', '.join(ENDPOINTS)} have one; for all "
-        "others leave engine out: the rows are then asked live."
+        "others omit engine: the rows are then sent live."
     )

@@ -1,7 +1,7 @@
 """Documents in messages. A text file becomes text between marks; a PDF becomes a content part.
 
 The part is plain JSON data: `{"type": "document", "media_type": "application/pdf", "data": base64 str, "name": str,
-"pages": int}`. Vendors that read PDFs get the file itself, others its text.
+"pages": int}`. Providers that read PDFs get the file itself; others get its text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nbagent.core.content.marks import END_MARK, begin_mark, without_marks
 from nbagent.core.content.pdf import PDF_MARK, page_count, pages_text, pdf_pages
 from nbagent.errors import ConfigurationError
 
-#: Claude takes requests of 32 MB, in which base64 makes a file a third longer.
+#: Claude takes requests of 32 MB, and base64 makes a file a third longer.
 #: https://platform.claude.com/docs/en/build-with-claude/pdf-support
 MAX_PDF_BYTES = 20_000_000
 MAX_TEXT_BYTES = 1_000_000
@@ -23,17 +23,17 @@ Part = dict[str, Any]
 
 
 def is_document(part: Mapping[str, Any]) -> bool:
-    """Whether a part holds a document in our form. A vendor's own form has no `data`."""
+    """Whether a part is a document in our form. A provider's own form has no `data`."""
     return part.get("type") == "document" and "data" in part
 
 
 def has_document(content: str | Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a message's content holds a document."""
+    """Whether a message's content has a document."""
     return not isinstance(content, str) and any(map(is_document, content))
 
 
 def pdf_part(data: bytes, name: str) -> Part:
-    """The part of a PDF. Raises `ConfigurationError` for one that no vendor takes: too large, broken, encrypted."""
+    """A PDF's content part. Raises `ConfigurationError` if no provider takes it: too large, broken, encrypted."""
     if len(data) > MAX_PDF_BYTES:
         limit = f"PDFs of more than {MAX_PDF_BYTES // 10**6} MB can't be sent"
         raise ConfigurationError(f"{name} has {len(data) / 1e6:.1f} MB: {limit}. Split it, or pass its text.")
@@ -46,7 +46,7 @@ def pdf_part(data: bytes, name: str) -> Part:
 
 
 def file_part(data: bytes, name: str) -> Part | None:
-    """The part of a PDF or of a text file; None if it is neither. Raises `ConfigurationError` for a file too large.
+    """The content part of a PDF or a text file; None if it is neither. Raises `ConfigurationError` if it is too large.
 
     >>> file_part(b"Dear Sir", "letter.txt")["text"]
     '\\n\\n<attached name="letter.txt" about="8 characters">\\nDear Sir\\n</attached>'
@@ -66,13 +66,13 @@ def file_part(data: bytes, name: str) -> Part | None:
 
 
 def as_text(part: Mapping[str, Any]) -> Part:
-    """The text of a PDF, with a note that it is only that. Raises `ConfigurationError` if there is none."""
+    """A PDF's text, with a note that it is only text. Raises `ConfigurationError` if it has none."""
     text = pages_text(pdf_pages(base64.b64decode(part["data"])))
     return _attached(part["name"], f"PDF, {_pages(part)}; only its text, without pictures and layout", text)
 
 
 def document_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A short description in place of a document, and `why` it is missing.
+    """A short description that replaces a document, and `why` it is missing.
 
     >>> document_note({"name": "paper.pdf", "pages": 3})
     '[document: paper.pdf, 3 pages]'

@@ -1,9 +1,9 @@
-"""Images in messages: what a user or a tool passes becomes a content part, and a part becomes an `Image` to display.
+"""Images in messages: a user's or tool's value becomes a content part, and a part becomes an `Image` to display.
 
 A part is plain JSON data: `{"type": "image", "media_type": "image/png", "data": base64 str}`, or `{"type": "image",
-"url": "https://…"}` for an image that the vendor fetches. Files that are not images are in `documents`. The first bytes
-tell a file's format, not its name. PIL and matplotlib objects are recognised by their classes' names, so that neither
-library is imported for it.
+"url": "https://…"}` for an image that the provider fetches. Other files are in `documents`. A file's first bytes decide
+its format, not its name. PIL and matplotlib objects are recognised by their class names, so neither library is
+imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nbagent.text import shortened
 
 Part = dict[str, Any]
 
-#: Figures and PIL images are scaled down to so many pixels on the longest side, as vendors do themselves.
+#: Figures and PIL images are scaled down to this many pixels on the longest side, as providers do themselves.
 MAX_SIDE = 1568
 #: Files and bytes within these limits are sent unchanged: Claude and Zhipu take 5 MiB of base64 and 8000 pixels.
 #: https://docs.anthropic.com/en/docs/build-with-claude/vision
@@ -55,7 +55,7 @@ class Image:
 
     @classmethod
     def from_part(cls, part: Mapping[str, Any]) -> Image | None:
-        """The image in a part; None if its data is not of a known format, whatever the part claims."""
+        """The image in a part; None if its data has no known format, whatever the part claims."""
         data = part.get("data")
         try:
             raw = base64.b64decode(data) if isinstance(data, str) else b""
@@ -75,7 +75,7 @@ class Image:
         return self.media_type.removeprefix("image/")
 
     def to_part(self) -> Part:
-        """The content part that holds the image."""
+        """The image's content part."""
         return {"type": "image", "media_type": self.media_type, "data": self.to_base64()}
 
     def to_base64(self) -> str:
@@ -114,20 +114,20 @@ def is_image_object(value: Any) -> bool:
 
 
 def is_image(value: Any) -> bool:
-    """Whether a user who passes this value means a picture or a document: an image object, a path, bytes or a file.
+    """Whether a value is meant as a picture or a document: an image object, a path, bytes or a file.
 
-    A string never is one.
+    A string never is.
     """
     return is_image_object(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
 
 
 def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a message's content holds an image part."""
+    """Whether a message's content has an image part."""
     return not isinstance(content, str) and any(part.get("type") == "image" for part in content)
 
 
 def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
-    """The images in a message's content, in order, without those that are only URLs."""
+    """The images in a message's content, in order, except URLs."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
 
@@ -145,7 +145,7 @@ def content_parts(items: Iterable[Any]) -> list[Part]:
 
 
 def joined_content(parts: Iterable[Part]) -> str | list[Part]:
-    """Parts as a message's content: adjacent texts are one, and texts alone are a plain text.
+    """Parts as a message's content: adjacent texts are joined, and a list of texts only becomes plain text.
 
     >>> joined_content([{"type": "text", "text": "Which "}, {"type": "text", "text": "species?"}])
     'Which species?'
@@ -162,8 +162,8 @@ def joined_content(parts: Iterable[Part]) -> str | list[Part]:
 def image_part(value: Any) -> Part:
     """The content part of an image, or of a document; parts of other types pass unchanged.
 
-    Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. Bytes and files stay as they are unless they
-    exceed the vendors' limits; then PIL scales them down. Raises `ConfigurationError` for anything else.
+    Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. Bytes and files stay unchanged unless they
+    exceed the providers' limits; then PIL scales them down. Raises `ConfigurationError` for anything else.
     """
     if isinstance(value, Mapping):
         return _known_part(dict(value))
@@ -187,14 +187,14 @@ def image_part(value: Any) -> Part:
 
 
 def unsupported_content(value: Any) -> ConfigurationError:
-    """The error for a value that is neither text nor image; it lists what a message can hold."""
+    """The error for a value that is neither text nor image; it lists the valid types."""
     shown = shortened(repr(value), SHOWN_CHARS)
     return ConfigurationError(f"A message can't hold {shown} (type {type(value).__name__}). {_ACCEPTED}.")
 
 
 def _known_part(part: Part) -> Part:
-    """A part that the user wrote: read its path, encode its bytes, check its URL."""
-    if part.get("type") == "image_url":  # the form of chat completions
+    """A user's part: read its path, encode its bytes, check its URL."""
+    if part.get("type") == "image_url":  # the chat-completions form
         address = part.get("image_url")
         part = {"type": "image", "url": address.get("url") if isinstance(address, Mapping) else address}
     if "path" in part and part.get("type") in ("image", "document"):
@@ -243,7 +243,7 @@ def _from_file(data: Any, name: Any) -> Part:
 
 
 def _from_bytes(data: Any, name: str, accepted: str = _FORMATS) -> Part:
-    """Check the data, and scale the image down to the vendors' limits."""
+    """Check the data, and scale the image down to the providers' limits."""
     if not data:
         raise ConfigurationError(f"{name} is empty. Give {accepted}.")
     media_type = image_media_type(data) if isinstance(data, bytes) else None
@@ -290,7 +290,7 @@ def _from_pil(value: Any) -> Part:
 
 def _from_figure(figure: Any) -> Part:
     buffer = io.BytesIO()
-    drawn = figure.get_tightbbox()  # in inches; like notebooks do: with all labels, without wide margins
+    drawn = figure.get_tightbbox()  # in inches; as notebooks do: with all labels, without wide margins
     figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / (max(drawn.size) + 0.2)), bbox_inches="tight")
     return Image(buffer.getvalue(), "image/png").to_part()
 
@@ -300,7 +300,7 @@ def _is_pil(value: Any) -> bool:
 
 
 def matplotlib_figure(value: Any) -> Any:
-    """The matplotlib figure that a value is or belongs to (plotting functions often return axes), or None."""
+    """A value's matplotlib figure, or its own if it is part of one (plotting functions often return axes), or None."""
     if callable(getattr(type(value), "savefig", None)):
         return getattr(value, "figure", value)
     if any(base.__module__.startswith("matplotlib.") for base in type(value).__mro__):
@@ -318,7 +318,7 @@ def image_url(part: Mapping[str, Any]) -> str:
 
 
 def image_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A short description in place of an image, and `why` it is missing.
+    """A short description that replaces an image, and `why` it is missing.
 
     >>> image_note({"type": "image", "url": "https://example.org/cat.png"}, "not shown: this model takes no images")
     '[image: https://example.org/cat.png, not shown: this model takes no images]'
@@ -329,7 +329,7 @@ def image_note(part: Mapping[str, Any], why: str = "") -> str:
 
 
 def content_as_text(content: str | Iterable[Mapping[str, Any]], why: str = "") -> str:
-    """A message's content as text, each image and document as a note on a line of its own."""
+    """A message's content as text, with a note on its own line for each image and document."""
     if isinstance(content, str):
         return content
     lines = [

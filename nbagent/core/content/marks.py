@@ -1,15 +1,15 @@
-"""The marks around what others wrote, such as a file or a skill, in a text. Models know how to read them."""
+"""The marks around untrusted text, such as a file or a skill. Models can read them."""
 
 from __future__ import annotations
 
 import re
 
-#: What ends an attachment.
+#: The end of an attachment.
 END_MARK = "\n</attached>"
 
 
 def begin_mark(name: str, about: str) -> str:
-    """What begins one.
+    """The beginning of an attachment.
 
     >>> begin_mark("notes.txt", "3 lines")
     '<attached name="notes.txt" about="3 lines">\\n'

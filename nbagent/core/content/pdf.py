@@ -1,4 +1,4 @@
-"""PDF files, read by pypdf: the text of their pages, and whether they can be read at all."""
+"""Reads PDF files with pypdf: the text of their pages, and whether they are readable at all."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from nbagent.errors import ConfigurationError
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-#: How a PDF begins.
+#: The first bytes of a PDF.
 PDF_MARK = b"%PDF"
 
 
 def page_count(data: bytes) -> int:
-    """How many pages a PDF has. Raises `ConfigurationError`, without the file's name, for one that vendors refuse."""
+    """A PDF's number of pages. Raises `ConfigurationError`, without the file's name, if providers would refuse it."""
     try:
         reader = _reader(data)
         encrypted, pages = reader.is_encrypted, 0 if reader.is_encrypted else len(reader.pages)
-    except Exception as error:  # pypdf raises many kinds for a file that is broken
+    except Exception as error:  # pypdf raises many types of errors for a broken file
         raise _unreadable(error) from error
     if encrypted:
         raise ConfigurationError("this PDF is encrypted. Save a copy without a password and without restrictions")

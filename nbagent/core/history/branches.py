@@ -1,8 +1,8 @@
-"""Branches: the histories that a conversation, or the one before it, had earlier and can continue.
+"""Branches: earlier histories of this conversation, or of earlier ones, that can be continued.
 
-A branch is a list of messages. Branches of one conversation share the messages up to the question at which they part:
-`ContextManager` goes back in a branch to undo a turn, and in a copy of it to ask differently. A fork of an agent is a
-history of its own that shares the same messages.
+A branch is a list of messages. Branches of one conversation share the messages up to the prompt where they diverge.
+`ContextManager` goes back in a branch to undo a turn, and in a copy of it to change a prompt. A fork of an agent is a
+separate history that shares the same messages.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from nbagent.core.messages import LLMMessage
 from nbagent.text import shortened
 
-#: Characters of its first question that name a conversation.
+#: Characters of a conversation's first prompt that serve as its name.
 TITLE_CHARS = 60
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class Branch:
-    """A history without its system message. `agent.context.switch(branch)` goes on with it."""
+    """A history without its system message. `agent.context.switch(branch)` continues it."""
 
     conversation_id: str
     messages: list[LLMMessage] = field(default_factory=list)
     #: Its name in `trace.runs`: the id of the run that began it; None if the next run begins one.
     branch: str | None = None
-    #: The higher, the later it was in use.
+    #: The higher, the more recently it was used.
     used: int = 0
 
     @property
@@ -35,7 +35,7 @@ class Branch:
 
     @property
     def title(self) -> str:
-        """The first question on one line, shortened, and how many there are.
+        """The first prompt on one line, shortened, and the number of prompts.
 
         >>> Branch("conv_1", [LLMMessage("user", "Why?")]).title
         'Why? · 1 question'
@@ -51,7 +51,7 @@ class Branch:
 
 
 def parting(one: Branch, other: Branch) -> tuple[LLMMessage | None, LLMMessage | None]:
-    """The questions at which two branches part, one of each; None where a branch has ended."""
+    """The prompts at which two branches diverge, one of each; None if a branch has ended."""
     shared = {id(message) for message in other.messages}
     last = next((message for message in reversed(one.messages) if id(message) in shared), None)
     return _question_after(last, one), _question_after(last, other)
@@ -63,16 +63,15 @@ def _question_after(last: LLMMessage | None, branch: Branch) -> LLMMessage | Non
 
 
 def versions(question: LLMMessage, here: Branch, branches: Sequence[Branch]) -> list[Branch]:
-    """One branch for each version of a question: those that part `here` at it, and `here` for the question itself.
+    """One branch for each version of a prompt: those that diverge from `here` at it, and `here` for the prompt itself.
 
-    They are in the order in which the versions were first asked; of several branches, the one used last stands for a
-    version.
+    They are in the order in which the versions were first sent; a version's most recently used branch represents it.
     """
     place = {id(each): index for index, each in enumerate(here.questions)}
     found: dict[int, Branch] = {}
     for branch in branches:
         mine, version = (None, None) if branch is here else parting(here, branch)
-        if mine is None or place[id(mine)] > place[id(question)]:  # they part later, or not at all
+        if mine is None or place[id(mine)] > place[id(question)]:  # they diverge later, or not at all
             version = question
         elif mine is not question:
             version = None

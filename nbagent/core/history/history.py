@@ -1,7 +1,7 @@
-"""The conversation's history. It is repaired before each request, and shortened when it exceeds a limit.
+"""The conversation's history. It is repaired before each request and shortened when it exceeds a limit.
 
 Messages are dropped in whole groups: the oldest turns first, then the oldest rounds (tool calls with their results) of
-the current turn. So the history always starts with a user message, and no result stands without its call.
+the current turn. So the history always starts with a user message, and every result has its call.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from nbagent.core.messages import LLMMessage, Usage, new_id
 from nbagent.errors import AgentBusyError, ConfigurationError
 from nbagent.text import shortened
 
-#: Trimming goes down to this share of the limit, so that the next requests share a prefix (for prompt caches).
+#: Trimming reduces the history to this share of the limit, so that the next requests share a prefix (for prompt
+#: caches).
 TRIM_TO = 0.75
-#: Tokens after which a vendor is asked to summarise, by default.
+#: The default number of tokens after which a provider summarises.
 COMPACT_AT = 150_000
 #: How the summary of dropped messages begins.
 SUMMARY_INTRODUCTION = "Summary of our conversation so far:\n\n"
-#: Rules of thumb until the vendor has counted: characters per token, and tokens of an image.
+#: Estimates until the provider has counted: characters per token, and tokens of an image.
 CHARS_PER_TOKEN = 4
 IMAGE_TOKENS = 1_000
-#: Per page of a PDF: vendors read its text and a picture of it.
+#: Per page of a PDF: providers read its text and a picture of it.
 PAGE_TOKENS = 2_000
 
 
 class ContextManager:
-    """Manages the context that a model sees: the messages of a conversation, kept within limits.
+    """Manages the context that a model sees: a conversation's messages, kept within limits.
 
     This is not a Python context manager: it has no `with` block and nothing to close. Every agent has one in
     `agent.context`; to set limits, pass your own: `Agent(context=ContextManager(max_messages=20))`.
 
-    `max_messages` does not count the system message; `max_tokens` uses the vendor's count. Over a limit, the oldest
-    turns are dropped (`strategy="trim"`), or the model first summarises them in a request of its own (`"summarise"`).
-    Pinned messages and their turns stay. With `"server"` the vendor itself summarises what came before, once a request
-    has more than `max_tokens` (150,000 if you give none): the history stays whole, and its next answers carry the
-    vendor's summary. Where the vendor can't, with this model or so few tokens, that is `"summarise"`.
+    `max_messages` does not count the system message; `max_tokens` uses the provider's count. Over a limit, the oldest
+    turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request (`"summarise"`).
+    Pinned messages and their turns stay. With `"server"`, the provider itself summarises earlier messages once a
+    request exceeds `max_tokens` (150,000 by default). The history stays whole, and later answers carry the provider's
+    summary. If the provider can't do that with this model or so few tokens, `"summarise"` applies.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -68,19 +69,20 @@ class ContextManager:
         self.max_messages = max_messages
         self.max_tokens = COMPACT_AT if strategy == "server" and max_tokens is None else max_tokens
         self.strategy = strategy
-        #: The live history; what you change here is what the model reads next.
+        #: The live history: the model reads your changes in its next request.
         self.messages: list[LLMMessage] = []
-        #: The turns after the one that is being answered again. They follow `messages` again once it is answered.
+        #: The turns after the one that is being answered again. Once it is answered, they are appended to `messages`
+        #: again.
         self.later: list[LLMMessage] = []
         self._current = Branch(new_id("conv"))
         self._branches = [self._current]
-        self._switching = RLock()  # panels look at branches while cells begin them
-        self._is_asked = False  # a question is being answered
-        #: What the last `prepare` dropped, and what `add_message` dropped before it.
+        self._switching = RLock()  # panels read branches while cells begin them
+        self._is_asked = False  # a prompt is being answered
+        #: Messages dropped by the last `prepare`, and by `add_message` before it.
         self.trimmed: list[LLMMessage] = []
         self._dropped_by_hand: list[LLMMessage] = []
         self._valid: list[LLMMessage] = []  # the leading messages that are already repaired
-        self._counted: tuple[int, int] = (0, 0)  # (messages, tokens) at the vendor's last count
+        self._counted: tuple[int, int] = (0, 0)  # (messages, tokens) at the provider's last count
 
     def set_system_message(self, content: str | None) -> None:
         """Replace the system message; None removes it."""
@@ -96,8 +98,8 @@ class ContextManager:
     def add_message(self, message: LLMMessage | Mapping[str, Any] | str) -> None:
         """Append one message: an `LLMMessage`, a dict with role and content, or the text of a user message.
 
-        Over `max_messages`, the oldest turns are dropped at once, if `strategy` is "trim". The rest is done before the
-        next request: only then are the tokens counted.
+        Over `max_messages`, the oldest turns are dropped immediately if `strategy` is "trim". Everything else happens
+        before the next request, when the tokens are counted.
         """
         self.messages += as_messages(message)
         count = sum(m.role != "system" for m in self.messages)
@@ -110,12 +112,12 @@ class ContextManager:
     def asking(
         self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None
     ) -> Iterator[list[LLMMessage]]:
-        """Add what was passed to `chat` for a block that answers it, and hand it to the block as messages.
+        """Add the input of `chat` for a block that answers it. The block gets it as messages.
 
-        If the question `replaces` is in the history, the new turn takes the place of the one that it opens. The block
-        does not see the turns after that one, which follow again at its end. If the question `branch_at` is there, the
-        new turn begins a branch instead. If the block fails, the question leaves the history, and the turn that it
-        would have replaced, the branch that it left, or the conversation that its messages replaced, comes back.
+        If the prompt `replaces` is in the history, the new turn replaces its turn. Later turns are hidden from the
+        block and return at its end. If the prompt `branch_at` is there, the new turn begins a branch instead. If the
+        block fails, the prompt is removed, and the replaced turn, the earlier branch, or the replaced conversation is
+        restored.
         """
         left, before, prompt = self.here, list(self.messages), list[LLMMessage]()
         conversation, branch = left.conversation_id, left.branch
@@ -146,14 +148,14 @@ class ContextManager:
             self._is_asked = False
 
     def add_input(self, message: Any) -> list[LLMMessage]:
-        """Add what was passed to `chat`, and return it as messages. A list of messages replaces the history.
+        """Add the input of `chat`, and return it as messages. A list of messages replaces the history.
 
-        An empty question raises `ConfigurationError` and changes nothing: `repair` would leave it out, and the model
-        would continue its own last answer.
+        An empty prompt raises `ConfigurationError` and changes nothing: `repair` would omit it, and the model would
+        continue its own last answer.
         """
         items = input_items(message)
         given = as_messages(message if items is None else items)
-        # a message from another conversation, or from an earlier question, counts as a new one
+        # a message from another conversation or an earlier prompt counts as a new one
         messages = [each if each.role == "system" else each.replace(message_id=new_id("msg")) for each in given]
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
             question = shortened(repr(messages[-1].content if messages else message), SHOWN_CHARS)
@@ -168,7 +170,7 @@ class ContextManager:
         return messages
 
     def replace_history(self, messages: Iterable[LLMMessage]) -> None:
-        """Replace the history. The system message stays unless the new messages have one."""
+        """Replace the history. The system message stays unless the new messages include one."""
         new = list(messages)
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
@@ -178,7 +180,7 @@ class ContextManager:
         self._start_branch()
 
     def clear(self) -> None:
-        """Forget the conversation with all of its branches, keep the system message."""
+        """Forget the conversation with all its branches; keep the system message."""
         conversation = self._current.conversation_id
         self._current = Branch(conversation)
         self._branches = [*(each for each in self._branches if each.conversation_id != conversation), self._current]
@@ -188,7 +190,7 @@ class ContextManager:
 
     @property
     def here(self) -> Branch:
-        """The branch that this history is now."""
+        """This history's current branch."""
         with self._switching:
             now = self._current
             now.messages = [message for message in [*self.messages, *self.later] if message.role != "system"]
@@ -197,12 +199,12 @@ class ContextManager:
 
     @property
     def branches(self) -> list[Branch]:
-        """This history, and those that it had before, of all conversations, in the order in which they began."""
+        """This history and its earlier ones, from all conversations, in the order in which they began."""
         return [self.here if each is self._current else each for each in self._branches]
 
     @property
     def conversations(self) -> list[Branch]:
-        """Of each conversation the branch that was used last, this history's too; the newest conversation first."""
+        """Each conversation's most recently used branch, including this history's; the newest conversation first."""
         found: dict[str, Branch] = {}
         for branch in self.branches:
             if branch.used >= found.get(branch.conversation_id, branch).used:
@@ -210,19 +212,19 @@ class ContextManager:
         return list(found.values())[::-1]
 
     def versions(self, question: LLMMessage) -> list[Branch]:
-        """A branch for each version of a question of this history, in the order in which they were first asked.
+        """A branch for each version of a prompt of this history, in the order in which they were first sent.
 
-        This history's own branch stands for the question itself; `switch` goes to another version.
+        This history's own branch represents the prompt itself; `switch` selects another version.
         """
         branches = [each for each in self.branches if each.conversation_id == self._current.conversation_id]
         is_here = any(each is question for each in self._current.questions)
         return versions(question, self._current, branches) if is_here else []
 
     def new_conversation(self, *, after: LLMMessage | None = None) -> None:
-        """Begin another conversation, with the same system message. The one before stays in `conversations`.
+        """Begin another conversation, with the same system message. The previous one stays in `conversations`.
 
-        With `after`, a question of this history, it begins with the turns up to the answer to it. Raises
-        `ConfigurationError` if the history does not have the question, and `AgentBusyError` while one is answered.
+        With `after`, a prompt of this history, it begins with the turns up to that prompt's answer. Raises
+        `ConfigurationError` if the history lacks the prompt, and `AgentBusyError` while a prompt is being answered.
         """
         self._check_idle()
         messages = [] if after is None else self._up_to_answer(after)
@@ -236,9 +238,9 @@ class ContextManager:
         return messages[: next((at for at in range(start + 1, len(messages)) if messages[at].opens_turn), None)]
 
     def switch(self, branch: Branch) -> None:
-        """Go on with one of `branches`: in `trace.runs`, the next run belongs to it. The system message stays.
+        """Continue one of `branches`: in `trace.runs`, the next run belongs to it. The system message stays.
 
-        Raises `AgentBusyError` while a question is being answered.
+        Raises `AgentBusyError` while a prompt is being answered.
 
         >>> agent.context.switch(agent.context.conversations[1])            # doctest: +SKIP
         """
@@ -248,9 +250,9 @@ class ContextManager:
         self._enter(branch)
 
     def resume(self, branches: Sequence[Branch], here: Branch, then: Sequence[LLMMessage] = ()) -> None:
-        """Go on with `here`, one of the `branches` of an earlier kernel, followed by the messages `then`.
+        """Continue `here`, one of the `branches` of an earlier kernel, followed by the messages `then`.
 
-        This history ends; the branches that it has left stay. The system message stays, too.
+        This history ends; its earlier branches and the system message stay.
         """
         self._check_idle()
         with self._switching:
@@ -265,7 +267,7 @@ class ContextManager:
             raise AgentBusyError("The agent is answering a question. Wait until it is done, or call agent.stop().")
 
     def _enter(self, branch: Branch, keeps: bool = True) -> None:
-        """Continue another branch. This one stays if it has a question, and if it is one that `keeps`."""
+        """Continue another branch. This one stays if it has a prompt and `keeps` is true."""
         with self._switching:
             messages, is_kept = list(branch.messages), keeps and bool(self.here.questions)
             kept = [each for each in self._branches if each is branch or each is not self._current or is_kept]
@@ -283,9 +285,9 @@ class ContextManager:
         return self._go_back(next((message for message in reversed(self.messages) if message.opens_turn), None))
 
     def _go_back(self, question: LLMMessage | None) -> list[LLMMessage]:
-        """Go on before a question, in this branch: remove and return what there is from it on.
+        """Go back before a prompt in this branch: remove and return the messages from it on.
 
-        So a turn is undone, and replaced; a question that is asked differently enters another branch first.
+        This undoes or replaces a turn; a changed prompt first enters another branch.
         """
         start = next((index for index, each in enumerate(self.messages) if each is question), len(self.messages))
         removed = self.messages[start:]
@@ -295,10 +297,10 @@ class ContextManager:
         return removed
 
     def take_back(self, question: LLMMessage) -> bool:
-        """Remove a question that failed or was refused, with its answer so far. Returns whether it did.
+        """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        Asking again then does not send it twice. If tools have run for it, all of it stays: the model is to know what
-        they did. The branch goes on.
+        So sending it again does not duplicate it. If tools have run for it, everything stays, because the model must
+        know what they did. The branch continues.
         """
         start = next((index for index, message in enumerate(self.messages) if message is question), None)
         if start is None or question.role != "user" or any(each.role == "tool" for each in self.messages[start:]):
@@ -309,13 +311,13 @@ class ContextManager:
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
         """Keep a message, or the one at this index in `messages`, when others are dropped."""
         index = self._index(message)
-        self.messages[index] = replace(self.messages[index], pinned=pinned)  # it is sent as before
+        self.messages[index] = replace(self.messages[index], pinned=pinned)  # sent unchanged
 
     def edit(self, message: int | LLMMessage, content: Any) -> None:
         """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results stay.
 
-        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. Vendor data such as
-        thinking is removed, because it belongs to the old content. Replacing blank by blank changes nothing.
+        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. Provider data such
+        as thinking is removed, because it belongs to the old content. Replacing blank by blank changes nothing.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
@@ -326,7 +328,7 @@ class ContextManager:
             self._start_branch()
 
     def _start_branch(self) -> None:
-        """The next run continues from a changed history: it begins a branch, and the vendor's count is void."""
+        """The next run continues from a changed history: it begins a branch, and the provider's count is invalid."""
         self._counted, self._current.branch = (0, 0), None
 
     def _index(self, message: int | LLMMessage) -> int:
@@ -349,7 +351,7 @@ class ContextManager:
         return other
 
     def get_tokens(self) -> int:
-        """Tokens of the history: the vendor's last count, plus an estimate of what was added since."""
+        """Tokens of the history: the provider's last count, plus an estimate of later additions."""
         counted, tokens = self._counted if self.has_vendor_count else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
 
@@ -360,16 +362,18 @@ class ContextManager:
 
     @property
     def has_vendor_count(self) -> bool:
-        """Whether the vendor has counted this history. Its count includes the tools."""
+        """Whether the provider has counted this history. Its count includes the tools."""
         return 0 < self._counted[0] <= len(self.messages)
 
     def record_usage(self, usage: Usage) -> None:
-        """Take over the vendor's count for the current history, which ends with its answer."""
+        """Take over the provider's count for the current history, which ends with the provider's answer."""
         if usage.total_tokens:
             self._counted = (len(self.messages), usage.total_tokens)
 
     def prepare(self, trims: bool = True) -> str:
-        """Repair the history in place, before a request, and trim it if `trims`. Returns what was done, or `""`."""
+        """Repair the history in place before a request, and trim it if `trims`. Returns a description of the changes,
+        or `""`.
+        """
         done = []
         known = len(self._valid)
         if self.messages[:known] != self._valid:  # fast: identical objects compare equal at once
@@ -389,7 +393,7 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """The messages to drop so that both limits hold with some room; none if they hold now."""
+        """The messages to drop to stay within both limits with some room; none if nothing exceeds them."""
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)
@@ -407,19 +411,19 @@ class ContextManager:
         return dropped
 
     def split_at_current_turn(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-        """Messages of finished turns, and messages of the current turn: each part gets a summary of its own.
+        """Messages of finished turns, and messages of the current turn: each part gets its own summary.
 
-        A part that consists of summaries only is left out: summarising it again gains nothing.
+        A part that consists of summaries only is omitted: summarising it again gains nothing.
         """
         current = set(map(id, (split_turns(self.messages) or [[]])[-1]))
         parts = [[m for m in messages if (id(m) in current) is is_current] for is_current in (False, True)]
         return [part for part in parts if not all(m.is_summary for m in part)]
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
-        """Remove these messages. A user message with their `summary` takes their place; it opens no turn.
+        """Remove these messages. A user message with their `summary` replaces them; it opens no turn.
 
-        The summary follows the system message, or the current question if all of the messages belong to its turn. The
-        rest is estimated on the scale of the vendor's count, if there is one.
+        The summary follows the system message, or the current prompt if all of the messages belong to its turn. The
+        rest is estimated on the scale of the provider's count, if there is one.
         """
         scale = self._tokens_per_estimate()
         dropped = set(map(id, messages))
@@ -442,14 +446,14 @@ class ContextManager:
         return not too_many and not (self.max_tokens and tokens > self.max_tokens * share)
 
     def _droppable(self) -> list[list[LLMMessage]]:
-        """What may be dropped, oldest first: whole turns, then the rounds of the current turn except its last one."""
+        """The droppable groups, oldest first: whole turns, then the rounds of the current turn except its last one."""
         turns = split_turns(self.messages)
         rounds = _split(turns[-1], lambda m: m.role == "assistant" or m.is_summary)[1:-1] if turns else []
         return [group for group in [*turns[:-1], *rounds] if not any(m.pinned for m in group)]
 
 
 def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
-    """Cut a history where the user speaks; system messages are left out. Summaries belong to the turn before them."""
+    """Split a history at user messages, without system messages. Summaries belong to the previous turn."""
     return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 
@@ -462,7 +466,7 @@ def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
 
 
 def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
-    """Groups that each begin with a message that `opens` one; the first also holds what comes before."""
+    """Groups that each begin with a message that `opens` one; the first also has the messages before it."""
     groups: list[list[LLMMessage]] = []
     for message in messages:
         if opens(message) or not groups:
@@ -472,7 +476,7 @@ def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) 
 
 
 def estimate_tokens(message: LLMMessage) -> int:
-    """A rough count, used only until the vendor has counted."""
+    """A rough count, used only until the provider has counted."""
     parts = [] if isinstance(message.content, str) else message.content
     images = [part.get("type") for part in parts].count("image")
     pages = sum(int(part.get("pages") or 0) for part in parts if part.get("type") == "document")

@@ -1,4 +1,4 @@
-"""A preview of the request that a message would lead to, built by the code that builds real requests."""
+"""Previews a message's request, built by the code that builds real requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nbagent.core.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The first request that a message would lead to.
+    """The first request that a message would cause.
 
-    `messages` begin with the system message; `functions` are the tools on offer. `options` holds the rest of the
-    request, such as `thinking_level` and `temperature`. `tokens` is the vendor's count of the conversation so far, plus
-    an estimate of what is new; `cost` is what reading them costs in US dollars, None if the price is not known. `notes`
-    say how the history would be changed first.
+    `messages` begin with the system message; `functions` are the tools on offer. `options` has the rest of the request,
+    such as `thinking_level` and `temperature`. `tokens` is the provider's count of the conversation so far, plus an
+    estimate of the new messages. `cost` is their input cost in US dollars, None if the price is unknown. `notes`
+    describe changes to the history beforehand.
     """
 
     vendor: str
@@ -39,7 +39,7 @@ def preview(run: Run, message: Any) -> Preview:
         notes = []
         trims = not run.vendor_summarises
         if history.strategy != "trim" and trims and (oldest := history.messages_to_drop()):
-            notes.append(f"the model would summarise {len(oldest)} old messages in a request of its own")
+            notes.append(f"the model would summarise {len(oldest)} old messages in a separate request")
             history.drop(oldest)
         counted = history.has_vendor_count
         notes.append(history.prepare(trims))

@@ -1,7 +1,7 @@
-"""Makes any history valid for every vendor: each tool call has exactly one result, and each result has its call.
+"""Makes any history valid for every provider: each tool call has exactly one result, and each result has its call.
 
-`repair` is pure and idempotent. It uses no clock and no random ids, so that a vendor's prompt cache still matches, and
-it returns the same message objects wherever nothing had to change.
+`repair` is pure and idempotent. It uses no clock and no random ids, so a provider's prompt cache still matches.
+Unchanged messages stay the same objects.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence, Set
 
 from nbagent.core.messages import FunctionCall, LLMMessage
 
-#: The result of a call that was interrupted before it had one.
+#: The result of an interrupted call.
 NO_RESULT = "No result: the call was interrupted before it finished."
 
-#: The user's message in a history that has none.
+#: The user message for a history without one.
 CONTINUE = LLMMessage("user", "Continue.")
 
 
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
-    """The same conversation, made valid. The first `valid` messages are known to be valid.
+    """The same conversation, made valid. The first `valid` messages are already valid.
 
     System messages come first. Each call gets a unique id. Results follow their call, in the order of the calls;
     missing ones become errors. Results without a call, duplicates and empty messages are removed. If there is no user
@@ -34,7 +34,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         message = rest[index]
         index += 1
         if message.role == "tool":
-            continue  # without a call: results that have one are consumed below, with their call
+            continue  # without a call: other results are consumed below, with their call
         if message.role != "assistant" or not message.tool_calls:
             if message.provider_extras or not is_blank(message):
                 repaired.append(message)
@@ -53,7 +53,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
 
 
 def is_blank(message: LLMMessage) -> bool:
-    """Whether the content is only white space, which some vendors reject and others drop."""
+    """Whether the content is only white space, which some providers reject and others drop."""
     if isinstance(message.content, str):
         return not message.content or message.content.isspace()
     return all(part.get("type") == "text" and not part.get("text", "").strip() for part in message.content)
@@ -87,9 +87,9 @@ def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
 def with_unique_ids(
     calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()
 ) -> list[FunctionCall]:
-    """The calls with unique ids that are not `taken` by earlier ones; a missing or repeated id becomes `prefix_0`, ….
+    """The calls with unique ids, none `taken` by earlier ones; a missing or repeated id becomes `prefix_0`, ….
 
-    Some servers count from `call_0` in each answer, and some vendors reject a conversation with the same id twice.
+    Some servers count from `call_0` in each answer, and some providers reject a conversation with a repeated id.
     """
     seen: set[str | None] = set()
     unique = []

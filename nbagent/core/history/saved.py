@@ -1,17 +1,17 @@
-"""A conversation as a JSON file: the messages with their vendor data; no key and no tools.
+"""A conversation as a JSON file: the messages with their provider data, without key and tools.
 
 ```json
 {"format": "nbagent conversation", "version": 1, "model": "claude:claude-sonnet-5", "messages": [{"role": "user", …}]}
 ```
 
-A file may also hold other versions of questions and other conversations, and say which of these branches `messages` is:
+A file may also have other versions of prompts and other conversations. `here` says which branch `messages` is:
 
 ```json
 {…, "branches": [{"conversation": "conv_a", "branch": "run_b", "used": 1, "messages": [0, 1, {"role": "user", …}]}, …],
  "here": 1}
 ```
 
-A number stands for a message that the file has already: that of this place, counted from its beginning.
+A number refers to an earlier message in the file by its position, counted from the beginning.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def save(
     branches: Sequence[Branch] = (),
     here: int = 0,
 ) -> None:
-    """Write the file atomically: if that fails, an old file stays. `redact` takes secrets out of the JSON data.
+    """Write the file atomically: if that fails, an old file stays. `redact` removes secrets from the JSON data.
 
-    `messages` are those of `branches[here]`, if branches are to be saved, too. Raises `ConfigurationError`.
+    `messages` equal `branches[here]` if branches are also saved. Raises `ConfigurationError`.
     """
     saved = [as_data(message) for message in messages]
     data: dict[str, Any] = {"format": FORMAT, "version": VERSION, "model": model, "messages": saved}
@@ -73,9 +73,9 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """All that a file holds, with the messages repaired. Raises `ConfigurationError`.
+    """A file's whole content, with the messages repaired. Raises `ConfigurationError`.
 
-    The messages have the `message_id`s that they had, for a trace that has them, too.
+    The messages keep their `message_id`s, for a trace that has the same ones.
     """
     data = _read(path)
     try:
@@ -115,7 +115,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _branches_as_data(messages: Sequence[LLMMessage], branches: Sequence[Branch]) -> list[dict[str, Any]]:
-    """The branches, with a number for each message that comes after `messages` or another branch in the file."""
+    """The branches, with a number for each message that is already in `messages` or an earlier branch."""
     places = {id(message): place for place, message in enumerate(messages)}
     written, found = len(messages), []
     for branch in branches:
@@ -133,7 +133,7 @@ def _branches_as_data(messages: Sequence[LLMMessage], branches: Sequence[Branch]
 
 
 def _branches_from(data: Any, messages: Sequence[LLMMessage]) -> list[Branch]:
-    """The inverse. Raises ValueError: what is wrong first, and where."""
+    """The inverse. Raises ValueError with the first error and its place."""
     _check(list[_SavedBranch], data)
     known, found = list(messages), []
     for item in data:
@@ -184,7 +184,7 @@ class _Message(TypedDict, total=False):
 def messages_from(data: Any) -> list[LLMMessage]:
     """The messages in JSON data that somebody may have edited, with their `message_id`s.
 
-    Raises ValueError: what is wrong first, and where.
+    Raises ValueError with the first error and its place.
 
     >>> messages_from([{"role": "user", "content": 5}])
     Traceback (most recent call last):
@@ -202,7 +202,7 @@ class _SavedBranch(TypedDict):
 
 
 def _check(kind: Any, data: Any) -> None:
-    """Raises ValueError: what is wrong first, and where."""
+    """Raises ValueError with the first error and its place."""
     from pydantic import ValidationError
 
     try:

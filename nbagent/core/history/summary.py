@@ -12,7 +12,7 @@ You are given the beginning of a conversation between a user and an assistant th
 assistant, who will go on with it and will not see the beginning any more. Keep what may still matter: what the user
 wants and has decided, facts, names and numbers, what the tools gave, what is still open. Be brief. Write nothing but
 the summary."""
-#: Longer texts are cut in the middle: a summary needs the gist only.
+#: Longer texts are cut in the middle: a summary needs only the gist.
 MAX_CHARS = 4_000
 
 

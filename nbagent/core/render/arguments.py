@@ -1,4 +1,4 @@
-"""The arguments of a call as text, for a person who has to approve them."""
+"""A call's arguments as text, for approval by a person."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
 
 
 def arguments_text(arguments: dict[str, Any]) -> str:
-    """All of the arguments, for a person who has to approve them. No character is hidden.
+    """All arguments, for approval by a person. No character is hidden.
 
-    Text that JSON would write with backslashes, such as code, is shown as it is, but for white space that would push
-    the rest out of sight.
+    Text that JSON would escape, such as code, is shown unchanged, except white space that would push the rest out of
+    sight.
     """
     shown = [
         f"{readable_name(name)} = {readable_json(value)}"

@@ -1,8 +1,8 @@
 """Control characters and invisible ones in text from models and tools: made visible, or escaped in JSON.
 
 In a terminal they can overwrite earlier output. Bidirectional ones can reorder what people read, so that
-`photo\\u202egnp.exe` looks like the name of a picture (https://trojansource.codes). Invisible ones can hide words from
-people that a model reads, or make one name look like another.
+`photo\\u202egnp.exe` looks like the name of a picture (https://trojansource.codes). Invisible ones can hide words that
+a model reads, or make one name look like another.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import json
 import logging
 import re
 
-#: Whole terminal sequences: colours, cursor movements, titles, links. Outside of a terminal they mean nothing.
+#: Whole terminal sequences: colours, cursor movements, titles, links. Outside a terminal they mean nothing.
 _TERMINAL = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)")
-#: Control characters and those of formats (Unicode's Cc, Cf, Zl and Zp), but for tabs, line ends, and the joiners that
-#: Persian, Hindi and emojis need.
+#: Control and format characters (Unicode's Cc, Cf, Zl and Zp), except tabs, line ends, and the joiners that Persian,
+#: Hindi and emojis need.
 _HIDDEN = re.compile(
     "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -31,7 +31,7 @@ def show_control_chars(text: str) -> str:
 
 
 def show_all_chars(text: str) -> str:
-    """The same for text that somebody has to approve: a terminal sequence could hide part of a command.
+    """The same for text to approve: a terminal sequence could hide part of a command.
 
     >>> show_all_chars("ls\\x1b]; rm -rf ~\\x07")
     'ls␛]; rm -rf ~␇'
@@ -55,6 +55,6 @@ def escape_control_chars(json_text: str) -> str:
 
 
 def readable_record(record: logging.LogRecord) -> bool:
-    """A logging filter: what models and tools said reaches the log without control characters, too."""
+    """A logging filter: text from models and tools reaches the log without control characters."""
     record.msg, record.args = show_control_chars(record.getMessage()), None
     return True

@@ -1,4 +1,4 @@
-"""A change of a text as a diff: its lines, and these as HTML."""
+"""A text change as a diff: its lines, and the lines as HTML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbagent.core.render import markdown as render
 
 DIFF_STYLE = render.style_html(Path(__file__).with_name("diff.css"))
 
-#: A line with its kind: " ", "-", "+", or "…" for a note of what is left out.
+#: A line with its kind: " ", "-", "+", or "…" for a note about omitted lines.
 Line = tuple[str, str]
 #: The element of each kind of line.
 _ELEMENTS = {"-": "del", "+": "ins", " ": "span", "…": "span"}
@@ -28,7 +28,7 @@ def diff_lines(before: str, after: str) -> Iterator[Line]:
 
 
 def without_far_lines(lines: Iterable[Line], around: int = 3) -> Iterator[Line]:
-    """The lines up to `around` lines from a change, with a note in place of those that are farther away.
+    """The lines up to `around` lines from a change; a note replaces the others.
 
     >>> list(without_far_lines([(" ", "a"), (" ", "b"), (" ", "c"), ("+", "d")], 1))
     [('…', '[2 unchanged lines]'), (' ', 'c'), ('+', 'd')]
@@ -49,6 +49,6 @@ def without_far_lines(lines: Iterable[Line], around: int = 3) -> Iterator[Line]:
 
 
 def lines_html(lines: Iterable[Line], attributes: str = "") -> str:
-    """The lines as safe HTML; `attributes` of the element are HTML already."""
+    """The lines as safe HTML; `attributes` of the element are already HTML."""
     page = "".join(f"<{_ELEMENTS[kind]}>{render.escape(line)}\n</{_ELEMENTS[kind]}>" for kind, line in lines)
     return f'<pre class="nbagent-diff {render.NO_TEX}"{attributes}>{page}</pre>'

@@ -1,9 +1,9 @@
 r"""Formulas in Markdown: kept exactly as written, for the host to typeset.
 
-`$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown inside them is ignored. Dollar signs
-of prices and shell variables must not count, so the content of `$…$` neither begins nor ends with a space, does not end
-with a slash, and no brace follows it. No letter or digit may touch it, unless it is a single symbol as in `$n$th`,
-`H$_2$O` or `5$\times$10`.
+`$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown inside them is ignored. Prices and
+shell variables must not count, so the content of `$…$` neither begins nor ends with a space, does not end with a slash,
+and no brace follows it. No letter or digit may touch it, unless it is a single symbol as in `$n$th`, `H$_2$O` or
+`5$\times$10`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: Longer formulas are plain text, so that unclosed ones don't make parsing slow.
+#: Longer formulas are plain text, so that unclosed ones don't slow down parsing.
 MAX_CHARS = 2_000
-#: How often a block may be looked for: once or twice a line is usual, but quotes and lists, each of which ends early,
-#: make the parser read all lines again and again.
+#: How often the parser may look for a block: once or twice a line is usual, but quotes and lists that end early make it
+#: read all lines again and again.
 MAX_TRIES = 50_000
 _CLOSERS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
-#: What may stand in the middle of a word.
+#: Formulas allowed inside a word.
 _SYMBOL = re.compile(r"[a-zA-Z]|[_^]?\\[a-zA-Z]+|[_^](?:[a-zA-Z0-9]|\{[^{}]*\})")
 _BEGIN = re.compile(r"\\begin\{([a-zA-Z]{1,20}\*?)\}")
 
@@ -67,14 +67,14 @@ def _end(text: str, begin: int) -> int:
 
 
 def _closer(text: str, begin: int) -> str:
-    """What ends the formula that begins here; `""` if none does."""
+    """The closing delimiter of the formula that begins here; `""` if none does."""
     if found := _BEGIN.match(text, begin):
         return f"\\end{{{found[1]}}}"
     return _CLOSERS.get(text[begin : begin + 2], "")
 
 
 def _block(state: Any, first: int, last: int, silent: bool) -> bool:
-    """A formula that fills whole lines, without a blank line between them. Counts the parser's work as well."""
+    """A formula that fills whole lines, without a blank line between them. Also counts the parser's work."""
     tries = state.env["tries"] = state.env.get("tries", 0) + 1
     if tries > MAX_TRIES:
         raise TooMuchWorkError

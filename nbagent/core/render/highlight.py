@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-#: Pygments' names of the languages that code blocks may name. Other languages, which may be slow, stay plain.
+#: Pygments' names of supported languages. Other languages, which may be slow, stay plain.
 LANGUAGES = {
     **dict.fromkeys(("python", "py", "python3", "ipython"), "python"),
     **dict.fromkeys(("bash", "sh", "shell"), "bash"),

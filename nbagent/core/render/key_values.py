@@ -1,4 +1,4 @@
-"""Labels and their values as a small table, for notebooks and terminals: what an agent is, what a trace holds."""
+"""Labels and values as a small table, for notebooks and terminals, such as an agent's or a trace's summary."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Text never becomes raw HTML: Markdown is rendered with HTML and images switched 
 short list of tags; everything else is escaped. A generated image is embedded as data. Outputs use the host's theme
 variables, with fallbacks, and still read well where the style is stripped.
 
-Hosts typeset whatever looks like TeX. Formulas in an answer are welcome, but not TeX commands that make links, styles,
-labels or definitions, which would apply to the whole notebook. Everything else is marked as not TeX.
+Hosts typeset everything that looks like TeX. Formulas in an answer are kept, but not TeX commands that make links,
+styles, labels or definitions, which would apply to the whole notebook. Everything else is marked as not TeX.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from nbagent.text import shortened
 
 #: Longer Markdown is shown as plain text: parsing takes time.
 MAX_MARKDOWN = 500_000
-#: Rows of a table that are shown. With more, the page gets slow and miles long.
+#: Rows shown of a table. More would make the page slow and very long.
 MAX_ROWS = 200
-#: Characters of a part of growing Markdown that is not rendered again. A part in progress is, with each update.
+#: Characters of a finished part of growing Markdown, which is not rendered again. The rest is, with each update.
 STABLE_CHARS = 800
-#: Characters of a tool's result in an output; the trace has all of it.
+#: Characters shown of a tool's result; the trace has all of it.
 PREVIEW_CHARS = 2_000
 
 _TAGS = {
@@ -38,7 +38,7 @@ _TAGS = {
     "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}}
-#: How a column of a table is aligned: as a class, since a page may allow no style in HTML.
+#: A table column's alignment: as a class, since a page may forbid inline styles.
 _ALIGNMENTS = {f"text-align:{side}": f"nbagent-{side}" for side in ("left", "center", "right")}
 _CELL_CLASSES = set(_ALIGNMENTS.values())
 #: Only http, https and mailto links are kept: a relative link would reach the notebook server.
@@ -50,9 +50,9 @@ _TEX_COMMAND = re.compile(
 )
 #: The name of an equation, which would clash with one of the reader's own.
 _LABEL = re.compile(r"\\label\s*\{[^{}]*\}")
-#: What would begin a formula, in text that contains none, such as a price.
+#: Characters that would begin a formula in text without one, such as a price.
 _TEX_DELIMITER = re.compile(r"\$|\\(?=[(\[])")
-#: What can be shown as a name without quotes.
+#: Names that can be shown without quotes.
 _NAME = re.compile(r"[\w.-]+")
 #: The beginning of a task in a list, in HTML.
 _TASK = re.compile(r"<li>((?:\n<p>)?)\[([ xX])\] ")
@@ -62,9 +62,9 @@ _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
 OTHER_LANGUAGE = "nbagent-other-language"
 #: The class of a diagram that a front end may draw.
 MERMAID = "nbagent-mermaid"
-#: A drawing of more characters, or of more nodes that are joined with all others, could take a page minutes.
+#: A larger drawing, or one with more fully connected nodes, could block a page for minutes.
 MAX_MERMAID_CHARS, MAX_MERMAID_JOINS = 4_000, 20
-#: What may make Mermaid load something from a host, or change how it works. Such diagrams stay code.
+#: Text that may make Mermaid load something from a host or change its settings. Such diagrams stay code.
 _MERMAID_RISK = re.compile(r"\\|//|https?:|url\(|@import|@\{|%%\{|\A\s*---|<(?!br\b)/?[a-z]", re.IGNORECASE)
 #: Classes that keep MathJax 2 and 3 from typesetting an element.
 NO_TEX = "tex2jax_ignore mathjax_ignore"
@@ -91,7 +91,7 @@ def _parser() -> Any:
 
     options = {"html": False, "linkify": True, "highlight": highlight.highlight_code}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough", "linkify"]).use(formula_plugin)
-    # only addresses that begin with http:// or https://, and nothing that just looks like one
+    # only addresses that begin with http:// or https://
     exact = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
     parser.block.ruler.at("table", _short_table, {"alt": ["paragraph", "reference"]})
     parser.linkify = LinkifyIt({"ftp:": None, "//": None, "mailto:": None}, exact)
@@ -109,7 +109,7 @@ def _parser() -> Any:
 
 
 def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) -> str:
-    """A block of code. Code in another language than Python has a class: it would fail in a cell. So have diagrams."""
+    """A block of code. Diagrams and code in languages other than Python have a class: they would fail in a cell."""
     page: str = type(renderer).fence(renderer, tokens, place, options, env)
     language = tokens[place].info.strip().lower().split(" ")[0]
     is_python = not language or highlight.LANGUAGES.get(language) == "python"
@@ -128,17 +128,17 @@ def _formula_html(tex: str) -> str:
 
 
 def _without_commands(tex: str) -> str:
-    """Escaped TeX. Commands that do more than write a formula are split, so that they have no effect."""
+    """Escaped TeX. Commands that do more than write a formula are split, so they have no effect."""
     return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(tex))
 
 
 def _escape_tex(text: str) -> str:
-    """Escaped text in which a host finds no formula: each delimiter gets an element of its own."""
+    """Escaped text in which a host finds no formula: each delimiter gets its own element."""
     return _TEX_DELIMITER.sub(r"<span>\g<0></span>", _without_commands(text))
 
 
 def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule for tables. Rows that are too many leave the text here, before their cells are parsed.
+    """markdown-it's rule for tables. Excess rows are removed here, before their cells are parsed.
 
     Columns are aligned by classes.
     """
@@ -156,7 +156,7 @@ def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
 
 
 def _shorten_table(state: Any, begin: int) -> None:
-    """Cut the table whose tokens begin here, and say below it how many rows are missing and who has them."""
+    """Cut the table whose tokens begin here, and note below it how many rows are missing and where they are."""
     tokens = state.tokens
     rows = [place for place in range(begin, len(tokens)) if tokens[place].type == "tr_open"][1:]
     if (missing := len(rows) - MAX_ROWS) > 0:
@@ -231,11 +231,11 @@ def markdown_line_to_text(text: str) -> str:
 
 
 def stable_ends(text: str) -> list[int]:
-    """Where growing Markdown can be cut into parts of `STABLE_CHARS` or a little more, whose look will not change.
+    """Where to cut growing Markdown into parts of `STABLE_CHARS` or slightly more whose look won't change.
 
     More text can change only the last block (a paragraph, list, table or code block), and the blocks right before it
-    without a blank line between: they may turn out to be one formula. What kind of block a line begins is known once
-    the line is complete ("2" may become "2. and so on"). So it does not matter how much of the text has come.
+    without a blank line between: they may turn out to be one formula. A line's kind of block is known once the line is
+    complete ("2" may become "2. and so on"). So the result does not depend on how much text has arrived.
 
     >>> stable_ends("one paragraph\\n\\n" * 100 + "the last")
     [810]
@@ -292,9 +292,9 @@ def note_html(text: str) -> str:
 
 
 def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[str] = ()) -> str:
-    """A muted line of facts, of which the `amounts` are hidden where it is narrow; its title has all of them.
+    """A muted line of facts; the `amounts` are hidden if space is narrow. Its title has all of them.
 
-    The blanks between them part them where the style is stripped, as on GitHub.
+    Blanks separate them if the style is stripped, as on GitHub.
     """
     if not facts:
         return ""
@@ -313,7 +313,7 @@ def labelled_html(label: str, text: str) -> str:
 def output_html(body: str, *, formulas: bool = True, style: bool = True, before: str = "") -> str:
     """A complete output: the style, and the container that it applies to. Without `formulas` nothing is typeset.
 
-    A cell with several outputs needs one `style` only; `before` is the body of the one above.
+    A cell with several outputs needs only one `style`.
     """
     return f'{STYLE if style else ""}<div class="{container_classes(body, before, formulas=formulas)}">{body}</div>'
 
@@ -334,7 +334,7 @@ def printable(text: str) -> str:
 
 
 def shortened_with_note(text: str, limit: int = PREVIEW_CHARS, see: str = ": see agent.trace.tool_calls") -> str:
-    """The text, or its beginning with a note: how much is missing, and where to `see` it."""
+    """The text, or its beginning with a note on how much is missing and where to `see` it."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
@@ -351,7 +351,7 @@ def format_call(name: str, arguments: dict[str, Any] | None) -> str:
 
 
 def readable_name(name: str) -> str:
-    """The name of a tool or an argument. A model may use any text as one: such a name is quoted, as JSON text.
+    """The name of a tool or an argument. A model may invent any text as a name: it is then quoted as JSON text.
 
     >>> readable_name("mean_by"), readable_name("theme='dark')?\\n")
     ('mean_by', '"theme=\\'dark\\')?\\\\n"')
@@ -360,7 +360,7 @@ def readable_name(name: str) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds for people, without parts of them: of what goes on.
+    """Whole seconds for people, for elapsed time.
 
     >>> format_seconds(12.9), format_seconds(75)
     ('12 s', '1 min 15 s')

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run's result: tool calls, folded, the answer with its images and sources, a footer."""
+"""A run's result in a notebook: folded tool calls, the answer with its images and sources, a footer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _pieces(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _call_html(call: Mapping[str, Any]) -> str:
-    """A tool call, as `AgentResult.function_calls` has it."""
+    """A tool call in the form of `AgentResult.function_calls`."""
     arguments, failed = call.get("arguments") or {}, bool(call.get("is_error"))
     title = f"<code>{render.escape(render.format_call(str(call.get('name')), arguments))}</code>"
     body = render.labelled_html("arguments", render.readable_json(arguments))

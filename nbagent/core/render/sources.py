@@ -1,4 +1,4 @@
-"""What an answer cites: numbered marks in its text, and the list of sources below it.
+"""An answer's citations: numbered marks in its text, and the list of sources below it.
 
 Titles and addresses come from the web. They are escaped, and only http and https addresses become links.
 """
@@ -21,7 +21,7 @@ Numbers = dict[tuple[Any, Any], int]
 
 
 def mark_positions(text: str, citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> dict[int, list[str]]:
-    """Where the text gets marks, in Markdown: behind what is cited, but not within a block of code.
+    """Where the text gets marks, in Markdown: after the cited text, but not within a code block.
 
     >>> cited = {"start": 0, "end": 5, "url": "https://a.org", "title": "A"}
     >>> mark_positions("Five. ", [cited], {("https://a.org", "A"): 1})
@@ -60,7 +60,7 @@ def with_marks(text: str, marks: Mapping[int, Sequence[str]]) -> str:
 
 
 def sources_html(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> str:
-    """The numbered list of sources, each with its host and what it says, as safe HTML."""
+    """The numbered list of sources, each with its host and its quotation, as safe HTML."""
     lines = []
     for number, url, title, cited in _listed(citations, numbers):
         address = safe_url(url)
@@ -73,7 +73,7 @@ def sources_html(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> st
 
 
 def sources_text(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> str:
-    """The same as plain text, a line for each source."""
+    """The same as plain text, one line for each source."""
     lines = [
         f"[{number}] {title}{f' {url}' if safe_url(url) and url != title else ''}"
         for number, url, title, _ in _listed(citations, numbers)
@@ -103,5 +103,5 @@ def _host(url: str | None) -> str:
     return urlsplit(url).hostname or "" if url else ""
 
 
-#: What stays as it is in the address of a mark.
+#: Characters that stay unescaped in a mark's address.
 _SAFE = "%/:?#@!&()*+,;=~-._"

@@ -16,9 +16,9 @@ _ROLE = re.compile(r"^:(?=\w+:`)", re.MULTILINE)
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and the descriptions of parameters by name. A text in none of the styles is all description."""
+    """The description, and the descriptions of parameters by name. Text in none of the styles is all description."""
     found: list[Docstring] = []
-    below = f"\n{text}"  # of a text whose first line is a section, the parsers would take the indent of the rest away
+    below = f"\n{text}"  # the parsers would dedent the rest of a text whose first line is a section
     without_roles = _ROLE.sub(r" \g<0>", below)  # they would be fields, which end the description
     for parse, given in ((google.parse, below), (numpydoc.parse, below), (rest.parse, without_roles)):
         with suppress(ParseError):

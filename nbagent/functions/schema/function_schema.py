@@ -1,10 +1,10 @@
-"""Builds a function's tool schema: what a model is told, and the pydantic adapter that checks a model's arguments.
+"""Builds a function's tool schema: the model's description, and the pydantic adapter that checks a model's arguments.
 
 Importing this module loads pydantic, so it is imported when the first schema is needed.
 
 Schemas are cached and follow changes of their function. An entry is compared with the function's code, defaults,
-docstring and annotations, and with the objects that the names in its annotations stand for. So a schema is rebuilt
-after the function or one of its types is redefined, in any cell, and after `%autoreload` patches the function.
+docstring and annotations, and with the objects that its annotations name. So a schema is rebuilt after the function or
+one of its types is redefined in any cell, and after `%autoreload` patches the function.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class FunctionSchema:
     """Description, JSON Schema and pydantic adapter of a function's parameters.
 
     `adapter` validates arguments by name, and fills in the `defaults` of parameters that were not sent. `positional`
-    names the positional-only parameters. `run_contexts` names those that get a `RunContext`. `problems` says which
-    parameters can't be described to a model; they accept anything.
+    names the positional-only parameters. `run_contexts` names those that get a `RunContext`. `problems` lists
+    parameters that can't be described to a model; they accept anything.
     """
 
     description: str
@@ -62,7 +62,7 @@ class FunctionSchema:
     problems: tuple[str, ...]
 
     def arguments_of(self, validated: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-        """What `adapter` returned, without what was not sent and is the function's own default."""
+        """The result of `adapter`, without missing arguments that equal the function's own default."""
         return {
             name: value
             for name, value in validated.items()
@@ -72,12 +72,12 @@ class FunctionSchema:
 
 # -- the cache --------------------------------------------------------------------------------------------------------
 
-#: By function: the names that its annotations use, all that the schema is made of, and the schema.
+#: By function: the names in its annotations, all sources of the schema, and the schema.
 _CACHE: WeakKeyDictionary[Any, tuple[tuple[str, ...], tuple[Any, ...], FunctionSchema]] = WeakKeyDictionary()
 
 
 def schema_of(func: Callable[..., Any]) -> FunctionSchema:
-    """The schema of any callable. Never raises: registering a function looks at `problems`.
+    """The schema of any callable. Never raises: registering a function checks `problems`.
 
     >>> def area(width: float, height: float = 1.0): "Area of a rectangle."
     >>> schema_of(area).parameters["required"]
@@ -108,7 +108,7 @@ def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
 
 
 def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """All that a schema is made of, to be compared by identity."""
+    """All sources of a schema, for comparison by identity."""
     if not hasattr(target, "__code__"):
         return ()
     annotations = annotations_of(target)
@@ -121,12 +121,14 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator, without titles and its warnings of defaults that are not JSON; a class can't be sent."""
+    """Pydantic's generator without titles, without its warnings about defaults that are not JSON, and without
+    classes.
+    """
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Whether a field gets a title: its name says the same."""
+        """Whether a field gets a title: never, since its name says the same."""
         return False
 
     def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
@@ -174,7 +176,7 @@ def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) ->
 
 
 def _adapter(parameters: list[Parameter]) -> TypeAdapter[Any]:
-    """Validates a dict of arguments for these parameters; it is what pydantic calls that returns them."""
+    """Validates a dict of arguments for these parameters: pydantic calls a function that returns them."""
 
     def returned(**validated: Any) -> dict[str, Any]:
         return validated
@@ -186,7 +188,7 @@ def _adapter(parameters: list[Parameter]) -> TypeAdapter[Any]:
 
 
 def _bound_keywords(func: Any) -> set[str]:
-    """Parameters that a partial has set, which the model does not get to choose."""
+    """Parameters already set by a partial, which the model can't choose."""
     bound: set[str] = set()
     while isinstance(func, functools.partial):
         bound |= set(func.keywords)
@@ -217,7 +219,7 @@ def _as_keyword(parameter: Parameter, annotation: Any, text: str | None) -> Para
 
 
 def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
-    """A parameter's type, why it can't be described to a model, if so, and whether it was found."""
+    """A parameter's type, the reason if it can't be described to a model, and whether it was found."""
     text = inspect.formatannotation(parameter.annotation)
     problem = f"parameter {parameter.name!r} can't be described: {text}"
     try:
@@ -232,7 +234,7 @@ def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
         skip: Any = SkipJsonSchema
         metadata = getattr(annotation, "__metadata__", ())
         rest = [item for item in metadata if not (item is skip or isinstance(item, skip))]
-        if len(rest) < len(metadata):  # the validator beside it knows what to make of anything
+        if len(rest) < len(metadata):  # its own validator can handle anything
             return typing.Annotated[(Any, *rest)] if rest else Any, "", True
         return Any, f"{problem} has no JSON form ({str(error).partition(chr(10))[0]})", True
     return annotation, "", True
@@ -244,7 +246,7 @@ def _resolved(annotation: Any, target: Any) -> Any:
         return Any
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
     namespace = getattr(target, "__globals__", vars(builtins))
-    # besides globals, annotations can name the function's type parameters and what it closes over
+    # besides globals, annotations can name the function's type parameters and closure variables
     local_names = {parameter.__name__: parameter for parameter in getattr(target, "__type_params__", ())}
     if hasattr(target, "__code__"):
         local_names |= closure_of(target)
@@ -280,11 +282,11 @@ def _is_defined_in(annotation: Any, namespace: Mapping[str, Any]) -> bool:
 
 
 class _OfTyping(typing.TypedDict):
-    """A type of the kind that pydantic takes from Python 3.12 on."""
+    """The form of a type that pydantic needs before Python 3.12."""
 
 
 def _as_of_typing_extensions(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """A `TypedDict` of `typing` as the same one of `typing_extensions`."""
+    """A `TypedDict` of `typing` as one of `typing_extensions`."""
     fields: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(annotation, include_extras=True).items():
         is_marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
@@ -298,9 +300,9 @@ def _as_of_typing_extensions(annotation: Any, namespace: Mapping[str, Any]) -> A
 
 
 def _latest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """The annotation with the types that its names stand for now, and a list for any iterable.
+    """The annotation with the current types of its names, and a list for any iterable.
 
-    Another cell may have redefined a type. Of an iterable, pydantic would make an iterator that it checks only later.
+    Another cell may have redefined a type. For an iterable, pydantic would make an iterator that it checks only later.
     """
     if _is_defined_in(annotation, namespace):
         now = namespace.get(annotation.__name__)

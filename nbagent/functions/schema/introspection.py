@@ -19,7 +19,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 def underlying(func: Any) -> Any:
     """The plain function behind a method, a partial, a wrapper, a class or a callable object; else `func` itself.
 
-    It is the one that has the code, the namespace and the docstring.
+    It has the code, the namespace and the docstring.
     """
     while True:
         if isinstance(func, functools.partial):
@@ -38,7 +38,7 @@ def underlying(func: Any) -> Any:
 
 
 def closure_of(func: Any) -> dict[str, Any]:
-    """The variables that a function closes over, by name; those not assigned yet are left out."""
+    """A function's closure variables by name, without unassigned ones."""
     found = {}
     for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=False):
         try:
@@ -49,7 +49,7 @@ def closure_of(func: Any) -> dict[str, Any]:
 
 
 def signature_of(func: Callable[..., Any]) -> inspect.Signature:
-    """The signature, annotations unevaluated. Raises ValueError or TypeError if there is none."""
+    """The signature with unevaluated annotations. Raises ValueError or TypeError if there is none."""
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -67,7 +67,7 @@ def annotations_of(function: Any) -> dict[str, Any]:
 
 
 def docstring_of(func: Callable[..., Any]) -> str:
-    """The docstring of the function behind `func`; of a class its own, not that of a base class."""
+    """The docstring of the function behind `func`; for a class its own, not a base class's."""
     if isinstance(func, type):
         return inspect.cleandoc(vars(func).get("__doc__") or "")
     return inspect.getdoc(underlying(func)) or ""
@@ -98,7 +98,7 @@ def patched_definition(target: Any) -> FunctionNode | None:
     """The definition, in its file, of a function that `%autoreload` patched in place; None for any other.
 
     IPython compiles only that function, so its lines count from 1 (from 2 in a class), and keeps the annotations that
-    it had before. A function that really stands in the first lines of its file is found too, which does no harm.
+    it had before. A function that is really in the first lines of its file is also found, which is harmless.
     """
     code: CodeType = target.__code__
     if code.co_firstlineno > 2 or not os.path.isfile(code.co_filename):

@@ -1,4 +1,4 @@
-"""An example of what a JSON Schema describes."""
+"""Makes an example value for a JSON Schema."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds(schema: Any, root: dict[str, Any]) -> list[str]:
-    """The JSON types that a schema accepts, each once; `any` where it names none.
+    """The JSON types that a schema accepts, each once; `any` if it names none.
 
     >>> kinds({"anyOf": [{"type": "integer"}, {"type": ["integer", "null"]}]}, {}), kinds(True, {})
     (['integer', 'null'], ['any'])

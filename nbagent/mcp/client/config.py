@@ -1,4 +1,4 @@
-"""Reads an `mcp.json`, the form in which editors and coding agents keep their MCP servers.
+"""Reads an `mcp.json`, the format in which editors and coding agents keep their MCP servers.
 
 ::
 
@@ -40,7 +40,7 @@ _VARIABLE = re.compile(r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>[\
 
 
 class _Input(BaseModel):
-    """A value that an editor asks the person for, once for a file."""
+    """A value that an editor asks the user for, once per file."""
 
     id: str
     description: str = ""
@@ -93,7 +93,7 @@ class _Variables:
                 self._inputs[name] = self._asked[name].ask()
             return self._inputs[name]
         if kind in ("config", "command"):
-            raise ValueError(f"{found[0]} is known to the editor only. Write its value")
+            raise ValueError(f"{found[0]} is known only to the editor. Write its value")
         if kind is None and name in self._known:
             return self._known[name]
         value = os.environ.get(name, default and default[2:])
@@ -111,7 +111,7 @@ _Text = Annotated[str, AfterValidator(_filled)]
 
 
 class _Server(BaseModel):
-    """One server of the file. The old transport `sse` is gone from the protocol."""
+    """One server of the file. The protocol has dropped the old transport `sse`."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -147,11 +147,11 @@ class _Server(BaseModel):
 def read_config(
     path: str | os.PathLike[str], names: Iterable[str] = (), inputs: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The servers of a file by name, or only these: the arguments of `MCPServer`.
+    """A file's servers by name, or only these, as arguments of `MCPServer`.
 
-    Comments and trailing commas are allowed. Servers with `"disabled": true` are left out, and so are those with an
-    error, which is logged. Raises ConfigurationError with the file, the server and the error if a server of these names
-    has one, or if no server is left.
+    Comments and trailing commas are allowed. Servers with `"disabled": true` are omitted, as are servers with an error,
+    which is logged. Raises ConfigurationError with the file, the server and the error if a named server has one, or if
+    no server is left.
     """
     try:
         import json5
@@ -165,7 +165,7 @@ def read_config(
     except ValidationError as error:
         raise ConfigurationError(f"{str(file)!r}: {problem_in(error)}.") from None
     except ValueError as error:
-        raise ConfigurationError(f"{str(file)!r} is no JSON: {error}.") from None
+        raise ConfigurationError(f"{str(file)!r} is not JSON: {error}.") from None
     variables = _Variables(file, content.inputs, inputs or {})
     names = list(names)
     servers = {name: each if isinstance(each, dict) else {} for name, each in content.servers.items()}

@@ -1,8 +1,7 @@
-"""The connection to one server: it lives on the background loop, whatever loops its agents run on.
+"""The connection to one server: it lives on the background loop, whichever loops its agents run on.
 
-It begins in the background, keeps the tools of a registry as the server lists them, starts a server that died once
-more, and ends when it is told to: by `stop`, or at the interpreter's exit. It does not know its `MCPServer`, so that
-this can be collected.
+It connects in the background, keeps a registry in step with the server's tools, restarts a dead server once, and ends
+with `stop` or at the interpreter's exit. It does not reference its `MCPServer`, which can therefore be collected.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("nbagent")
 T = TypeVar("T")
 
-#: Seconds that a server may take until it has listed its tools: `npx` may have to fetch it first.
+#: Seconds that a server may take to list its tools: `npx` may have to fetch it first.
 START_S = 60.0
-#: The same where `auth` may ask a person to log in.
+#: The same if `auth` may ask a person to log in.
 LOGIN_S = 600.0
-#: Seconds that a server may take to give a resource or a prompt.
+#: Seconds that a server may take to return a resource or a prompt.
 ANSWER_S = 60.0
-#: Seconds that a server may take to end at the interpreter's exit: the protocol's grace, and then it is killed.
+#: Seconds that a server may take to end at the interpreter's exit: the protocol's grace period, then it is killed.
 EXIT_S = 6.0
-#: Seconds after which changes are listened to again, if the server ended the stream of them.
+#: Seconds before listening for changes again if the server ended their stream.
 LISTEN_AGAIN_S = 5.0
-#: Seconds until a request that failed shows whether the whole connection has.
+#: Seconds after a failed request to find out whether the whole connection failed.
 NOTICE_S = 1.0
 
 
@@ -61,14 +60,14 @@ class Connection:
         self.name, self.address, self.tools = name, address, tools
         self.state = "not connected"
         self.problem: MCPServerError | None = None
-        #: Why the server was started again, if it was.
+        #: Why the server was restarted, if it was.
         self.restarted = ""
-        #: "2026-07-28", what the server calls itself, and what it says of its tools.
+        #: "2026-07-28", the server's own name, and its instructions.
         self.revision = self.server = self.instructions = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._client: Client | None = None
-        #: Set when the server can be used, or can't; replaced when a connection begins or is lost.
+        #: Set once it is known whether the server is usable; replaced when a connection begins or is lost.
         self._settled = asyncio.Event()
         self._is_stopped = False
         self._stop: Callable[[], None] = lambda: None
@@ -78,7 +77,7 @@ class Connection:
     # -- from any thread and any event loop ---------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Connect in the background, unless the connection is there or begins already."""
+        """Connect in the background, unless the connection exists or has begun."""
         _note(self)
         background_loop().call_soon_threadsafe(self._begin, context=Context())
 
@@ -88,7 +87,7 @@ class Connection:
         await _on_background(self._ready)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool. Cancelling this cancels it on the server, too. Raises ToolError with the server's error."""
+        """Call a tool. Cancelling this also cancels it on the server. Raises ToolError with the server's error."""
         here = current.get()
         return await _on_background(lambda: self._call(tool, arguments, here.call_in_progress, here.call.output))
 
@@ -149,7 +148,7 @@ class Connection:
 
     async def _connect(self) -> tuple[MCPServerError | None, bool]:
         """`(why it ended, whether it was connected)`; None if it was told to end."""
-        # a second of imports must not keep the loop from its other work
+        # a second of imports must not block the loop's other work
         await asyncio.to_thread(__import__, "mcp.client.streamable_http")
         import anyio
 
@@ -187,7 +186,7 @@ class Connection:
                 self.tools.changed.set()
 
         async def on_elicitation(context: Any, params: ElicitRequestParams) -> ElicitResult:
-            # the protocol of 2025 does not say to which call a question belongs: it is the latest one's
+            # the protocol of 2025 does not link a question to its call: it counts as the latest one's
             call = current.get().call_in_progress or next(reversed(self._calls), None)
             return await elicitation.ask(self.name, params, call)
 
@@ -206,12 +205,12 @@ class Connection:
         self._settled.set()
 
     def _note_lost(self) -> None:
-        """From now on, calls wait for what comes of it."""
+        """From now on, calls wait for the reconnection."""
         if self._client is not None:
             self._client, self._settled = None, asyncio.Event()
 
     async def _follow(self, client: Client, ended: Ended) -> None:
-        """Keep the list of tools as the server has it, until the connection ends."""
+        """Keep the list of tools up to date until the connection ends."""
         import anyio
 
         async def update() -> None:
@@ -228,7 +227,7 @@ class Connection:
             group.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Ask a server of the stateless revision to tell of changes; the others do so by themselves."""
+        """Ask a server of the stateless revision to report changes; others report them anyway."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -236,7 +235,7 @@ class Connection:
         while tools is not None and tools.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    self.tools.changed.set()  # what changed before is told to nobody
+                    self.tools.changed.set()  # nobody is notified of earlier changes
                     async for _ in changes:
                         self.tools.changed.set()
             except (ListenNotSupportedError, MCPError):
@@ -279,12 +278,12 @@ class Connection:
             text: str = error.error.message
         except TimeoutError:
             text = f"it did not answer within {ANSWER_S:g} s"
-        except (RuntimeError, ValueError) as error:  # an answer that is not of the protocol
+        except (RuntimeError, ValueError) as error:  # an answer outside the protocol
             text = str(error)
         raise MCPServerError(self.address.masked(shortened(f"The MCP server {self.name!r}: {text}", MAX_TEXT)))
 
     async def _what_happened(self, client: Client, error: Any) -> str:
-        """The text of an error. If it is that the server is gone, wait for its restart, and say so."""
+        """The text of an error. If the server is gone, wait for its restart, and say so."""
         from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
         text: str = error.error.message
@@ -305,7 +304,7 @@ class Connection:
 
 
 async def _on_background(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Await a coroutine on the background loop, in a copy of this context. Cancelling passes over."""
+    """Await a coroutine on the background loop, in a copy of this context. Cancelling is passed on."""
     loop = background_loop()
     if asyncio.get_running_loop() is loop:
         return await make()
@@ -317,7 +316,7 @@ def _start_s(address: Address) -> float:
 
 
 def _reason(error: BaseException, address: Address) -> str:
-    """Why a server can't be used, in a few words."""
+    """Why a server can't be used, in short."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError) and address.command:
@@ -345,14 +344,14 @@ _open: WeakSet[Connection] = WeakSet()
 
 
 def _note(connection: Connection) -> None:
-    """See that the server ends with this process."""
+    """End the server with this process."""
     _open.add(connection)
     _end_at_exit()
 
 
 @cache
 def _end_at_exit() -> None:
-    background_loop()  # what is registered last at exit runs first: before the loop ends
+    background_loop()  # exit handlers run in reverse order: this one before the loop ends
     atexit.register(_end_all, os.getpid())
 
 

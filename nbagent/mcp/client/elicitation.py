@@ -1,4 +1,4 @@
-"""A server asks the person something in the middle of a call; the question goes to whoever approves calls."""
+"""A server asks the user something during a call; the question goes to the approver."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | None) -> ElicitResult:
-    """The person's answer. Without an interface, or if the answers do not fit the server's schema, it is a no."""
+    """The user's answer. Without an interface, or if the answers don't fit the server's schema, it is a refusal."""
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_TEXT)
     call_id = call.context.run(current.get).call.tool_call_id if call else None
     if params.mode == "url":
-        question = Question(server, {}, call_id, text=f"{text}\nTo go on, open this address yourself: {params.url}")
+        question = Question(server, {}, call_id, text=f"{text}\nTo continue, open this address yourself: {params.url}")
     else:
         schema = params.requested_schema
         problem = partial(_problem, schema)
@@ -33,7 +33,7 @@ async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | N
 
 
 def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
-    """The answers to begin with: defaults, the first of several choices, or what is empty.
+    """The initial answers: defaults, the first of several choices, or empty values.
 
     >>> _defaults({"properties": {"name": {"type": "string"}, "size": {"enum": ["S", "M"]}, "n": {"default": 3}}})
     {'name': '', 'size': 'S', 'n': 3}
@@ -56,7 +56,7 @@ def _default(schema: dict[str, Any]) -> Any:
 
 
 def _problem(schema: dict[str, Any], answers: dict[str, Any]) -> str:
-    """What is wrong with the answers."""
+    """The error in the answers, or ""."""
     from referencing.exceptions import Unresolvable
 
     from nbagent.core.json_schema import jsonschema, validator_of

@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 
 from nbagent.functions.registry import is_name
 
-#: Programs that start other programs, and the words by which some of them are told so.
+#: Programs that start other programs, and some of their subcommands.
 _RUNNERS = re.compile(
     r"npx|npm|node|bunx?|deno|pnpm|yarn|uvx?|pipx|pythonw?[\d.]*|docker|podman|env|cmd|run|exec|dlx|tool", re.IGNORECASE
 )
-#: What the names of servers have in common.
+#: Common parts of servers' names.
 _COMMON = re.compile(r"^(mcp[-_])?server[-_]|^mcp[-_]|[-_]mcp[-_]server$|[-_](mcp|server)$|\.(py|js|mjs|ts|exe)$", re.I)
 
 
 def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Names that the registry accepts, each with the original name. If two become equal, one gets a suffix.
 
-    `given` is what such a call returned before: its names stand for the same ever after.
+    `given` is an earlier result: its names keep their meaning.
 
     >>> fitting_names(["files_read.all", "files_read/all", "文件_读.全部"], limit=64)
     {'files_read_all': 'files_read.all', 'files_read_all_d00fff': 'files_read/all', '文件_读_全部': '文件_读.全部'}
@@ -38,7 +38,7 @@ def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | 
 
 
 def clean(name: str) -> str:
-    """The name with an underscore for what is no letter, mark, digit or hyphen of any script.
+    """The name with an underscore for each character that is not a letter, mark, digit or hyphen of any script.
 
     >>> clean("मौसम (दिल्ली)"), clean("notes.delete/all")
     ('मौसम_दिल्ली_', 'notes_delete_all')
@@ -47,7 +47,7 @@ def clean(name: str) -> str:
 
 
 def name_of_command(command: Sequence[str]) -> str:
-    """What a server is called that is started so.
+    """A server's name, from its command.
 
     >>> name_of_command(["npx", "-y", "@modelcontextprotocol/server-filesystem@1.2", "/data"])
     'filesystem'
@@ -60,7 +60,7 @@ def name_of_command(command: Sequence[str]) -> str:
 
 
 def name_of_url(url: str) -> str:
-    """What a server at this address is called.
+    """A server's name, from its address.
 
     >>> name_of_url("https://mcp.example.com/v1/mcp"), name_of_url("http://127.0.0.1:8000/mcp")
     ('example', '127_0_0_1')

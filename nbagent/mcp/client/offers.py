@@ -1,4 +1,4 @@
-"""What a server offers beside tools: resources to read, and prompts to ask."""
+"""A server's resources and prompts, in addition to its tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.mcp.client.results import contents_part, part_of
 if TYPE_CHECKING:
     from mcp import Client
 
-#: Pages that a list may have.
+#: The maximum number of pages in a list.
 MAX_PAGES = 100
 
 
@@ -26,7 +26,7 @@ class Resource(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A question that the server words. `arguments` are names, and whether each must be given."""
+    """A server's prompt template. `arguments` maps names to whether each is required."""
 
     name: str
     description: str
@@ -44,7 +44,7 @@ async def pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
 
 
 async def resources_of(client: Client) -> list[Resource]:
-    """The server's resources, and its templates of such."""
+    """The server's resources and resource templates."""
     if client.server_capabilities.resources is None:
         return []
     found = [(each.uri, each) async for page in pages(client.list_resources) for each in page.resources]
@@ -54,7 +54,7 @@ async def resources_of(client: Client) -> list[Resource]:
 
 
 async def read(client: Client, uri: str) -> Content:
-    """What a resource holds."""
+    """A resource's content."""
     contents = (await client.read_resource(uri)).contents
     return joined_content(map(contents_part, contents))
 
@@ -71,7 +71,7 @@ async def prompts_of(client: Client) -> list[Prompt]:
 
 
 async def filled(client: Client, prompt: str, arguments: dict[str, str]) -> Content:
-    """A prompt as one question. If it plays an assistant's answers too, each message begins with who says it."""
+    """A prompt as one text. If it includes an assistant's answers, each message begins with its speaker."""
     messages = (await client.get_prompt(prompt, arguments)).messages
     is_dialogue = any(message.role != "user" for message in messages)
     parts: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What a model reads of a server's result: text, images, and structured data."""
+"""A server's result for a model: text, images and structured data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def value_of(result: CallToolResult, tool: str) -> Any:
     """The value of a call: a text, structured data, or content parts if there are images.
 
-    Structured data that a text repeats, as servers should, is not repeated. Raises ToolError with the texts of a result
-    that is an error.
+    Structured data that a text repeats, as servers should, is omitted. If the result is an error, raises ToolError with
+    its texts.
     """
     parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if result.is_error:
-        raise ToolError("\n".join(texts) or "The server reports an error, and says nothing about it.", tool=tool)
+        raise ToolError("\n".join(texts) or "The server reports an error without a message.", tool=tool)
     structured = result.structured_content
     if structured is not None and not _repeats(texts, structured):
         if not parts:
@@ -34,7 +34,7 @@ def value_of(result: CallToolResult, tool: str) -> Any:
 
 
 def part_of(block: ContentBlock) -> dict[str, Any]:
-    """A content block as a part. A model can't be shown sounds and other files: it reads what they are."""
+    """A content block as a part. Sounds and other files, which a model can't read, become a description."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type == "image":
@@ -49,7 +49,7 @@ def part_of(block: ContentBlock) -> dict[str, Any]:
 
 
 def contents_part(contents: TextResourceContents | BlobResourceContents) -> dict[str, Any]:
-    """What a resource holds, as a part."""
+    """A resource's content as a part."""
     if (text := getattr(contents, "text", None)) is not None:
         return {"type": "text", "text": text}
     blob: str = getattr(contents, "blob", "")
@@ -66,8 +66,8 @@ def _size(data: str) -> str:
 
 
 def _repeats(texts: list[str], structured: Any) -> bool:
-    """Whether the texts say the same. Servers wrap a value in an object with one key, and write
-    a list as several texts.
+    """Whether the texts repeat the data. Servers wrap a value in an object with one key, and write a list as several
+    texts.
     """
     values = [_loaded(text) for text in texts]
     if structured in values:

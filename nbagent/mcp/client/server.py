@@ -29,23 +29,24 @@ from nbagent.mcp.client.offers import Prompt, Resource
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
 
-#: Characters of a server's name, with which its tools' names begin.
+#: Characters of a server's name, the prefix of its tools' names.
 MAX_NAME = 32
 
 
 class MCPServer(Toolset):
-    """The tools of an MCP server: of a command that is started, or of a URL (streamable HTTP).
+    """The tools of an MCP server, from a command to start or a URL (streamable HTTP).
 
-    - `env`: variables for the process, which otherwise gets PATH, HOME and few others of this one; `cwd`: its folder
+    - `env`: variables for the process, which otherwise gets only PATH, HOME and few others; `cwd`: its folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
-    - `name`: the tools' names begin with it, as far as providers accept it; by default the command or the URL gives one
-    - `approve`: None to ask before calls of tools that the server does not mark as read-only; True to ask before all
-      calls, False before none
+    - `name`: the prefix of the tools' names, with characters that providers accept; by default from the command or the
+      URL
+    - `approve`: None asks before calls of tools that the server does not mark as read-only; True asks before all calls,
+      False before none
     - `timeout`: seconds for a call, None for the agent's limit
 
-    An agent that is told to use it begins to connect at once, and waits for it before a run. The connection ends with
-    `agent.aclose()`, when the server is collected, and with this process. A server that dies is started again, once.
-    Both revisions of the protocol are spoken, that of 2026-07-28 and those with a handshake.
+    `agent.use(server)` begins to connect immediately; a run waits for the connection. It ends with `agent.aclose()`,
+    when the server is collected, and with this process. A dead server is restarted once. Both protocol revisions are
+    supported: 2026-07-28 and the ones with a handshake.
 
     Raises ConfigurationError for wrong arguments; a run raises MCPServerError if the server can't be used.
 
@@ -88,12 +89,12 @@ class MCPServer(Toolset):
     def from_config(
         cls, path: str | os.PathLike[str], *names: str, inputs: Mapping[str, str] | None = None
     ) -> list[MCPServer]:
-        """The servers of an `mcp.json`, as editors and coding agents have it, or those of these names.
+        """The servers of an `mcp.json` of editors and coding agents, or only these names.
 
-        `${VAR}` and `${VAR:-default}` are variables of the environment. `${workspaceFolder}` is the file's folder, or
-        the one above a hidden folder such as `.vscode`. `${input:key}` is in `inputs`, or you are asked for it. A
-        server with an error is left out with a warning. Raises ConfigurationError with the file, the server and the
-        error if a server of these names has one, or if no server is left.
+        `${VAR}` and `${VAR:-default}` are environment variables. `${workspaceFolder}` is the file's folder, or the one
+        above a hidden folder such as `.vscode`. `${input:key}` is in `inputs`, or you are asked for it. A server with
+        an error is omitted with a warning. Raises ConfigurationError with the file, the server and the error if a named
+        server has one, or if no server is left.
         """
         read = read_config(path, names, inputs)
         names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}
@@ -108,7 +109,7 @@ class MCPServer(Toolset):
         await self.connection.ready()
 
     def instructions(self) -> str:
-        """What the server says of its tools."""
+        """The server's instructions for its tools."""
         said = shortened(self.connection.instructions.strip(), MAX_TEXT)
         if not said:
             return ""
@@ -116,22 +117,22 @@ class MCPServer(Toolset):
         return f'<mcp_server name="{self.name}">\nThe server says of its tools {self.name}_…:\n{said}\n</mcp_server>'
 
     async def resources(self) -> list[Resource]:
-        """What the server offers to read. Raises MCPServerError, as the next three do."""
+        """The server's resources. Raises MCPServerError, as the next three do."""
         return await self.connection.ask(offers.resources_of)
 
     async def read(self, uri: str) -> Content:
-        """What a resource holds: a text, or parts with images.
+        """A resource's content: a text, or parts with images.
 
         >>> await agent.chat(await server.read("notes://today"))                        # doctest: +SKIP
         """
         return await self.connection.ask(lambda client: offers.read(client, uri))
 
     async def prompts(self) -> list[Prompt]:
-        """The questions that the server words."""
+        """The server's prompts."""
         return await self.connection.ask(offers.prompts_of)
 
     async def prompt(self, name: str, /, **arguments: str) -> Content:
-        """A prompt of the server, to ask it.
+        """A server's prompt as a message.
 
         >>> await agent.chat(await server.prompt("review", language="Python"))          # doctest: +SKIP
         """
@@ -165,7 +166,7 @@ def _address(
     for name, value, belongs in (("env", env, not is_url), ("headers", headers, is_url)):
         check_type(name, value, Mapping, optional=True)
         if value and not belongs:
-            raise ConfigurationError(f"MCPServer(): {name} does not go with {'a URL' if is_url else 'a command'}.")
+            raise ConfigurationError(f"MCPServer(): {name} can't be used with {'a URL' if is_url else 'a command'}.")
         if not all(isinstance(text, str) for pair in (value or {}).items() for text in pair):
             raise invalid(name, value, "strings by their names", secret=True)
     if is_url:

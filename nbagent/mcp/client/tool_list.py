@@ -1,4 +1,4 @@
-"""The tools of a server as those of a registry, kept as the server lists them."""
+"""A server's tools as a registry's tools, kept in step with the server's list."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("nbagent")
 
-#: Characters of each text that a server says: a description, an error, a question.
+#: Characters of each text from a server: a description, an error, a question.
 MAX_TEXT = 8_000
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class ToolList:
-    """`registry` has the tools, by names that providers accept. `changed` is set when the server says so.
+    """`registry` has the tools, by names that providers accept. `changed` is set when the server reports a change.
 
-    `approve` is who must approve calls: None for those of tools that the server does not mark as read-only, else all or
-    none. A tool that needed approval once needs it for as long as this list lives, whatever the server says later. A
-    tool whose description or schema changes is another function: what was allowed for the session is asked anew.
+    `approve` says which calls need approval: None for tools that the server does not mark as read-only, else all or
+    none. A tool that once needed approval keeps needing it, whatever the server says later. A tool whose description or
+    schema changes counts as new: approvals for the session no longer apply.
     """
 
     def __init__(self, server: str, *, approve: bool | None, timeout: float | None) -> None:
@@ -42,7 +42,7 @@ class ToolList:
         self._server, self._approve, self._timeout = server, approve, timeout
         #: The tools that need approval, by the server's names.
         self._approved: set[str] = set()
-        #: What each registered name stands for. It keeps those of removed tools: a name never passes to another tool.
+        #: The tool of each registered name. Names of removed tools are kept: a name never passes to another tool.
         self._names: dict[str, str] = {}
 
     async def update(self, client: Client, call: Call) -> None:
@@ -53,7 +53,7 @@ class ToolList:
                 listed |= {f"{self._server}_{tool.name}": tool for tool in page.tools}
         self._names = fitting_names(listed, MAX_NAME, self._names)
         tools = [(name, listed[each]) for name, each in self._names.items() if each in listed]
-        # to check a schema takes milliseconds, and a server may list hundreds
+        # checking a schema takes milliseconds, and a server may list hundreds
         found = await run_in_thread(lambda: [self._definition(name, tool, call) for name, tool in tools])
         self.registry.set_tools([each for each in found if each is not None])
 
@@ -72,7 +72,7 @@ class ToolList:
                 source=f"mcp:{self._server}",
             )
             check_parameters(definition)
-        except ConfigurationError as error:  # one bad tool must not cost the others
+        except ConfigurationError as error:  # one bad tool must not affect the others
             logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, self._server, error)
             return None
         return definition

@@ -1,4 +1,4 @@
-"""The ways to a server: its process with its stdin, stdout and stderr, or an HTTP client."""
+"""Transports to a server: its process with stdin, stdout and stderr, or an HTTP client."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from nbagent.mcp.client.address import Address
 
-#: What is kept of the lines that a server writes to stderr.
+#: Limits of the kept stderr lines.
 MAX_LINES, MAX_LINE_CHARS = 8, 300
-#: Seconds to wait for the last lines of a server that has ended: a process that it began may keep its stderr open.
+#: Seconds to wait for the last lines of a server that has ended: its child process may keep its stderr open.
 LAST_LINES_S = 5.0
 #: Seconds for a connection and for the next byte of an HTTP answer, which may be a stream.
 CONNECT_S, READ_S = 30.0, 300.0
@@ -25,7 +25,7 @@ UNAUTHORIZED = 401
 
 
 class Ended:
-    """What is known of the end of a connection: `event` is set when the server is gone, `said` is why."""
+    """The end of a connection: `event` is set when the server is gone, `said` is the reason."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -59,7 +59,7 @@ class Ended:
             return "It wrote:\n" + "\n".join(f"  {line}" for line in self.lines)
         if self.status == UNAUTHORIZED:
             return (
-                "It answered with HTTP status 401: it wants a token or a login. Pass MCPServer(…, "
+                "It answered with HTTP status 401: it needs a token or a login. Pass MCPServer(…, "
                 'headers={"Authorization": "Bearer …"}), or auth=OAuthClientProvider(…) of mcp.client.auth.'
             )
         return f"It answered with HTTP status {self.status}." if self.status else ""
@@ -69,7 +69,7 @@ class Ended:
 async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
     """Start the server's process. At the end of the block its stdin is closed; if that does not end it, it is killed.
 
-    The process gets few variables of this one's environment (PATH, HOME, …), and `env`.
+    The process gets few of our environment variables (PATH, HOME, …), and `env`.
     """
     import anyio
     from mcp import StdioServerParameters, stdio_client
@@ -96,7 +96,7 @@ async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def http_to(address: Address, ended: Ended) -> AsyncIterator[Any]:
-    """Streamable HTTP. The headers go to this server only: a redirect to another one is not followed."""
+    """Streamable HTTP. The headers go only to this server: a redirect to another one is not followed."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 

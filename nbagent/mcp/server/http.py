@@ -1,7 +1,7 @@
-"""`HTTPServing`: a `ToolServer` on a loopback port, behind a token, by streamable HTTP.
+"""`HTTPServing`: a `ToolServer` on a loopback port, behind a token, over streamable HTTP.
 
-Besides the token, which no web page knows, the Host and Origin of each request must be this machine's, so that no
-page can come in under another name (DNS rebinding).
+In addition to the token, which no web page knows, each request's Host and Origin must be this machine's, so that no
+page can get in under another name (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from nbagent.mcp.server.tool_server import ToolServer
 from nbagent.thread_server import LOOPBACK, ThreadServer, config, listening
 
 PATH = "/mcp"
-#: Seconds that connections have to end when the server stops.
+#: Seconds that connections get to end when the server stops.
 STOPS_WITHIN_S = 2
-#: Of these, seconds in which the clients whose calls were stopped are told.
+#: Of these, seconds to notify the clients whose calls were stopped.
 SAYS_SO_WITHIN_S = 0.1
 
 
@@ -55,17 +55,17 @@ class HTTPServing(ThreadServer):
         self.url += PATH
 
     def client_configuration(self, name: str = "notebook") -> str:
-        """What a client's configuration needs, as one line of JSON. It contains the token."""
+        """A client's configuration as one line of JSON. It contains the token."""
         headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"}
         return json.dumps({"mcpServers": {name: {"type": "http", "url": self.url, "headers": headers}}})
 
     def tell_changes(self) -> None:
-        """Tell clients if the list of tools has changed. Returns at once."""
+        """Notify clients if the list of tools has changed. Returns immediately."""
         loop = self.up.result()
         loop.call_soon_threadsafe(lambda: loop.create_task(self.tools.tell_changes(), context=self._context.copy()))
 
     def cancel_calls(self) -> int:
-        """Stop the calls that are running; their clients are told. Returns their number."""
+        """Stop the running calls and notify their clients. Returns their number."""
         return asyncio.run_coroutine_threadsafe(self.tools.cancel_calls(), self.up.result()).result()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -89,7 +89,7 @@ class _OneToken:
         self._token = token
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Whose token it is; None for a wrong one."""
+        """The token's owner; None for a wrong one."""
         if not secrets.compare_digest(token.encode(), self._token.get_secret_value().encode()):
             return None
         return AccessToken(token=token, client_id="local", scopes=[])

@@ -22,21 +22,21 @@ from nbagent.providers.scripted import ScriptedProvider
 
 
 def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
-    """Serve the file's tools over stdin and stdout until the client ends. What the file prints goes to stderr."""
+    """Serve the file's tools over stdin and stdout until the client ends. The file's printed output goes to stderr."""
 
     with redirect_stdout(sys.stderr):
         server = ToolServer(load(path), only=only).server
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
-            with redirect_stdout(sys.stderr):  # what is still in the buffer at the end must not reach the client
+            with redirect_stdout(sys.stderr):  # a buffered rest must not reach the client at the end
                 await server.run(read, write, server.create_initialization_options())
 
     run_sync(serve())
 
 
 def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] | None = None, *, port: int = 0) -> None:
-    """Serve the file's tools on a loopback port until Ctrl-C. `announce` gets what a client's configuration needs."""
+    """Serve the file's tools on a loopback port until Ctrl-C. `announce` gets a client's configuration."""
     tools = ToolServer(load(path), only=only)
 
     async def serve() -> None:
@@ -51,7 +51,7 @@ def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] |
 
 
 def stdio_configuration(path: str) -> str:
-    """What a client's configuration needs to start the file by itself, as one line of JSON."""
+    """A client's configuration to start the file itself, as one line of JSON."""
     file = Path(path).resolve()
     command = {"command": sys.executable, "args": ["-m", "nbagent.cli", "mcp", str(file)]}
     return json.dumps({"mcpServers": {file.stem: command}})
@@ -60,7 +60,7 @@ def stdio_configuration(path: str) -> str:
 def load(path: str) -> Agent:
     """Run the file as a module. Returns its variable `agent`, if it is one, else an agent with the live tools.
 
-    Raises ConfigurationError if there is no such file, and whatever the file raises.
+    Raises ConfigurationError if there is no such file, and the file's own errors.
     """
     module = run_file(path)
     agent = getattr(module, "agent", None)

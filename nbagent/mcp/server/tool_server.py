@@ -1,7 +1,7 @@
-"""`ToolServer`: the tools of an agent, and the live ones, as the tools of an official MCP `Server`.
+"""`ToolServer`: an agent's tools and the live tools as the tools of an official MCP `Server`.
 
-They are looked up at each request. A call is a run of the agent: its trace has it as rows, with the client's name as
-`source`, as in "mcp-client:editor".
+They are looked up at each request. A call is a run of the agent: its trace has rows for it, with the client's name as
+`source`, such as "mcp-client:editor".
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from nbagent.upgrade import VERSION
 
 log = logging.getLogger("nbagent")
 
-#: What clients read about the server.
+#: The server's instructions for clients.
 INSTRUCTIONS = (
     "The tools are functions that live in a running Python process, often a Jupyter notebook, and see its variables. "
     "Its user may redefine them at any time."
 )
-#: Sessions of clients before 2026-07-28 that are told of changes: the latest ones.
+#: How many sessions of clients before 2026-07-28 are notified of changes: the latest ones.
 MAX_SESSIONS = 100
-#: Seconds that a call which was cancelled may take to end.
+#: Seconds that a cancelled call may take to end.
 CANCELLED_WITHIN_S = 2.0
-STOPPED = "The call was stopped by the user of the notebook. Do not repeat it; ask how to go on."
+STOPPED = "The call was stopped by the user of the notebook. Do not repeat it; ask how to continue."
 WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What a tool call of a client came with: the official context, with the client's session, and the parameters.
+    """The context of a client's tool call: the official one, with the client's session, and the parameters.
 
-    With it, a tool can ask the client something or report progress. It may return an `InputRequiredResult`, too, and
-    reads the answers in `params.input_responses` when the client calls again.
+    With it, a tool can ask the client something or report progress. It may also return an `InputRequiredResult`; the
+    answers are in `params.input_responses` when the client calls again.
 
     >>> async def report() -> str:
     ...     "Tell the client how far it is."
@@ -72,16 +72,16 @@ class ClientRequest:
 
 
 def _is_elsewhere(registry: FunctionRegistry, name: str) -> bool:
-    """Whether a tool is one that the provider of the agent's model runs: there is nothing to serve."""
+    """Whether the agent's provider runs the tool itself: then there is nothing to serve."""
     tool = registry.get_function(name)
     return tool is not None and tool.vendor_options is not None
 
 
 class ToolServer:
-    """Serves the tools of `agent` and `nbagent.live`; `only` names those to offer. No model is asked.
+    """Serves the tools of `agent` and `nbagent.live`; `only` names the tools to offer. No model is called.
 
     `server` is the official `Server`; transports run it. All of it runs on one event loop. Raises ConfigurationError if
-    `only` has a name that no tool has.
+    `only` has an unknown name.
     """
 
     def __init__(self, agent: Agent, *, only: Iterable[str] | None = None, agent_name: str | None = None) -> None:
@@ -99,19 +99,19 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self.listening,
         )
-        # what a tool leaves with the client between two rounds comes back as it was, or not at all
+        # state that a tool leaves with the client between two rounds comes back unchanged, or not at all
         state = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self.server.name)
         self.server.middleware.append(state)
         self.server.add_notification_handler("notifications/initialized", types.NotificationParams, self._greeted)
-        #: Of clients before 2026-07-28, for news of the list.
+        #: Clients before 2026-07-28, to notify of changes of the list.
         self._sessions: deque[ServerSession] = deque(maxlen=MAX_SESSIONS)
         self._calls: set[asyncio.Task[Any]] = set()
         self._one_at_a_time = asyncio.Lock()
         if self.only is not None:
-            self._joined().only(self.only)  # raises for a name that nothing has
+            self._joined().only(self.only)  # raises for an unknown name
         self._known = self._tools()
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- the tools -----------------------------------------------------------------------------------------------------
 
     def registry(self) -> FunctionRegistry:
         """The tools on offer now."""
@@ -135,25 +135,26 @@ class ToolServer:
         return types.ListToolsResult(tools=self._tools())
 
     async def _prepare(self) -> None:
-        """Let the toolsets connect and look for changes. If one can't, the other tools are offered all the same."""
+        """Let the toolsets connect and check for changes. If one can't, the other tools are still offered."""
         try:
             await self.agent.toolsets.prepare()
         except Exception:
             log.warning("a toolset can't be prepared for MCP clients", exc_info=True)
 
-    # -- news ---------------------------------------------------------------------------------------------------------
+    # -- changes
+    # ---------------------------------------------------------------------------------------------------------
 
     async def _greeted(self, request: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         self._sessions.append(request.session)
 
     async def tell_changes(self) -> None:
-        """Tell the clients if tools came, went or changed since the last time."""
+        """Notify the clients if tools were added, removed or changed since the last time."""
         tools = self._tools()
         if tools == self._known:
             return
         self._known = tools
         await self._bus.publish(ToolsListChanged())
-        for session in list(self._sessions):  # one that was closed drops what it is told
+        for session in list(self._sessions):  # a closed one ignores this
             await session.send_tool_list_changed()
 
     # -- calls --------------------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ class ToolServer:
     async def _call_tool(
         self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Run the call in a task of its own: what cancels this request may do so again and again."""
+        """Run the call in its own task, because this request may be cancelled again and again."""
         context = context_with(client_request=ClientRequest(request, params))
         call = FunctionCall(params.name, params.arguments or {})
         task = asyncio.create_task(self._run(request, call), context=context)
@@ -199,12 +200,12 @@ class ToolServer:
         error = result.outcome.error
         if isinstance(error, UnknownToolError):
             raise MCPError(types.INVALID_PARAMS, str(error))
-        if isinstance(error, MCPError):  # a tool answers in the protocol's own terms
+        if isinstance(error, MCPError):  # a tool may answer in the protocol's own types
             raise error
-        return await run_in_thread(as_result, result.outcome, result.outputs)  # a large frame takes its time
+        return await run_in_thread(as_result, result.outcome, result.outputs)  # a large frame takes time
 
     def _executor(self, progress: _Progress) -> ToolExecutor:
-        """The agent's executor for the tools on offer; while a person is asked, the client knows it."""
+        """The agent's executor for the tools on offer; the client sees when a person is being asked."""
         executor = self.agent.tool_executor.with_options(timeout=self.agent.limits.tool_seconds)
         approver = approver_of(executor.approver)
 
@@ -216,7 +217,7 @@ class ToolServer:
         return executor
 
     async def cancel_calls(self) -> int:
-        """Stop the calls that are running, and wait until they have ended. Returns their number."""
+        """Stop the running calls and wait for their end. Returns their number."""
         tasks = set(self._calls)
         for task in tasks:
             task.cancel()
@@ -226,7 +227,7 @@ class ToolServer:
 
 
 class _AnnouncingServer(Server[Any]):
-    """Says that the list of tools may change, which the package asks each transport to say."""
+    """Declares that the list of tools may change, as the package requires of each transport."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any
@@ -236,7 +237,7 @@ class _AnnouncingServer(Server[Any]):
 
 
 class _Progress:
-    """Tells a client what its call does or waits for, if it wants to know. The number counts up, by the protocol."""
+    """Reports to a client what its call does or waits for, if it wants that. The protocol requires a rising number."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
@@ -244,7 +245,7 @@ class _Progress:
         self._telling: set[asyncio.Task[None]] = set()
 
     def tell(self, what: str) -> None:
-        """Tell what the call does or waits for."""
+        """Report what the call does or waits for."""
         self._count += 1
         task = asyncio.ensure_future(self._session.report_progress(self._count, None, what))
         self._telling.add(task)
@@ -252,7 +253,7 @@ class _Progress:
 
 
 def _source(request: ServerRequestContext[Any, Any]) -> str:
-    """Who asks, for the trace: `mcp-client:` and the name that the client gives itself."""
+    """The caller, for the trace: `mcp-client:` and the client's own name."""
     params = request.session.client_params
     name = show_all_chars(params.client_info.name) if params else ""
     return f"mcp-client:{shortened(name, 60)}".rstrip(":")

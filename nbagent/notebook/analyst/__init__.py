@@ -1,1 +1,1 @@
-"""The analyst: an agent that writes, runs and mends the cells of a notebook."""
+"""The analyst: an agent that writes, runs and fixes the cells of a notebook."""

@@ -1,4 +1,4 @@
-"""The analyst: a prompt, the tools of the notebook and of its kernel, and a plan. Nothing more."""
+"""The analyst: a prompt, the tools of the notebook and its kernel, and a plan."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 #: The prompt, for people to read, copy and change.
 PROMPT_FILE = Path(__file__).with_suffix(".md")
 
-#: The kernel tools that look. The analyst has no `run_code`: its variables would come from no cell of the notebook.
+#: The kernel tools that only read. The analyst has no `run_code`: its variables would come from no cell of the
+#: notebook.
 _LOOKING = ("list_variables", "describe_variable", "peek_dataframe")
 
-#: Requests to the model for one question, unless the agent's limits say another number: eight cells take about twenty.
+#: Default limit of model requests for one prompt: eight cells take about twenty.
 _MAX_ITERATIONS = 60
 
 
 class Analyst(Toolset):
-    """The tools of a notebook, and a prompt that says how to work with them.
+    """A notebook's tools, and a prompt on how to use them.
 
-    - `document`: the notebook to work in. None is the one that asks; its variables can be looked at.
+    - `document`: the notebook to work in. None is the prompt's own notebook, whose variables can also be read.
     - `mode`, `seconds`: as in `notebook_tools`
 
     >>> Analyst(FileNotebook("report.ipynb")).join(agent)                   # doctest: +SKIP
@@ -54,7 +55,7 @@ class Analyst(Toolset):
         return self._prompt if self.is_on else ""
 
     def join(self, agent: Agent, prompt: str | None = None) -> None:
-        """Be offered to an agent, which can write a plan from now on. `prompt` replaces the text of `PROMPT_FILE`."""
+        """Offer it to an agent, which can write plans from now on. `prompt` replaces the text of `PROMPT_FILE`."""
         if self not in agent.toolsets:
             self._brought_plan = not any(isinstance(each, Plans) for each in agent.toolsets)
             agent.use(self, *([Plans()] if self._brought_plan else ()))
@@ -66,7 +67,7 @@ class Analyst(Toolset):
         agent.tools_off.discard(UPDATE_PLAN)
 
     def leave(self, agent: Agent) -> None:
-        """Be offered no more. Forks of the agent have the same analyst."""
+        """Withdraw it. Forks of the agent have the same analyst."""
         self.tools.set_tools([])
         agent.tools_off |= {UPDATE_PLAN} if self._brought_plan else set()
         if agent.limits is self._limits[1]:
@@ -80,10 +81,10 @@ def analyst_agent(
     prompt: str | None = None,
     seconds: float = CELL_SECONDS,
 ) -> Agent:
-    """A fork of an agent that writes, runs and mends cells of a notebook, and plans.
+    """A fork of an agent that writes, runs and fixes cells of a notebook, and plans.
 
-    It goes on with the conversation and keeps the agent's tools. `prompt` replaces the text of `PROMPT_FILE`; the other
-    arguments are those of `Analyst`.
+    It continues the conversation and keeps the agent's tools. `prompt` replaces the text of `PROMPT_FILE`; `Analyst`
+    describes the other arguments.
 
     >>> analyst = analyst_agent(agent, FileNotebook("report.ipynb"), mode="auto")   # doctest: +SKIP
     >>> await analyst.chat("What drives churn in data/churn.csv?")                  # doctest: +SKIP

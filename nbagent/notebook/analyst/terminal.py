@@ -1,4 +1,4 @@
-"""What a person sees of `nbagent write`, `fix` and `verify`: steps and a bar on stderr, the outcome on stdout."""
+"""The terminal output of `nbagent write`, `fix` and `verify`: steps and a bar on stderr, the outcome on stdout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.analyst.verify import Verification, verify_notebook_sync
 from nbagent.notebook.analyst.write import NotebookResult, Progress, fix_notebook_sync, write_notebook_sync
 
-#: Seconds between two states of the bar, if nothing happens.
+#: Seconds between two updates of the bar if nothing happens.
 _TICK_S = 0.5
 _GREEN, _RED, _FAINT, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
@@ -65,7 +65,7 @@ def _agent(model: str | None, budget: Budget) -> Agent:
 
 
 def _ended(result: NotebookResult) -> int:
-    """Print what became of the notebook. Returns the exit status."""
+    """Print the outcome. Returns the exit status."""
     counts = {
         "added": sum(change.before is None for change in result.changes),
         "edited": sum(None not in (change.before, change.after) for change in result.changes),
@@ -132,7 +132,7 @@ def _shown(budget: Budget | None = None) -> Iterator[Callable[[Progress], None]]
 
 
 async def _ask(call: FunctionCall, definition: FunctionDefinition) -> bool:
-    """Ask on the terminal about a call that no mode lets pass, such as a cell with `!pip`."""
+    """Ask on the terminal about a call that no mode allows without approval, such as a cell with `!pip`."""
     given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
     question = f"\nThe analyst wants to call {call.name}({given}). Allow? [y/N] "
     typed: str = await call_on_main(lambda: input(question))

@@ -1,4 +1,4 @@
-"""Whether a notebook runs again: from top to bottom, in a fresh kernel beside whatever else runs."""
+"""Checks whether a notebook runs again: from top to bottom, in a separate fresh kernel."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from nbagent.notebook.document.file import FileNotebook
 from nbagent.notebook.document.own_kernel import OwnKernel
 from nbagent.text import shortened
 
-#: A cell with this tag may raise, as nbclient and nbconvert have it.
+#: A cell with this tag may raise, as in nbclient and nbconvert.
 RAISES = "raises-exception"
-#: What a cell with one of these shows is not compared, as nbval has it.
+#: Outputs of a cell with one of these are not compared, as in nbval.
 _IGNORED = re.compile(r"^\s*#\s*NBVAL_(IGNORE_OUTPUT|SKIP)\b", re.MULTILINE)
 _IGNORED_TAGS = {"nbval-ignore-output", "nbval-skip"}
-#: Addresses of objects are others in each process.
+#: Object addresses differ in each process.
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _SHOWN_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a cell; `number` counts from 1.
+    """A problem in a cell; `number` counts from 1.
 
     - "failed": it raises, or was stopped
     - "hidden": it needs a name that no cell above it defines
-    - "differs": it shows something else than what is saved
+    - "differs": its outputs differ from the saved ones
     """
 
     number: int
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How many code cells ran, and what is wrong with them. `ok` if nothing is.
+    """How many code cells ran, and their problems. `ok` without problems.
 
     >>> print(Verification(2, (Problem(3, "b2", "failed", "raises KeyError: 'price'"),)))
     Of 2 code cells, 1 has a problem:
@@ -60,7 +60,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the notebook runs again, and shows what is saved."""
+        """Whether the notebook runs again and shows the saved outputs."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -78,11 +78,11 @@ async def verify_notebook(
     seconds: float = CELL_SECONDS,
     on_cell: Callable[[int, int], None] | None = None,
 ) -> Verification:
-    """Run all code cells from top to bottom in a fresh kernel, and compare what they show with what is saved.
+    """Run all code cells from top to bottom in a fresh kernel, and compare their outputs with the saved ones.
 
-    The notebook and its own kernel stay as they are; what its code does to files and servers, it does once more. Texts
-    are compared, of plots and other displays only their types. What a cell shows does not count if it is tagged
-    `nbval-ignore-output`, or has the comment `# NBVAL_IGNORE_OUTPUT`; one tagged `raises-exception` may raise. A cell
+    The notebook and its own kernel don't change, but its code's effects on files and servers happen again. Texts are
+    compared; for plots and other displays, only their types. A cell's outputs are ignored if it is tagged
+    `nbval-ignore-output` or has the comment `# NBVAL_IGNORE_OUTPUT`; one tagged `raises-exception` may raise. A cell
     that never ran has nothing to compare with.
 
     `kernel` is the name of an installed kernel, by default the notebook's; each cell may take `seconds`. `on_cell` is
@@ -150,7 +150,7 @@ def _hidden(name: str, number: int, cells: Sequence[NotebookCell], failed: set[i
 
 
 def _defined(source: str) -> set[str]:
-    """The names that a cell defines at its top level. Lines of magics are left out."""
+    """The names that a cell defines at its top level, without magics."""
     plain = re.sub(r"^([ \t]*)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
     try:
         table = symtable(plain, "cell", "exec")
@@ -160,7 +160,7 @@ def _defined(source: str) -> set[str]:
 
 
 def _differences(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, Any]]]) -> list[Problem]:
-    """The cells that showed something else than what is saved."""
+    """The cells with other outputs than the saved ones."""
     found: list[Problem] = []
     for number, cell in enumerate(cells, 1):
         is_ignored = _IGNORED.search(cell.source) or _IGNORED_TAGS.intersection(cell.metadata.get("tags", ()))
@@ -176,7 +176,7 @@ def _differences(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, 
 
 
 def _compared(outputs: list[dict[str, Any]]) -> list[str]:
-    """What is compared of outputs: lines of texts, and the types of what is no text. Warnings and logs are not."""
+    """The comparable part of outputs: lines of text, and the types of other displays, without warnings and logs."""
     printed = "".join(each["text"] for each in outputs if each.get("name") == "stdout")
     lines = printed.splitlines()
     for output in outputs:

@@ -1,4 +1,4 @@
-"""An analyst at work on a notebook file: it writes one for a task, or mends one, until it runs again."""
+"""Lets an analyst write a notebook file for a task, or fix one, until it runs again."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from nbagent.notebook.document.modes import runs_shell
 from nbagent.notebook.document.reading import read_cell
 from nbagent.text import shortened
 
-#: How often the analyst is asked to mend what does not run.
+#: How often the analyst may try to fix failing cells.
 TRIES = 3
-#: Requests to the model for one task; a run has ten by default, which a notebook of six cells needs.
+#: Model requests for one task; a run's default of ten is enough only for about six cells.
 _REQUESTS = 200
 _LINE_CHARS = 100
 
@@ -49,7 +49,7 @@ _DIFFERS = """ Where a cell shows something else each time, give it a seed or an
 
 
 class Progress(NamedTuple):
-    """What is being done, the line that it has just come to, and how far it is: `total` is 0 if nobody knows."""
+    """The current step, its latest line, and its progress: `total` is 0 if unknown."""
 
     doing: str
     line: str = ""
@@ -59,12 +59,11 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotebookResult:
-    """What became of a notebook file. `ok` if all of it runs again, and shows what is saved, and the analyst has ended.
+    """The outcome for a notebook file. `ok` if it runs again, shows the saved outputs, and the analyst has finished.
 
-    - `answer`: the analyst's last words; "" if it was not asked
-    - `changes`: of each cell whose source is another one now
-    - `verification`: what a fresh kernel says at the end
-    - `runs`: the results of the agent's runs; `cost` is their sum in US dollars, None if a price is not known
+    - `answer`: the analyst's last words; "" if it was not needed - `changes`: one for each cell whose source changed
+    - `verification`: the final check in a fresh kernel - `runs`: the results of the agent's runs; `cost` is their sum
+      in US dollars, None if a price is unknown
     """
 
     path: Path
@@ -79,7 +78,7 @@ class NotebookResult:
 
     @property
     def unfinished(self) -> str:
-        """Why the analyst did not do its work, in a sentence; "" if it did, or was not asked."""
+        """Why the analyst did not finish, in a sentence; "" if it did, or was not needed."""
         if not self.runs or (self.runs[-1].status == "ok" and (self.changes or self.verification.cells)):
             return ""
         last = self.runs[-1]
@@ -93,13 +92,13 @@ class NotebookResult:
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None if the price of a request is not known."""
+        """US dollars; None if a request's price is unknown."""
         costs = [run.cost for run in self.runs]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
     @property
     def diff(self) -> str:
-        """What is another source now, cell by cell, as text."""
+        """The changed sources, cell by cell, as text."""
         return "\n".join(map(str, self.changes))
 
 
@@ -112,20 +111,20 @@ async def write_notebook(
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
-    """Let an analyst do a task in a notebook file, and mend it until it runs again in a fresh kernel.
+    """Let an analyst do a task in a notebook file, and fix it until it runs again in a fresh kernel.
 
-    The file begins with the first cell, and is saved after each change. Cells that stand in it already are run first,
-    and kept: called again with the same task, after an interruption, it goes on. The code runs with your rights, in
-    the file's folder, and no question comes before it; cells that start programs, such as `!pip`, and deletions ask
-    by the agent's `approve`. Its `budget` holds for all of it.
+    The file is created with the first cell and saved after each change. Existing cells are run first and kept, so after
+    an interruption the same call continues. The code runs with your rights, in the file's folder, without approval.
+    Cells that start programs, such as `!pip`, and deletions need approval by the agent's `approve`. The agent's
+    `budget` covers all of it.
 
-    - `agent`: whose model, tools and limits the analyst has; by default `Agent()`
+    - `agent`: its model, tools and limits are used; by default `Agent()`
     - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one
     - `seconds`: for each cell
     - `tell`: called with the progress
 
-    Raises ConfigurationError if the file is no notebook, and `ProviderError` if the provider fails. The file keeps
-    what was done until then.
+    Raises ConfigurationError if the file is not a notebook, and `ProviderError` if the provider fails. The file keeps
+    the work so far.
 
     >>> result = await write_notebook("report.ipynb", "What drives churn in data/churn.csv?")   # doctest: +SKIP
     >>> print(result.answer, result.verification, result.cost)                                  # doctest: +SKIP
@@ -138,7 +137,7 @@ async def write_notebook(
         state = "It is empty."
         await document.kernel.start()  # if it can't, nothing is spent
         if work.before:
-            await work.run_all("running the cells that stand there")
+            await work.run_all("running the existing cells")
             state = _RESUMED.format(number=len(work.before))
         await work.ask(_WRITE.format(task=task, name=document.path.name, state=state), "writing")
         return await work.mended()
@@ -152,10 +151,10 @@ async def fix_notebook(
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
-    """Run a notebook file from top to bottom, and let an analyst mend what fails until it runs again.
+    """Run a notebook file from top to bottom, and let an analyst fix failing cells until it runs again.
 
-    The outputs in the file are those of the last run. A notebook without faults needs no model. The arguments are those
-    of `write_notebook`.
+    The file gets the last run's outputs. A notebook without faults needs no model. `write_notebook` describes the
+    arguments.
 
     >>> print((await fix_notebook("broken.ipynb")).diff)                            # doctest: +SKIP
     """
@@ -189,12 +188,12 @@ class _Work:
         self.runs: list[AgentResult] = []
 
     async def run_all(self, doing: str) -> Verification:
-        """Restart and run all cells; their outputs are saved. What failed is in the verification.
+        """Restart and run all cells; their outputs are saved. Failures are in the verification.
 
-        Nothing runs while there is a cell of an agent's that starts a program and has not run: nobody allowed it.
+        Nothing runs while an agent's unrun cell starts a program, because nobody approved it.
         """
         unasked = [
-            Problem(number, cell.id, "failed", "starts a program, which nobody allowed: it was not run")
+            Problem(number, cell.id, "failed", "starts a program, which nobody approved: it was not run")
             for number, cell in enumerate(await self.document.cells(), 1)
             if cell.kind == "code" and cell.run_id is not None and cell.execution_count is None
             if runs_shell(cell.source)
@@ -213,7 +212,7 @@ class _Work:
         self.runs.append(await self._analyst.chat(message, max_iterations=_REQUESTS))
 
     async def mended(self) -> NotebookResult:
-        """Run, and ask to mend what fails, until a fresh kernel has nothing to say, or the tries or the budget end."""
+        """Run and fix, until a fresh kernel finds no problem, or the tries or the budget end."""
         for left in range(TRIES, -1, -1):
             verification = await self.run_all("running all cells")
             if verification.ok:
@@ -246,7 +245,10 @@ class _Work:
         return analyst
 
     def _observe(self, event: Event) -> None:
-        """Tell what the analyst does: each event, since each may cost. The steps of its plan say how far it is."""
+        """Report the analyst's progress after each event, since each may cost.
+
+        Its plan's steps measure the progress.
+        """
         if isinstance(event, ToolResult) and (steps := plan_in(event)):
             doing = next((step.step for step in steps if step.status == "doing"), self._now.doing)
             done = sum(step.status in ("done", "dropped") for step in steps)
@@ -254,7 +256,7 @@ class _Work:
         self._tell(self._now._replace(line=self._line(event)) if isinstance(event, CellChanged) else self._now)
 
     def _line(self, event: CellChanged) -> str:
-        """What became of a cell, in a line."""
+        """A cell's outcome, in a line."""
         source = event.after if event.after is not None else event.before or ""
         first = next((line for line in source.splitlines() if line.strip()), "")
         verb = {"add": "added", "edit": "edited", "move": "moved", "delete": "deleted", "run": "ran"}[event.kind]
@@ -265,7 +267,7 @@ class _Work:
 
 
 def _changes(before: Sequence[NotebookCell], after: Sequence[NotebookCell]) -> list[CellDiff]:
-    """What is another source now, in the order of the cells, deleted ones last."""
+    """The changed cells in order, deleted ones last."""
     was = {cell.id: cell.source for cell in before}
     now = {cell.id for cell in after}
     changes = [CellDiff(number, cell.id, was.get(cell.id), cell.source) for number, cell in enumerate(after, 1)]

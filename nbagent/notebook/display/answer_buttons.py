@@ -2,7 +2,7 @@
 *Explain and fix*, and on its correction *Accept* and *Reject*.
 
 An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
-runs that this kernel knows. So a saved output has no widget in it, and a host that runs no such scripts shows the plain
+runs that this kernel knows. So a saved output contains no widget, and a host that runs no such scripts shows the plain
 answer. A thumb scores the run as `good`, 1 or 0, in the agent's trace.
 """
 
@@ -21,7 +21,7 @@ from nbagent.core.background import background_loop
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.code_diff import diff_html
 
-_CHANGED = "The cell has changed meanwhile, so it was not replaced. This is what Accept would change in it now."
+_CHANGED = "The cell has changed meanwhile, so it was not replaced. Accept would now make this change."
 
 
 class AnswerButtons(anywidget.AnyWidget):
@@ -48,13 +48,13 @@ class AnswerButtons(anywidget.AnyWidget):
         self._agents: WeakSet[Agent] = WeakSet()
         #: Whether a front end can change the notebook's cells.
         self.can_change_cells = False
-        #: What `enter_code` is to send to a front end that has not reported yet.
+        #: A message for a front end that has not reported yet.
         self._to_enter: dict[str, str] = {}
         on_loop = background_loop().call_soon_threadsafe
         self.on_msg(lambda _, message, buffers: on_loop(self._on_message, message))
 
     def offer(self, agent: Agent, *run_ids: str) -> None:
-        """Add the buttons to answers of this agent; these runs are shown already."""
+        """Add the buttons to this agent's answers; these runs are already shown."""
         self._agents.add(agent)
         self._tell(run_ids)
 
@@ -97,13 +97,13 @@ def _runs(agent: Agent) -> dict[str, dict[str, Any]]:
 
 
 def _about(agent: Agent, run: dict[str, Any]) -> dict[str, Any]:
-    """What the script is told of a run."""
+    """A run's data for the script."""
     text = render.printable(run.get("output") or "")
     return {"good": _good(agent, run["run_id"]), "text": text, "cell": run.get("cell_id")}
 
 
 def _good(agent: Agent, run_id: str) -> float | None:
-    """What the user said about the run."""
+    """The user's score of the run."""
     scores = sorted(agent.trace.rows("scores"), key=lambda row: float(row["ts"]))
     mine = [row for row in scores if (row["run_id"], row["name"], row["by"]) == (run_id, "good", "user")]
     values = [row["value"] for row in mine if not row.get("call_id") and not row.get("tool_call_id")]
@@ -112,5 +112,5 @@ def _good(agent: Agent, run_id: str) -> float | None:
 
 @cache
 def answer_buttons() -> AnswerButtons:
-    """The one of this kernel."""
+    """This kernel's instance."""
     return AnswerButtons()

@@ -1,8 +1,8 @@
-"""Asks the person at the notebook before a tool runs: with buttons in the cell or the panel, or with a typed question.
+"""Asks the notebook's user before a tool runs: with buttons in the cell or the panel, or with a typed question.
 
 Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. The front end reports,
-before any click, that it shows the buttons. If no report comes, the question is typed. It can't be both: once it has
-asked for text, JupyterLab runs no other cell before it gets some.
+before any click, that it shows the buttons. Without a report, the question is typed. It can't be both: once it waits
+for text, JupyterLab runs no other cell before it gets some.
 """
 
 from __future__ import annotations
@@ -36,41 +36,41 @@ from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.captured import outside_of_call
 
-#: Seconds that a notebook's page has to report that it shows the buttons: on Binder it first loads their scripts.
+#: Seconds that a notebook's page gets to report that it shows the buttons: on Binder it first loads their scripts.
 SHOWN_WITHIN_S = 30.0
 #: The same where they are unlikely: in a console, and on a page that failed to show the last ones.
 SHOWN_SOON_S = 2.0
-#: What a front end says that shows no widgets.
+#: A report of a front end without widgets.
 _NO_BUTTONS = "Waiting for buttons. If this page can't show them, you can type your answer in {:.0f} s."
 
-#: Lines of what a call is about that are shown at once. The rest has to be seen before the call is approved.
+#: Lines of a call that are shown at first. The rest must be seen before the call is approved.
 SHOWN_LINES = 40
 
-#: What can be typed: any other text is the reason for a no.
+#: The typed choices: any other text is the reason for denying.
 _CHOICES = "[y/N, always, or why not] "
 
-#: What can be typed for a question: {} stands for the answers so far.
-_ANSWERS = "[y for {}, other JSON, or Enter for no] "
+#: The typed choices for a question: {} is replaced by the answers so far.
+_ANSWERS = "[y for {}, other JSON, or Enter to refuse] "
 
-#: True, what is allowed from now on, the edited arguments, or False.
+#: True, an `Allow`, the edited arguments, or False.
 Answer = bool | Allow | dict[str, Any]
 
-#: How long a yes holds, as the form offers it.
+#: How long an approval lasts, as the form offers it.
 _SCOPES = {
     "this time": True,
     "this tool, all session": Allow.TOOL,
     "this tool with these arguments, all session": Allow.CALL,
 }
 
-#: Makes a context manager for a question, in which a view shows that the call waits. It gives a function to call with
+#: Makes a context manager for a question, in which a view shows that the call waits. It yields a function to call with
 #: edited arguments.
 WhileAsking = Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str, Any]], None]]]
 
 
 class NotebookApprover:
-    """An approver for a notebook. `is_watched()` tells whether a person may be there; if not, calls are denied."""
+    """An approver for a notebook. `is_watched()` returns whether a person may be present; if not, calls are denied."""
 
-    #: Whether no front end has shown the last buttons.
+    #: Whether the last buttons were not shown by any front end.
     _were_missed = False
 
     def __init__(
@@ -111,7 +111,7 @@ class NotebookApprover:
             return typed.lower().startswith("y")
 
     def _patience(self) -> float:
-        """Seconds to wait for the buttons. A script of ours that ran in the page shows that the page has widgets."""
+        """Seconds to wait for the buttons. If our script ran in the page, the page has widgets."""
         from nbagent.notebook.display.answer_buttons import answer_buttons  # loads widgets
 
         is_page = cell_id_of(running_shell()) is not None
@@ -120,15 +120,15 @@ class NotebookApprover:
 
 
 def _takes_clicks() -> bool:
-    """Whether clicks arrive while this code waits: ipykernel before version 7 keeps them until the cell ends."""
+    """Whether clicks arrive while this code waits: ipykernel before version 7 delays them until the cell ends."""
     has_kernel = getattr(running_shell(), "kernel", None) is not None
     version = getattr(sys.modules.get("ipykernel"), "version_info", (7,))
     return has_kernel and version[0] >= 7 and threading.current_thread() is threading.main_thread()
 
 
 class ApprovalForm:
-    """A question about one call, with buttons: `box` is the widget. The user can edit the arguments first, allow later
-    calls too, or say why not.
+    """A question about one call, with buttons: `box` is the widget. The user can first edit the arguments, allow later
+    calls as well, or say why not.
 
     Create it on the event loop that waits for the answer; clicks may come on any thread.
     """
@@ -140,10 +140,10 @@ class ApprovalForm:
         self._call, self._where, self._language = call, where, language
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
-        #: Whether no front end has shown the form in time.
+        #: Whether no front end showed the form in time.
         self.was_missed = False
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
-        asks = isinstance(call, Question)  # then all that is asked for is in the text box
+        asks = isinstance(call, Question)  # then the text box has the whole question
         title, below = asks_html(call, where, SHOWN_LINES, language)
         self._title = widgets.HTML(APPROVAL_STYLE + title)
         self._text_argument = _text_argument(call)
@@ -174,7 +174,7 @@ class ApprovalForm:
         self._edit = widgets.Button(description=t("Edit"), tooltip=t("Change the arguments first"))
         self._cancel = widgets.Button(description=t("Cancel"), tooltip=t("Keep the model's arguments"))
         self._cancel.layout.display = "none"
-        deny = widgets.Button(description=t("Deny"), tooltip=t("Don't run it; the model is told so"))
+        deny = widgets.Button(description=t("Deny"), tooltip=t("Don't run it, and tell the model"))
         why = t("why not? the model reads it")
         self._reason = widgets.Text(placeholder=why, description=t("Reason"), tooltip=t("Why not"))
         approve.on_click(lambda _: self._approve())
@@ -184,7 +184,7 @@ class ApprovalForm:
         row = [approve, self._scope, self._edit, self._cancel, deny, self._reason]
         buttons = widgets.HBox([self._more, *row] if below else row)
         self.box = widgets.VBox([self._title, self._arguments, self._problem, buttons]).add_class("nbagent-ask")
-        if asks:  # an answer holds for this time, and a no needs no reason
+        if asks:  # an answer applies once, and a refusal needs no reason
             self._arguments.layout.display = "" if call.arguments else "none"
             for widget in (self._scope, self._edit, self._reason):
                 widget.layout.display = "none"
@@ -197,7 +197,7 @@ class ApprovalForm:
         self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room, self._language)[0]
 
     async def ask(self, shown_within: float) -> Answer | None:
-        """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
+        """Show the form in the running cell and return the answer; None if no front end shows it within `seconds`."""
         bundle = {**self.box._repr_mimebundle_(), "text/plain": _NO_BUTTONS.format(shown_within)}
         with outside_of_call():
             handle = display(bundle, raw=True, display_id=True)
@@ -251,7 +251,7 @@ class ApprovalForm:
         self._more.layout.display, self._run.disabled = "none", False
 
     def _set_editing(self, begins: bool) -> None:
-        """Edit the arguments, which are then approved for this time only; or go back to those of the model."""
+        """Edit the arguments, which are then approved only once, or restore the model's."""
         self._show_all()
         for widget in (self._arguments, self._cancel):
             widget.layout.display = "" if begins else "none"
@@ -274,7 +274,7 @@ class ApprovalForm:
             self._approve()
 
     def _approve(self) -> None:
-        """Approve with the arguments in the form, or say below them what is wrong."""
+        """Approve with the arguments in the form, or show the error below them."""
         text, problem = self._arguments.value, ""
         try:
             if self._text_argument is None:
@@ -303,7 +303,7 @@ class ApprovalForm:
 
 
 async def _typed_answers(question: Question) -> Answer:
-    """Ask for the answers on one line, as JSON; nothing is a no."""
+    """Ask for the answers on one line, as JSON; an empty line refuses."""
     text = f"{render.readable_name(question.name)} asks: {show_all_chars(question.text)}\n"
     choices = _ANSWERS.format(render.readable_json(question.arguments)) if question.arguments else "[y/N] "
     while True:
@@ -324,7 +324,7 @@ async def _typed_answers(question: Question) -> Answer:
 
 
 def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
-    """The error that tells the model why the person said no."""
+    """The error that tells the model why the user denied."""
     text = f"The user denied this call: {reason.rstrip('.')}. Do not repeat it as it is."
     return ToolDeniedError(text, tool=call.name)
 
@@ -344,7 +344,7 @@ def _typed_question(call: FunctionCall, where: str = HERE) -> str:
 
 
 def _text_argument(call: FunctionCall) -> str | None:
-    """The argument that can be edited as it is: the only one, or the one that the preview names.
+    """The argument that can be edited directly: the only one, or the preview's.
 
     It must be a text without hidden characters.
     """

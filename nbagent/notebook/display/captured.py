@@ -1,7 +1,7 @@
-"""Gives what tools print and display to their calls: for the trace, and for panels, which have no cell to show it in.
+"""Routes tools' printed and displayed output to their calls: for the trace, and for panels, which have no cell to show
+it.
 
-Streams and displays look for the call that the current code belongs to. What a cell's tools show appears in the cell as
-usual, too.
+Streams and displays look up the current code's call. Output of a cell's tools also appears in the cell as usual.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from nbagent.core.current import changed, current
 
 
 def outside_of_call() -> AbstractContextManager[None]:
-    """What is displayed in this block is not what the tool displays, such as a form."""
+    """Displays in this block don't count as the tool's, such as a form."""
     return changed(call=replace(current.get().call, output=None))
 
 
 def watch_output(shell: Any) -> None:
-    """From now on, what tools print and display in this kernel belongs to their calls. May be called often."""
+    """Route tools' output in this kernel to their calls from now on. Idempotent."""
     if getattr(shell, "kernel", None) is None or "publish" in vars(shell.display_pub):
         return
     for name in ("stdout", "stderr"):
@@ -32,13 +32,13 @@ def watch_output(shell: Any) -> None:
 
 
 class _Stream:
-    """A stream of the kernel, in whose place it stands. IPython replaces the method `write` during each cell."""
+    """Replaces a stream of the kernel. IPython replaces the method `write` during each cell."""
 
     def __init__(self, stream: Any, name: str) -> None:
         self._stream, self._name = stream, name
 
     def write(self, text: str) -> int:
-        """Write, or only give the text to its call."""
+        """Write, or pass the text only to its call."""
         output = current.get().call.output
         if output is not None and isinstance(text, str):
             output.write(text, self._name)

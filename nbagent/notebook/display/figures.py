@@ -1,4 +1,4 @@
-"""Shows the plots that a tool draws where the tool ran, in the cell or the panel, not at the end of the cell."""
+"""Shows a tool's plots where the tool ran, in the cell or the panel, not at the end of the cell."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def showing_new_figures() -> Iterator[None]:
 
 @contextmanager
 def _without_warnings_of_glyphs() -> Iterator[None]:
-    """No font has them; one sees that. Texts with formulas warn in the log."""
+    """No font has them, which is visible. Texts with formulas warn in the log."""
     log = logging.getLogger("matplotlib.mathtext")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -68,13 +68,13 @@ def _without_warnings_of_glyphs() -> Iterator[None]:
 
 
 def _fit_fonts(figure: Any) -> None:
-    """Draw all texts in fonts that have their characters."""
+    """Draw all texts in fonts with their characters."""
     from matplotlib.text import Text
 
     from nbagent.trace.views.fonts import fit_fonts
 
-    with suppress(Exception):  # what can't be drawn says so when it is shown
-        figure.draw_without_rendering()  # it makes the labels of the axes
+    with suppress(Exception):  # undrawable text raises when it is shown
+        figure.draw_without_rendering()  # it creates the axis labels
         fit_fonts(figure.findobj(Text))
 
 

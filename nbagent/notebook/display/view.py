@@ -1,7 +1,7 @@
-"""Shows a transcript below a cell, in displays that are updated in place, or in a terminal, as lines.
+"""Shows a transcript below a cell in displays that are updated in place, or in a terminal as lines.
 
-Each segment has its own display, so that a complete segment is not drawn again: a tool call that a reader has unfolded
-stays open while the answer streams.
+Each segment has its own display, so a complete segment is not drawn again: an unfolded tool call stays open while the
+answer streams.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class CellView:
         if not self.live:
             return
         if isinstance(event, events.ToolStarted):
-            self._throttle.now()  # so that the tool's own output stands below its call
+            self._throttle.now()  # so that the tool's own output appears below its call
             self._throttle.every_second(lambda: self.transcript.has_running_tools)
         else:
             self._throttle.request(at_once=bool(waited and not self.transcript.status))
 
     def wait_for(self, what: str) -> None:
-        """Show what the question waits for, until it is asked."""
+        """Show what the prompt waits for, until it is sent."""
         self.transcript.status = f"waiting for {what}"
         if self.live:
             self._throttle.now()
@@ -77,7 +77,7 @@ class CellView:
         self._throttle.now()
 
     def _paint(self) -> int:
-        """Show the bundles that changed. Bundles that are gone, after a retry, become empty."""
+        """Show the bundles that changed. Bundles removed by a retry become empty."""
         bundles, sent = self._bundles(), 0
         gone = [{"text/html": "", "text/plain": ""}] * (len(self._shown) - len(bundles))
         for index, bundle in enumerate([*bundles, *gone]):
@@ -93,7 +93,7 @@ class CellView:
             if not self.live:
                 return [{"text/html": transcript.html(), "text/plain": transcript.plain()}]
             bundles = transcript.bundles()
-        except Exception:  # the run must go on, whatever is wrong with its display
+        except Exception:  # the run must continue even if its display fails
             log.exception("the transcript can't be shown as HTML")
             plain = transcript.plain()
             bundles = [{"text/html": f"<pre>{render.escape(plain)}</pre>", "text/plain": plain}]
@@ -103,14 +103,14 @@ class CellView:
 
 
 class TerminalView:
-    """Shows a transcript in a terminal, where nothing can be repainted: text as it comes, the rest as lines."""
+    """Shows a transcript in a terminal, where nothing can be repainted: text as it arrives, the rest as lines."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
         self._in_line = False
 
     def feed(self, event: Event) -> None:
-        """Print what is new."""
+        """Print the new text."""
         self.transcript.feed(event)
         match event:
             case events.Text():
@@ -135,7 +135,7 @@ class TerminalView:
                 self._print(reason)
 
     def _print_call(self, event: Event, indent: str = "") -> None:
-        """Print which tool is called, also by an agent that a tool asks."""
+        """Print the called tool, including calls by an agent that a tool called."""
         match event:
             case events.ChildEvent(event=inner):
                 self._print_call(inner, f"{indent}  ")

@@ -1,4 +1,4 @@
-"""One cell of a notebook, as nbformat has it."""
+"""One cell of a notebook, in nbformat's terms."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from uuid import uuid4
 
 Kind = Literal["code", "markdown", "raw"]
 
-#: Under this key of its metadata a cell, and a notebook, hold what is ours.
+#: Our key in the metadata of a cell or a notebook.
 OURS = "nbagent"
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """A cell: what is in it, and what it showed when it ran last.
+    """A cell: its source, and its outputs of the last run.
 
     `outputs` are output dicts of nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description.html), with
     texts as one string. Only code cells have outputs and an `execution_count`.
@@ -35,22 +35,22 @@ class NotebookCell:
 
     @property
     def run_id(self) -> str | None:
-        """The run of an agent that added or edited this cell last; None if it is the person's."""
+        """The agent's run that last added or edited this cell; None for the user's."""
         run_id: str | None = self.metadata.get(OURS, {}).get("run")
         return run_id
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The output of what it raised, if it did."""
+        """The output of its error, if it raised one."""
         return next((output for output in self.outputs if output["output_type"] == "error"), None)
 
     @property
     def outputs_hash(self) -> str:
-        """By which its outputs are recognised."""
+        """Identifies its outputs."""
         return digest(json.dumps(self.outputs, sort_keys=True))
 
     def marked(self, run_id: str | None) -> NotebookCell:
-        """The cell with the mark of a run, or with None without one."""
+        """The cell with a run's mark, or with None without one."""
         rest = {key: value for key, value in self.metadata.items() if key != OURS}
         return replace(self, metadata={**rest, OURS: {"run": run_id}} if run_id is not None else rest)
 
@@ -78,5 +78,5 @@ class NotebookCell:
 
 
 def digest(data: str) -> str:
-    """A short hash by which a text is recognised."""
+    """A short hash to recognise a text."""
     return sha256(data.encode(errors="surrogatepass")).hexdigest()[:16]

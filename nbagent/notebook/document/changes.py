@@ -1,6 +1,6 @@
-"""What agents changed in a notebook, kept in its own metadata, so that it can be shown and undone after a reload.
+"""Agents' changes in a notebook, kept in its own metadata, so that they can be shown and undone after a reload.
 
-The journal is a list under `metadata.nbagent.changes`, oldest first. Each change holds what its undoing needs.
+The journal is a list under `metadata.nbagent.changes`, oldest first. Each change has the data to undo it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nbagent.notebook.document.cell import NotebookCell
 
 ChangeKind = Literal["add", "edit", "move", "delete", "run"]
 
-#: The journal keeps the changes of this many runs; what was changed earlier stays.
+#: The journal keeps the changes of this many runs; older changes can't be undone.
 KEPT_RUNS = 10
 
 
@@ -23,11 +23,11 @@ KEPT_RUNS = 10
 class Change:
     """One change of one cell by a run.
 
-    - `before`: of an edit, the source before it; of a deletion, the whole cell as nbformat has it
-    - `after`: the digest of the source after the change. If the cell's source has another one by now, somebody has
-      changed it since, and undoing leaves it alone
-    - `shown`: of an edit or a run, the outputs and the count that the cell had, as nbformat has them
-    - `below`: of a move or a deletion, the id of the cell below which it stood; "" for the first place
+    - `before`: for an edit, the source before it; for a deletion, the whole cell in nbformat's form
+    - `after`: the digest of the source after the change. If the cell's current source has another digest, somebody has
+      changed it since, and undo skips it
+    - `shown`: for an edit or a run, the cell's earlier outputs and count in nbformat's form
+    - `below`: for a move or a deletion, the id of the cell that was above it; "" for the first place
     """
 
     run_id: str
@@ -39,7 +39,7 @@ class Change:
     shown: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """As an entry of the journal; None is left out."""
+        """As an entry of the journal, without None."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -47,7 +47,7 @@ class Change:
 class CellDiff:
     """A changed cell: its source before and after, None where the cell does not exist. Numbers count from 1.
 
-    `number` is the cell's place now, of a deleted one the place that it had, or 0.
+    `number` is the cell's current place; for a deleted one its earlier place, or 0.
     """
 
     number: int
@@ -63,7 +63,7 @@ class CellDiff:
 
 
 def note_change(change: Change, cell: NotebookCell | None) -> None:
-    """Tell the observers of the run whose tool changed this cell; it is None if it was deleted."""
+    """Notify the observers of the run whose tool changed this cell; None if it was deleted."""
     here = current.get()
     if here.run is None:
         return

@@ -1,7 +1,7 @@
-"""`NotebookDocument`: reading, changing, running and undoing cells, whether the notebook is open in a page or a file.
+"""`NotebookDocument`: reads, changes, runs and undoes cells of a notebook in an open page or a file.
 
-A back end gives six primitives, each of which is done whole or not at all. `LiveNotebook` asks the page that shows the
-notebook; `FileNotebook` works on a file and has a kernel of its own.
+A back end has six atomic primitives. `LiveNotebook` asks the page that shows the notebook; `FileNotebook` works on a
+file with its own kernel.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nbagent.notebook.document.reading import read_cell
 
 #: Seconds that one cell may run.
 CELL_SECONDS = 60.0
-#: Characters of the outputs of one cell that the journal keeps, which stands in the notebook's file.
+#: Characters of one cell's outputs that the journal keeps in the notebook's file.
 KEPT_CHARS = 100_000
-#: In place of longer ones, once the process that knew them has ended.
+#: Replaces longer ones once the process that knew them has ended.
 TOO_LONG = {
     "output_type": "stream",
     "name": "stderr",
-    "text": "What this cell showed was too long to be kept for an undo after a restart. Run the cell again.\n",
+    "text": "This cell's outputs were too long to be kept for an undo after a restart. Run the cell again.\n",
 }
 _NOTHING: dict[str, Any] = {"outputs": [], "execution_count": None}
 
@@ -41,9 +41,9 @@ class CellChangedError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change that waits for approval: safe HTML of it, and the new source if the person may edit that.
+    """A change that waits for approval: its safe HTML, and the new source if the user may edit that.
 
-    It stands in the cell with the id `cell_id`; or below it, where a cell would be added: None for the end, "" for the
+    It appears in the cell with the id `cell_id`, or below it if a cell would be added: None for the end, "" for the
     top.
     """
 
@@ -54,10 +54,10 @@ class Proposal:
 
 
 class NotebookDocument(ABC):
-    """A notebook's cells, by their ids. Changes are marked with the run that made them, and can be undone.
+    """A notebook's cells, by their ids. Changes are marked with their run and can be undone.
 
     A method that takes `expected` leaves the cell alone, and raises `CellChangedError`, unless its source is that text.
-    In a page that also holds for a cell in which the person is typing.
+    In a page, this also protects a cell in which the user is typing.
 
     >>> document = FileNotebook("report.ipynb")                                 # doctest: +SKIP
     >>> cell = await document.insert("orders.describe()")                       # doctest: +SKIP
@@ -67,10 +67,11 @@ class NotebookDocument(ABC):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: By run and cell, what a cell showed before the run changed it. The journal has it too, unless it is long.
+        #: By run and cell, a cell's outputs before the run changed it. The journal also has them, unless they are long.
         self._shown: dict[tuple[str, str], dict[str, Any]] = {}
 
-    # -- what a back end does -----------------------------------------------------------------------------------------
+    # -- the back end's primitives
+    # -----------------------------------------------------------------------------------------
 
     @abstractmethod
     async def cells(self) -> list[NotebookCell]:
@@ -78,7 +79,7 @@ class NotebookDocument(ABC):
 
     @abstractmethod
     async def _insert(self, place: int, cell: NotebookCell) -> None:
-        """Put a cell with its outputs before the one that stands at `place`, from 0."""
+        """Put a cell with its outputs before the one at `place`, from 0."""
 
     @abstractmethod
     async def _replace(self, cell: NotebookCell, expected: str) -> None:
@@ -86,7 +87,7 @@ class NotebookDocument(ABC):
 
     @abstractmethod
     async def _move(self, cell_id: str, place: int) -> None:
-        """Move a cell, with all that it has, so that it stands at `place` afterwards."""
+        """Move a whole cell to `place`."""
 
     @abstractmethod
     async def _delete(self, cell_id: str, expected: str) -> None:
@@ -112,7 +113,7 @@ class NotebookDocument(ABC):
         return cells[place]
 
     async def read(self, cell_id: str, outputs: bool = True) -> Content:
-        """A cell as a model reads it: its source, and its outputs as text, tables and images, without secrets."""
+        """A cell for a model: its source, and its outputs as text, tables and images, without secrets."""
         cells, place = await self._placed(cell_id)
         return read_cell(cells[place], place + 1, outputs=outputs)
 
@@ -128,7 +129,7 @@ class NotebookDocument(ABC):
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:
-        """One change at a time, since the journal is read, extended and written. Any event loop may ask."""
+        """One change at a time, because the journal is read, extended and written. Works on any event loop."""
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110  an asyncio.Lock belongs to one loop
             await asyncio.sleep(0.02)
         try:
@@ -147,7 +148,7 @@ class NotebookDocument(ABC):
             return cell
 
     async def edit(self, cell_id: str, source: str, expected: str | None = None) -> NotebookCell:
-        """Give a cell another source, and remove its outputs, which were those of the old one. Returns it."""
+        """Give a cell another source, and remove the old outputs. Returns it."""
         async with self._changing():
             run_id, before = _run_id(), await self.cell(cell_id)
             shown = self._shown_before(run_id, before)
@@ -167,7 +168,7 @@ class NotebookDocument(ABC):
             await self._keep(Change(_run_id(), cell_id, "move", after=digest(cell.source), below=above), cell)
 
     async def delete(self, cell_id: str, expected: str | None = None) -> None:
-        """Remove a cell. The journal keeps it, so that `undo` brings it back with its outputs."""
+        """Remove a cell. The journal keeps it, so `undo` restores it with its outputs."""
         async with self._changing():
             cells, place = await self._placed(cell_id)
             cell, above = cells[place], _id_above(cells, place)
@@ -177,7 +178,7 @@ class NotebookDocument(ABC):
     async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
         """Run a code cell and wait for its end. Returns it with its outputs; code that raises has its error there.
 
-        After `seconds` it is stopped. A cell that is not code is returned as it is.
+        After `seconds` it is stopped. A cell that is not code is returned unchanged.
         """
         cell = await self.cell(cell_id)
         if cell.kind != "code":
@@ -191,7 +192,7 @@ class NotebookDocument(ABC):
             return after
 
     def _shown_before(self, run_id: str, cell: NotebookCell) -> dict[str, Any] | None:
-        """Keep what a cell shows before a run first changes it. Returns what the journal keeps of that, if anything."""
+        """Keep a cell's outputs before a run first changes it. Returns the journal's part, if any."""
         if (run_id, cell.id) in self._shown or cell.run_id == run_id:
             return None
         shown = {"outputs": cell.outputs, "execution_count": cell.execution_count}
@@ -201,7 +202,9 @@ class NotebookDocument(ABC):
         return shown if cell.outputs else None
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """Show a change in its place while a person is asked about it, if the back end can. Returns what removes it."""
+        """Show a change in its place while a person is asked about it, if the back end can. Returns a function that
+        removes it.
+        """
         return lambda: None
 
     # -- looking back -------------------------------------------------------------------------------------------------
@@ -226,10 +229,9 @@ class NotebookDocument(ABC):
         return [CellDiff(number, cell_id, was, is_) for number, is_, cell_id, was in found if was != is_]
 
     async def undo(self, run_id: str | None = None) -> list[str]:
-        """Take back what a run changed, by default the last one.
+        """Undo a run's changes, by default the last one's.
 
-        A cell that somebody has changed since stays as it is, and so does its part of the journal. Returns the ids of
-        those cells.
+        A cell that somebody has changed since is skipped and stays in the journal. Returns the ids of those cells.
         """
         async with self._changing():
             kept: dict[str, None] = {}
@@ -245,7 +247,7 @@ class NotebookDocument(ABC):
             return [*reversed(kept)]
 
     async def accept(self, run_id: str | None = None) -> None:
-        """Keep what a run changed, by default the last one: its marks and its part of the journal go."""
+        """Accept a run's changes, by default the last one's: its marks and its part of the journal are removed."""
         async with self._changing():
             journal = await self.changes()
             await self._forget(journal, _of_run(journal, run_id)[0], {})

@@ -1,4 +1,4 @@
-"""`FileNotebook`: a notebook in a file, with a kernel of its own. No browser and no server are needed."""
+"""`FileNotebook`: a notebook in a file, with its own kernel. It needs no browser and no server."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from nbagent.notebook.document.cell import OURS, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument
 from nbagent.notebook.document.own_kernel import WIDGET_STATES, OwnKernel
 
-#: What a new notebook is.
+#: The metadata of a new notebook.
 NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 class FileNotebook(NotebookDocument):
-    """A notebook file of nbformat 3 or 4. Each change is saved at once; a file that is not there yet begins with it.
+    """A notebook file of nbformat 3 or 4. Each change is saved immediately; the first one creates a missing file.
 
-    What is not changed stays byte for byte, as do the file's indentation, line ends and the order of its keys. Only
-    what nbformat 4.5 wants and older files lack is added: ids of cells. If somebody else saves the file meanwhile, that
-    counts.
+    Unchanged parts stay byte for byte, as do the file's indentation, line ends and key order. Only cell ids, which
+    nbformat 4.5 requires, are added to older files. If somebody else saves the file meanwhile, that version is used.
 
-    Cells run in a kernel of the notebook's own, which starts at the first run, in the file's folder, and ends with the
+    Cells run in the notebook's own kernel, which starts at the first run, in the file's folder, and ends with the
     block. `kernel` is the name of an installed one; by default the notebook's.
 
     >>> async with FileNotebook("report.ipynb") as document:                        # doctest: +SKIP
     ...     cell = await document.insert("1 + 1")
     ...     print(await document.read((await document.run(cell.id)).id))
 
-    Raises ConfigurationError if the file is no notebook, or can't be written.
+    Raises ConfigurationError if the file is not a notebook or can't be written.
     """
 
     def __init__(self, path: str | Path, kernel: str | None = None) -> None:
@@ -43,7 +42,7 @@ class FileNotebook(NotebookDocument):
         self.path = Path(path)
         if not self.path.parent.is_dir():
             raise ConfigurationError(f"there is no folder {str(self.path.parent)!r}: make it first.")
-        #: The file as it was read or written last: the time and size that tell whether it is another one by now.
+        #: The file's time and size when last read or written, to detect changes.
         self._seen: tuple[int, int] | None = None
         self._waits = self._is_unsaved = False
         self._data: dict[str, Any] = {"cells": [], "metadata": {"kernelspec": NEW}, "nbformat": 4, "nbformat_minor": 5}
@@ -67,16 +66,16 @@ class FileNotebook(NotebookDocument):
 
     @property
     def seen(self) -> Sequence[NotebookCell]:
-        """The cells as they were read or written last."""
+        """The cells as last read or written."""
         return tuple(self._cells)
 
     async def run_all(
         self, seconds: float = CELL_SECONDS, on_cell: Callable[[int, int], None] | None = None
     ) -> list[NotebookCell]:
-        """Restart the kernel and run the code cells from top to bottom, as a person does: no agent's change.
+        """Restart the kernel and run the code cells from top to bottom. This does not count as an agent's change.
 
-        A cell that fails does not keep the next ones from running; one that ends the kernel does. `on_cell` is called
-        before each code cell with its place among them, from 1, and their number. Returns all cells.
+        Cells after a failed one still run, unless the kernel died. `on_cell` is called before each code cell with its
+        place among them, from 1, and their number. Returns all cells.
         """
         await self.kernel.stop()
         self._data["metadata"].get("widgets", {}).pop(WIDGET_STATES, None)
@@ -139,17 +138,17 @@ class FileNotebook(NotebookDocument):
         self._save()
 
     def _place(self, cell_id: str, expected: str | None = None) -> int:
-        """Where a cell stands. Raises `CellChangedError` if there is none, or its source is not the expected one."""
+        """A cell's place. Raises `CellChangedError` if there is none, or its source is not the expected one."""
         self._load()
         for place, cell in enumerate(self._cells):
             if cell.id == cell_id:
                 if expected not in (None, cell.source):
                     raise CellChangedError(f"cell {place + 1} ({cell_id}) changed since you read it: read it again")
                 return place
-        raise CellChangedError(f"there is no cell {cell_id!r} any more")
+        raise CellChangedError(f"there is no longer a cell {cell_id!r}")
 
     def _put(self, place: int, cell: NotebookCell) -> None:
-        """Write a cell where it stands."""
+        """Write a cell at its place."""
         unchanged, self._cells[place] = _written(self._cells[place]), cell
         self._data["cells"][place] = _merged(self._data["cells"][place], unchanged, _written(cell))
         self._save()
@@ -169,7 +168,7 @@ class FileNotebook(NotebookDocument):
                     self._save()
 
     def _load(self) -> None:
-        """Read the file, if it is not the one that was read or written last."""
+        """Read the file, if it has changed since it was last read or written."""
         try:
             about = os.stat(self.path)
             if self._seen == (about.st_mtime_ns, about.st_size):
@@ -209,7 +208,7 @@ class FileNotebook(NotebookDocument):
 
 
 def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
-    """A notebook's JSON as nbformat 4.5 has it, and its cells with texts as one string each."""
+    """A notebook's JSON in nbformat 4.5, and its cells with texts as one string each."""
     import nbformat
     from nbformat.v4.rwbase import rejoin_lines
 
@@ -229,13 +228,13 @@ def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
         nbformat.validate(plain)
     except (ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
         what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        raise ConfigurationError(f"{str(path)!r} is no notebook of nbformat 3 or 4: {what}.") from None
+        raise ConfigurationError(f"{str(path)!r} is not a notebook of nbformat 3 or 4: {what}.") from None
     joined = rejoin_lines(nbformat.from_dict({"cells": plain["cells"]}))
     return data, [NotebookCell.from_nbformat(cell) for cell in joined.cells]
 
 
 def _merged(before: Any, unchanged: Any, after: Any) -> Any:
-    """`after`, with what has not changed as the file had it, and keys in the file's order."""
+    """`after`, with unchanged parts as in the file, and keys in the file's order."""
     if after == unchanged:
         return before
     if not (isinstance(before, dict) and isinstance(after, dict)):
@@ -245,13 +244,13 @@ def _merged(before: Any, unchanged: Any, after: Any) -> Any:
 
 
 def _float(text: str) -> float | bytes:
-    """A number; one that Python would write in another way, such as 1e5, as the bytes that it is in the file."""
+    """A number; one that Python would write differently, such as 1e5, as the file's bytes."""
     number = float(text)
     return number if repr(number) == text else text.encode()
 
 
 def _plain(value: Any) -> Any:
-    """A copy of JSON data with numbers for what `_float` kept."""
+    """A copy of JSON data with numbers for the texts of `_float`."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""Runs code as a cell of this kernel, and gives its outputs to the caller instead of to the cell that runs.
+"""Runs code as a cell of this kernel, and gives its outputs to the caller instead of the running cell.
 
 The kernel runs the code as IPython runs a cell: with history, `Out`, magics, top-level `await` and plots. Its outputs
-belong to a request of their own, which no page has sent, so no page shows them. The kernel hears them as every page
-does, on its IOPub channel (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
+belong to a separate request, which no page has sent, so no page shows them. The kernel receives them like every page,
+on its IOPub channel (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 #: Characters kept of what a cell prints to one stream at a time.
 STREAM_CHARS = 1_000_000
-#: Ours on IOPub: all outputs of a request came before it. Pages pass over types that they don't know.
+#: Our message on IOPub after all outputs of a request. Pages ignore unknown types.
 _END = "nbagent_end"
-#: Seconds between two attempts to be heard, while the subscription begins.
+#: Seconds between two test messages while the subscription begins.
 _AGAIN_S = 0.05
 
 Output = dict[str, Any]
@@ -65,8 +65,7 @@ class KernelRunner:
 
         `on_outputs` gets all outputs so far, at most 15 times a second, and at the end. The code is stopped after
         `seconds`, and if this call is cancelled. Stop in the notebook ends it and cancels the caller. A kernel that is
-        busy with another cell runs the code once that one awaits something or ends. `session` is the connection
-        to the kernel of the page that shows the cell.
+        busy with another cell runs the code once that cell awaits something or ends.
         """
         loop = asyncio.get_running_loop()
         if self._listener is None:
@@ -110,13 +109,13 @@ class _CellRun:
     def __init__(self, shell: Any, source: str, request: dict[str, Any], seconds: float) -> None:
         self._shell, self._source, self._request, self._seconds = shell, source, request, seconds
         self.execution_count: int | None = None
-        #: Whether the person pressed Stop.
+        #: Whether the user pressed Stop.
         self.is_interrupted = False
-        #: What stopped it when its time was over.
+        #: The error of an exceeded time limit.
         self.late: CellTimeoutError | None = None
 
     async def run(self, turn: asyncio.Lock) -> None:
-        """Run the code as a cell of its own: what it does belongs to no run of an agent."""
+        """Run the code as a separate cell that belongs to no agent's run."""
         async with turn:
             context = context_with(**Current()._asdict())
             task = asyncio.get_running_loop().create_task(self._run(), context=context)
@@ -139,7 +138,7 @@ class _CellRun:
         shell, kernel = self._shell, self._shell.kernel
         before, ident, asks = kernel.get_parent(), kernel._parent_ident["shell"], kernel._allow_stdin
         kernel.set_parent(ident, self._request)
-        kernel._allow_stdin = False  # no page would show the question of `input()`
+        kernel._allow_stdin = False  # no page would show the prompt of `input()`
         # while a cell runs, older versions of IPython still have its number for the next one
         shell.execution_count = max(shell.execution_count, len(shell.history_manager.input_hist_raw))
         try:
@@ -148,7 +147,7 @@ class _CellRun:
             shell.events.trigger("post_execute")
             shell.events.trigger("post_run_cell", result)
             self.execution_count = result.execution_count
-        except (KeyboardInterrupt, CellTimeoutError):  # outside of the code itself
+        except (KeyboardInterrupt, CellTimeoutError):  # outside the code itself
             pass
         finally:
             sys.stdout.flush()
@@ -168,7 +167,7 @@ class _CellRun:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """Stop, and the end of its time, raise in the code; where the code awaits, they cancel it."""
+        """Stop and the time limit raise in the code; if the code awaits, they cancel it."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -203,7 +202,7 @@ class Outputs:
         self._lock = threading.Lock()
 
     def add(self, message: dict[str, Any]) -> None:
-        """Take one message of IOPub; those that show nothing change nothing."""
+        """Take one message of IOPub; messages without outputs change nothing."""
         content, kind = message["content"], message["msg_type"]
         with self._lock:
             if kind == "clear_output":
@@ -232,7 +231,7 @@ class Outputs:
                 self._displays.setdefault(display_id, []).append(output)
 
     def end_with(self, error: BaseException) -> None:
-        """Show this error instead of the one that it became in the code."""
+        """Show this error instead of the one raised in the code."""
         name, text = type(error).__name__, str(error)
         with self._lock:
             if self._outputs and self._outputs[-1]["output_type"] == "error":
@@ -252,7 +251,7 @@ class Outputs:
 
 
 class _Listener:
-    """Hears what this kernel publishes. Begins when the kernel hears itself."""
+    """Receives this kernel's published messages. Ready when the kernel receives its own."""
 
     def __init__(self, kernel: Any) -> None:
         from ipykernel.connect import get_connection_info
@@ -266,7 +265,7 @@ class _Listener:
         threading.Thread(target=self._listen, args=(client,), name="nbagent-iopub", daemon=True).start()
         begun, request = threading.Event(), kernel.session.msg("execute_request", {})
         with self.hearing(request["header"]["msg_id"], lambda _: begun.set()):
-            while not begun.wait(_AGAIN_S):  # what was published before the subscription is lost
+            while not begun.wait(_AGAIN_S):  # messages before the subscription are lost
                 self.end(request)
 
     @contextmanager

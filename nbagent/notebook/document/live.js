@@ -202,7 +202,7 @@ function initialize({ model }) {
     row.append(
       button("Accept", adds ? "Add this cell" : "Make this change", () => decide(text.hidden ? true : text.value)),
       edit,
-      button("Reject", "Leave the notebook as it is; the model is told so", () => decide(false)),
+      button("Reject", "Leave the notebook unchanged, and tell the model", () => decide(false)),
     );
     // the notebook would select the cell, or take the keys
     for (const kind of ["mousedown", "keydown", "dblclick"]) box.addEventListener(kind, (event) => event.stopPropagation());

@@ -1,4 +1,4 @@
-"""The notebook that is open in a page of JupyterLab or Notebook 7, as a document of the kernel that runs it.
+"""The open notebook in a page of JupyterLab or Notebook 7, as a document for its own kernel.
 
 A script that the kernel starts in the page (`live.js`) changes the shared notebook, so that its undo, other views and
 other people in it (`jupyter-collaboration`) see the changes. It needs no extension of the server or of JupyterLab.
@@ -32,13 +32,13 @@ from nbagent.notebook.document.kernel_run import KernelRunner
 
 T = TypeVar("T")
 
-#: Seconds that a page has to answer, or to come back while it is loaded again.
+#: Seconds that a page gets to answer, or to return while it reloads.
 ANSWER_S = 10.0
-#: Bytes a second of outputs while a cell runs. Jupyter's server drops messages above 1,000,000 in the mean.
+#: Bytes a second of outputs while a cell runs. Jupyter's server drops messages above a mean of 1,000,000.
 OUTPUT_BYTES_S = 300_000
 
 _BLOCKED = (
-    "the page can't be reached while this call blocks the kernel's main thread. Ask in a %%agent cell without %%time, "
+    "the page can't be reached while this call blocks the kernel's main thread. Use a %%agent cell without %%time, "
     "or with `await agent.chat(...)` in place of `chat_sync`."
 )
 
@@ -48,16 +48,16 @@ class PageError(ToolError):
 
 
 class LiveNotebook(NotebookDocument):
-    """A notebook that is open in a page; `live_notebook()` returns it. The page may be loaded again meanwhile.
+    """An open notebook in a page; `live_notebook()` returns it. The page may reload meanwhile.
 
-    Every method raises `PageError` if no page with the notebook answers within `ANSWER_S` seconds, and at once if the
-    caller blocks the kernel's main thread.
+    Every method raises `PageError` if no page with the notebook answers within `ANSWER_S` seconds, and immediately if
+    the caller blocks the kernel's main thread.
     """
 
     def __init__(self, pages: NotebookPages, path: str) -> None:
         super().__init__()
         self.path = path
-        #: The ids of the pages that show it. The newest is asked.
+        #: The ids of the pages that show it. Requests go to the newest.
         self.pages: list[str] = []
         #: The newest page's connection to the kernel.
         self.session = ""
@@ -95,11 +95,11 @@ class LiveNotebook(NotebookDocument):
         await self._ask("start", id=cell.id, expected=cell.source)
         shown = _Shown(lambda start, outputs: self._tell("show", id=cell.id, start=start, outputs=outputs))
         try:
-            # there, since it is shown while code that does not await runs on the main thread
+            # there, because the main thread may run code that does not await
             outputs, number = await _on_background_loop(
                 self._host.runner.run(cell.source, cell.id, seconds, shown.show, self.session)
             )
-        except BaseException:  # what it showed before it was stopped stays
+        except BaseException:  # its outputs before the stop are kept
             self._tell("end", id=cell.id, outputs=shown.outputs, count=None)
             raise
         await self._ask("end", id=cell.id, outputs=outputs, count=number)
@@ -115,7 +115,7 @@ class LiveNotebook(NotebookDocument):
         await self._ask("append", entry=entry, runs=KEPT_RUNS)
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """See `NotebookDocument`. All pages show it, and those that are loaded meanwhile."""
+        """See `NotebookDocument`. All pages show it, including later ones."""
         return self._host.propose(self, proposal, answer)
 
     async def _ask(self, op: str, **fields: Any) -> Any:
@@ -137,7 +137,7 @@ class _Shown:
         self._free_at = 0.0
 
     def show(self, outputs: list[dict[str, Any]]) -> None:
-        """Show these, all that the cell has so far."""
+        """Show these, all outputs of the cell so far."""
         self.outputs = list(outputs)
         if monotonic() < self._free_at:
             return
@@ -167,7 +167,7 @@ class NotebookPages(anywidget.AnyWidget):
         self.runner = KernelRunner(get_ipython())
         #: By path.
         self.notebooks: dict[str, LiveNotebook] = {}
-        #: By the ids of the connections to this kernel, also those of pages that are gone.
+        #: By the ids of the connections to this kernel, including closed pages.
         self._by_session: dict[str, LiveNotebook] = {}
         self._numbers = count(1)
         self._waiting: dict[int, tuple[LiveNotebook, dict[str, Any], Future[Any]]] = {}
@@ -177,7 +177,7 @@ class NotebookPages(anywidget.AnyWidget):
         self.on_msg(lambda _, message, buffers: self._on_message(message))
 
     def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
-        """The notebook of this connection. Code that comes from no cell gets the only one that is open."""
+        """The notebook of this connection. Code outside cells gets the only open one."""
         shown = [notebook for notebook in self.notebooks.values() if notebook.pages]
         only = shown[0] if len(shown) == 1 and not is_cell else None
         return self._by_session.get(session) or only
@@ -185,7 +185,7 @@ class NotebookPages(anywidget.AnyWidget):
     # -- asking -------------------------------------------------------------------------------------------------------
 
     async def ask(self, notebook: LiveNotebook, request: dict[str, Any]) -> Any:
-        """Ask the notebook's newest page. If it is loaded again meanwhile, the new one is asked the same."""
+        """Ask the notebook's newest page. If it reloads meanwhile, the new one gets the same request."""
         if current.get().main_waits:
             raise PageError(_BLOCKED)
         number, answer = next(self._numbers), Future[Any]()
@@ -195,7 +195,7 @@ class NotebookPages(anywidget.AnyWidget):
             self._send_to(notebook, number)
             await asyncio.wait({waiting}, timeout=ANSWER_S)
             if not waiting.done():
-                await call_on_main(lambda: None)  # a cell that blocks the kernel holds up the answers
+                await call_on_main(lambda: None)  # a cell that blocks the kernel delays the answers
                 await asyncio.wait({waiting}, timeout=1.0)
             if not waiting.done():
                 notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # another one is asked next
@@ -229,7 +229,8 @@ class NotebookPages(anywidget.AnyWidget):
 
         return withdraw
 
-    # -- what the pages say, on the main thread -----------------------------------------------------------------------
+    # -- messages of the pages, on the main thread
+    # -----------------------------------------------------------------------
 
     def _on_message(self, message: dict[str, Any]) -> None:
         page = message["page"]
@@ -287,7 +288,7 @@ class NotebookPages(anywidget.AnyWidget):
                 answer.set_result(said["value"])
 
     async def _click(self, notebook: LiveNotebook, page: str, action: str, run_id: str) -> None:
-        """What a person clicked in the bar."""
+        """A user's click in the bar."""
         done: dict[str, Any] = {}
         try:
             if action == "diff":
@@ -306,15 +307,15 @@ class NotebookPages(anywidget.AnyWidget):
 
 @cache
 def notebook_pages() -> NotebookPages:
-    """The one of this kernel. Call it on the background loop."""
+    """This kernel's instance. Call it on the background loop."""
     return NotebookPages()
 
 
 async def live_notebook() -> LiveNotebook:
-    """The open notebook that asks: whose page ran the cell, or sent the click, that this code belongs to.
+    """The open notebook of the current code: its page ran the cell or sent the click.
 
-    Code that no page started gets the only notebook that is open on this kernel. Raises `PageError` if there is none,
-    or more than one.
+    Code that no page started gets the only open notebook of this kernel. Raises `PageError` if there is none, or more
+    than one.
     """
     shell = running_shell()
     request = request_of(shell)
@@ -339,7 +340,7 @@ def _not_found(shown: list[str], is_cell: bool) -> str:
     if is_cell:
         return (
             f"JupyterLab lets a kernel change only one notebook of a page, which is {shown[0]}. Open the notebook of "
-            "this cell in a browser tab of its own, or give it a kernel of its own."
+            "this cell in a separate browser tab, or give it its own kernel."
         )
     return f"several notebooks are open on this kernel: {', '.join(shown)}. Ask from a cell, or a panel, of one."
 

@@ -1,4 +1,4 @@
-"""How far an agent may go in a notebook before the person is asked: the modes that editors have."""
+"""What an agent may do in a notebook without approval: the modes known from editors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 Mode = Literal["ask", "auto-edit", "auto"]
 
-#: What happens without a question in each mode. Deleting a cell is always asked about.
+#: Each mode's actions without approval. Deleting a cell always needs approval.
 MODES: dict[Mode, str] = {
     "ask": "each change and each run asks",
     "auto-edit": "cells are added, edited and moved; runs ask",
     "auto": "cells are changed and run; shell commands ask",
 }
 
-#: Magics that start a program, besides the shell's aliases, such as `%ls`.
+#: Magics that start a program, in addition to the shell's aliases, such as `%ls`.
 _PROGRAMS = {
     *str.split("! system sx sc script bash sh cmd perl ruby pypy python python2 python3"),
     *str.split("pip conda mamba micromamba uv"),
@@ -28,7 +28,7 @@ _PROGRAMS = {
 def runs_shell(source: str) -> bool:
     """Whether a cell starts a program by a magic, a `!` or an alias, as IPython itself reads the cell.
 
-    In doubt, True. Programs that Python code starts are not found.
+    In doubt, True. Programs started by Python code are not detected.
 
     >>> runs_shell("files = !ls"), runs_shell("print('!ls')")
     (True, False)
@@ -45,7 +45,7 @@ def runs_shell(source: str) -> bool:
 
 
 def _starts_program(code: str, programs: set[str], *, in_doubt: bool) -> bool:
-    """Whether transformed code does. `in_doubt` is the answer for what is not Python."""
+    """Whether transformed code does. `in_doubt` is the result if it is not Python."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):
@@ -58,7 +58,7 @@ def _starts_program(code: str, programs: set[str], *, in_doubt: bool) -> bool:
                 texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
                 if len(texts) < len(call.args) or not texts or texts[0].lstrip("%") in programs:
                     return True
-                # `%time !ls`: what such a magic gets may be code
+                # `%time !ls`: the argument of such a magic may be code
                 if any("!" in text or "%" in text for text in texts[1:]) and any(map(runs_shell, texts[1:])):
                     return True
     return False

@@ -1,4 +1,4 @@
-"""A kernel of one's own beside whatever else runs: cells of a file run in it, and those of `verify_notebook`."""
+"""A separate kernel for the cells of a file and of `verify_notebook`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from nbagent.core.tool_output import as_on_terminal
 from nbagent.errors import ConfigurationError
 
-#: Characters of all outputs of one cell; one that shows more is stopped, since no page could open the notebook.
+#: Characters of all outputs of one cell; a cell with more is stopped, because no page could open the notebook.
 MOST_CHARS = 10_000_000
 #: Under this type a notebook's metadata has the state of its widgets.
 WIDGET_STATES = "application/vnd.jupyter.widget-state+json"
-#: Seconds that a cell has to end after its interrupt, before its kernel is killed.
+#: Seconds that a cell gets to end after its interrupt, before its kernel is killed.
 GRACE_SECONDS = 5.0
 
 
 class OwnKernel:
-    """Starts when the first cell runs, in `folder`. `stop` ends it; the next cell starts another one.
+    """It starts with the first cell, in `folder`. `stop` ends it; the next cell starts another one.
 
-    `name` is that of an installed kernel: `jupyter kernelspec list` shows them.
+    `name` is an installed kernel's: `jupyter kernelspec list` shows them.
     """
 
     def __init__(self, folder: Path, name: str = "python3") -> None:
@@ -33,9 +33,9 @@ class OwnKernel:
         self._stopped = ""
 
     async def run(self, source: str, seconds: float) -> tuple[list[dict[str, Any]], int | None]:
-        """Run code. Returns its outputs, dicts of nbformat of which an error is the last, and its count.
+        """Run code. Returns its outputs (nbformat dicts, an error last) and its count.
 
-        After `seconds`, or `MOST_CHARS`, it is interrupted. If the kernel dies, that is an error among the outputs.
+        After `seconds`, or `MOST_CHARS`, it is interrupted. If the kernel dies, the outputs include that error.
         """
         from nbclient.exceptions import DeadKernelError
         from nbformat.v4 import new_code_cell
@@ -49,7 +49,7 @@ class OwnKernel:
             await client.async_execute_cell(cell, len(client.nb.cells) - 1)
         except DeadKernelError:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():  # nbclient takes our cancellation for the death of the kernel
+            if task is not None and task.cancelling():  # nbclient mistakes our cancellation for the kernel's death
                 await self.stop()
                 raise asyncio.CancelledError from None
             is_dead = True
@@ -60,7 +60,7 @@ class OwnKernel:
                 output["text"] = as_on_terminal(output["text"])
         if is_dead or not client.km.has_kernel:
             await self.stop()
-            died = self._stopped or "the kernel died while this cell ran, perhaps for want of memory"
+            died = self._stopped or "the kernel died while this cell ran, perhaps because memory ran out"
             return _with_error(cell.outputs, "DeadKernelError", f"{died}; all variables are gone"), None
         if self._stopped:
             return _with_error(cell.outputs, "KeyboardInterrupt", self._stopped), cell.execution_count
@@ -68,17 +68,17 @@ class OwnKernel:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has started, and neither was stopped nor died."""
+        """Whether it has started and neither stopped nor died."""
         return self._client is not None
 
     async def stop(self) -> None:
-        """End the kernel, if there is one."""
+        """End the kernel, if it runs."""
         client, self._client = self._client, None
         if client is not None and client.km is not None:
             await client._async_cleanup_kernel()
 
     def widgets(self) -> dict[str, Any]:
-        """The state of all widgets so far, by their ids, as `metadata.widgets` of a notebook has it."""
+        """The state of all widgets so far, by their ids, in the form of a notebook's `metadata.widgets`."""
         self._client.set_widgets_metadata()
         saved: dict[str, Any] = self._client.nb.metadata.get("widgets", {}).get(WIDGET_STATES, {})
         return dict(saved.get("state", {}))
@@ -94,7 +94,7 @@ class OwnKernel:
         watched = self
 
         class Client(NotebookClient):
-            """Counts what cells show."""
+            """Counts the characters of outputs."""
 
             def output(self, outs: Any, msg: Any, *rest: Any) -> Any:
                 if not outs or self.clear_before_next_output:
@@ -124,7 +124,7 @@ class OwnKernel:
             resources={"metadata": {"path": str(self.folder)}},
         )
         client.create_kernel_manager()
-        with TemporaryFile("w+", errors="replace") as log:  # what the process itself prints is for nobody, if it starts
+        with TemporaryFile("w+", errors="replace") as log:  # the process's own prints don't matter, if it starts
             try:
                 await client.async_start_new_kernel(stdout=log, stderr=log)
                 await client.async_start_new_kernel_client()
@@ -152,7 +152,7 @@ class OwnKernel:
 
 
 def _show_error(cell: Any, cell_index: int, execute_reply: Any) -> None:
-    """Make an error an output that the kernel did not show as one: IPython only prints that there is no such magic."""
+    """Turn an error into an output if the kernel did not: IPython only prints that there is no such magic."""
     from nbformat.v4 import new_output
 
     raised = {key: execute_reply["content"].get(key, []) for key in ("ename", "evalue", "traceback")}
@@ -161,14 +161,14 @@ def _show_error(cell: Any, cell_index: int, execute_reply: Any) -> None:
 
 
 def _size(content: Any) -> int:
-    """Characters of what a message shows."""
+    """Characters of a message's output."""
     if isinstance(content, dict):
         return sum(map(_size, content.values()))
     return len(content) if isinstance(content, str) else 0
 
 
 def _with_error(outputs: list[dict[str, Any]], name: str, text: str) -> list[dict[str, Any]]:
-    """The outputs with this error at the end; it explains the one that the stopped code raised, if that is there."""
+    """The outputs with this error at the end; it explains the stopped code's own error, if there is one."""
     from nbformat.v4 import new_output
 
     before: list[str] = []

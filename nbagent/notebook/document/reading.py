@@ -1,4 +1,4 @@
-"""A cell as a model reads it: its source and its outputs, without secrets."""
+"""Writes a cell for a model: its source and its outputs, without secrets."""
 
 from __future__ import annotations
 

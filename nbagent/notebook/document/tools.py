@@ -1,4 +1,4 @@
-"""Tools with which a model works in a notebook as a person does: cell by cell. They are off by default:
+"""Tools to work in a notebook as a person does, cell by cell. They are off by default:
 
 >>> %agent tools add notebook                                               # doctest: +SKIP
 >>> agent = Agent(tools=notebook_tools())                                   # doctest: +SKIP
@@ -42,10 +42,9 @@ def notebook_tools(
 ) -> list[FunctionDefinition]:
     """The `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
 
-    `document` is the notebook that they work in, by default the open one that asks, as `live_notebook()` finds it.
-    `mode` says what asks for approval: "ask" each change and each run, "auto-edit" only runs and deletions, "auto" only
-    deletions and cells that start programs by `!`, `%pip` and the like. A cell that runs longer than `seconds` is
-    stopped.
+    `document` is their notebook, by default the prompt's own, as `live_notebook()` finds it. `mode` says what needs
+    approval: "ask" each change and each run, "auto-edit" only runs and deletions, "auto" only deletions and cells that
+    start programs with `!`, `%pip` and the like. A cell that runs longer than `seconds` is stopped.
     """
     check_type("document", document, NotebookDocument, optional=True)
     check_choice("mode", mode, MODES)
@@ -54,7 +53,7 @@ def notebook_tools(
 
 
 def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
-    """The object whose methods the notebook tools in a registry are; None if there are none."""
+    """The object behind a registry's notebook tools; None if there are none."""
     for name in NOTEBOOK_TOOLS:
         definition = registry.get_function(name)
         owner = getattr(definition.func, "__self__", None) if definition is not None else None
@@ -64,26 +63,26 @@ def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
 
 
 class NotebookTools:
-    """The tools of one notebook for one agent. They know what the model has read or written of each cell.
+    """The tools of one notebook for one agent. They know which sources the model has read or written.
 
-    So a cell that the person has changed since is not overwritten: the model gets it as it is now.
+    So a cell that the user has changed since is not overwritten: the model gets its current source.
     """
 
     def __init__(self, document: NotebookDocument | None, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
         self.mode: Mode = mode
         self._given = document
         self._seconds = seconds
-        #: By id, the source of each cell as the model knows it.
+        #: By id, each cell's source as the model knows it.
         self._known: dict[str, str] = {}
-        #: The run that added a cell last, and the id of that cell.
+        #: The run that last added a cell, and that cell's id.
         self._added: tuple[str | None, str] = (None, "")
-        #: The id of the cell that was added or edited last.
+        #: The id of the cell that was last added or edited.
         self._written = ""
-        #: The latest call that would run cells, and the sources that were looked at before it.
+        #: The latest call that would run cells, and the sources reviewed before it.
         self._to_run: tuple[str | None, dict[str, str]] = (None, {})
 
     def definitions(self) -> list[FunctionDefinition]:
-        """The tools. Those that change or run something never run side by side."""
+        """The tools. Tools that change or run something never run at the same time."""
 
         def asks() -> bool:
             return self.mode == "ask"
@@ -96,7 +95,7 @@ class NotebookTools:
             FunctionDefinition("read_cell", "", None, self.read_cell),
             defined(self.add_cell, approve=asks, preview=self._preview_of_addition),
             defined(self.edit_cell, approve=asks, preview=self._preview_of_edit),
-            # each cell has a time limit of its own, and a busy kernel may have to be waited for
+            # each cell has its own time limit, and the call may wait for a busy kernel
             defined(self.run_cells, approve=self._run_asks, preview=self._preview_of_run, timeout=math.inf),
             defined(self.move_cell, approve=asks, preview=self._preview_of_move),
             defined(self.delete_cell, approve=True, preview=self._preview_of_deletion),
@@ -121,7 +120,7 @@ class NotebookTools:
         """Add a cell. Code does not run yet: call run_cells.
 
         Args:
-            source: what to write into it
+            source: the text of the cell
             kind: "code", or "markdown" for headings and text
             below: the id of the cell above it, or "" for the top; by default below the one you added last, or at the
                 end
@@ -206,7 +205,7 @@ class NotebookTools:
     async def _run_asks(self, cells: list[str] | None = None) -> bool:
         try:
             found = await self._sources(cells)
-        except ToolError:  # the preview says it to the model
+        except ToolError:  # the preview tells the model
             return True
         return self.mode != "auto" or any(runs_shell(cell.source) for _, cell in found)
 
@@ -277,7 +276,7 @@ class NotebookTools:
     async def _expected(self, cell_id: str) -> tuple[int, NotebookCell]:
         """A cell and its number, if the model knows its source.
 
-        If not, raises `ToolError` with the cell as it is now, which the model then knows.
+        Otherwise raises `ToolError` with the current cell, which the model then knows.
         """
         number, cell = await self._find(cell_id)
         known = self._known.get(cell_id)
@@ -288,7 +287,7 @@ class NotebookTools:
         problem = "you have not read it yet" if known is None else "it changed since you read it"
         content = await self._read(cell)
         text = content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
-        raise CellChangedError(f"cell {number} was left as it is: {problem}. This is what it holds now:\n{text}")
+        raise CellChangedError(f"cell {number} was not changed: {problem}. It now reads:\n{text}")
 
     async def _read(self, cell: NotebookCell) -> Content:
         if len(cell.source) <= SOURCE_CHARS:
@@ -298,7 +297,7 @@ class NotebookTools:
     async def _place(self, below: str | None) -> str | None:
         """The id of the cell that a new one goes below: "" for the top, None for the end.
 
-        By default it is the cell that the run added last, else the one that asks.
+        By default it is the cell that the run added last, else the prompt's own.
         """
         if below is not None:
             if below:
@@ -309,7 +308,7 @@ class NotebookTools:
         return next((each for each in (last if run_id == call.run_id else "", call.cell_id) if each in ids), None)
 
     def _line(self, number: int, cell: NotebookCell) -> str:
-        """A cell in the list. A source that stands there whole is known from then on."""
+        """A cell in the list. A source that is listed in full counts as known from then on."""
         first = next((line for line in cell.source.splitlines() if line.strip()), "")
         shown = shortened(first, _LINE_CHARS)
         if shown == cell.source:
@@ -322,7 +321,7 @@ class NotebookTools:
 
 
 def _named(number: int, cell: NotebookCell) -> str:
-    """A cell as people and models find it."""
+    """A cell's name for people and models."""
     return f"cell {number} ({cell.id})"
 
 
@@ -331,7 +330,7 @@ def _change(cell: NotebookCell, after: str | None, title: str = "") -> TextChang
 
 
 def _state(cell: NotebookCell) -> list[str]:
-    """What became of a code cell."""
+    """A code cell's outcome."""
     if cell.kind != "code":
         return []
     if cell.execution_count is None:
@@ -340,7 +339,7 @@ def _state(cell: NotebookCell) -> list[str]:
 
 
 def _ran(number: int, cell: NotebookCell) -> Content:
-    """What running a cell came to."""
+    """The result of running a cell."""
     if cell.kind != "code":
         return f"Cell {number}, id {cell.id}, is {cell.kind}: there is nothing to run."
     content = read_cell(cell, number, source=False)

@@ -1,1 +1,1 @@
-"""Tools with which a model looks at the notebook, and runs code if the user approves."""
+"""Tools to inspect the notebook, and to run code if the user approves."""

@@ -1,4 +1,4 @@
-"""Stops code on the main thread that runs too long, also while it computes."""
+"""Stops code on the main thread that runs too long, even while it computes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CellTimeoutError(BaseException):
 
 @contextmanager
 def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
-    """Calls `ring` on the main thread if the block takes longer. Windows has no such timer, nor have other threads."""
+    """Calls `ring` on the main thread if the block takes longer. Windows and other threads have no such timer."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return

@@ -1,7 +1,7 @@
-"""Keeps the outputs of a notebook's cells, since a kernel forgets what it has sent, except for its history.
+"""Keeps the outputs of a notebook's cells, because a kernel forgets its outputs except for its history.
 
-IPython keeps what a cell returned and, since version 9, what it printed. While the extension is loaded, this module
-keeps what the last cells displayed, plots above all, and their errors.
+IPython keeps a cell's value and, since version 9, its printed text. While the extension is loaded, this module keeps
+the last cells' displays, especially plots, and their errors.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result
 from nbagent.notebook.kernel_tools.reading import joined, read_output, source_part
 
-#: Cells, and displays of one cell, that are kept.
+#: Kept cells, and kept displays of one cell.
 _KEPT = 50
-#: The most characters of a text or image that is kept.
+#: The maximum characters of a kept text or image.
 _KEPT_CHARS = 2_000_000
 
 MimeBundle = dict[str, Any]
@@ -34,7 +34,7 @@ class CellOutputs:
         self._errors: dict[int, str] = {}
 
     def watch(self) -> None:
-        """Keep what is displayed from now on."""
+        """Keep displays from now on."""
         if hasattr(self._shell.display_pub, "register_hook"):
             self._shell.display_pub.register_hook(self._on_message)
             self._shell.events.register("post_run_cell", self._on_cell_end)
@@ -46,7 +46,7 @@ class CellOutputs:
             self._shell.events.unregister("post_run_cell", self._on_cell_end)
 
     def _on_message(self, message: Any) -> Any:
-        """A hook of the kernel: notes a display and passes the message on."""
+        """A hook of the kernel: records a display and passes the message on."""
         content = message.get("content", {})
         if not isinstance(data := content.get("data"), dict):
             return message
@@ -73,7 +73,7 @@ class CellOutputs:
             _drop_oldest(self._errors)
 
     def read(self, number: int | None = None) -> Content:
-        """A cell's source and outputs. By default the last cell that has outputs and is not a question to an agent.
+        """A cell's source and outputs. By default the last cell that has outputs and is not a prompt to an agent.
 
         Raises ToolError if there is no such cell.
         """
@@ -93,7 +93,7 @@ class CellOutputs:
         return joined(parts)
 
     def _outputs(self, number: int) -> list[dict[str, Any]]:
-        """What the cell printed, displayed and returned, as nbformat has it."""
+        """The cell's printed text, displays and value, in nbformat's form."""
         history = self._shell.history_manager
         kept = getattr(history, "outputs", {}).get(number, ())  # new in IPython 9
         outputs: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""One variable as a model may read it: a value, a table, an image, or a function with its source; without secrets."""
+"""Describes one variable for a model: a value, a table, an image, or a function with its source; without secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _SOURCE_CHARS = 6_000
 
 
 def described(name: str, value: Any, rows: int | None = None, max_chars: int = MAX_CHARS) -> Content:
-    """The variable `name`, shortened to `max_chars`. Of a table, its first `rows`, by default as `format_result` does.
+    """The variable `name`, shortened to `max_chars`. A table is cut to its first `rows`, by default as in
+    `format_result`.
 
     >>> described("n", [1, 2])
     '[1, 2]'
@@ -46,5 +47,7 @@ def frame_text(
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a data frame, of pandas or another library. Asks its class, since a value may answer anything."""
+    """Whether it is a data frame of pandas or another library. It checks the class, because a value's own attributes
+    may lie.
+    """
     return hasattr(type(value), "head") and hasattr(type(value), "columns")

@@ -1,9 +1,9 @@
-"""Tools with which a model looks at the notebook, and runs code if the user approves. They are off by default:
+"""Tools to inspect the notebook, and to run code if the user approves. They are off by default:
 
 >>> %agent tools add kernel                                                 # doctest: +SKIP
 >>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP
 
-What has the form of a key, or the name of one and looks random, is masked: see `secret_values`.
+Values in the form of a key, or random-looking ones with a key's name, are masked: see `secret_values`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _CODE_SECONDS = 60.0
 def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
     """The `KERNEL_TOOLS`, for `Agent(tools=…)`.
 
-    They work on `namespace`, by default the notebook's. `run_code` asks for approval before each call, and stops code
-    that runs longer than `seconds`. Outside a notebook there is no `read_cell_outputs`.
+    They work on `namespace`, by default the notebook's. `run_code` needs approval for each call, and stops code that
+    runs longer than `seconds`. Outside a notebook there is no `read_cell_outputs`.
     """
     check_type("namespace", namespace, dict, optional=True)
     check_number("seconds", seconds, above=0)
@@ -50,14 +50,14 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
     if shell is not None:
         plain.append(tools.read_cell_outputs)
     definitions = [FunctionDefinition(tool.__name__, "", None, tool) for tool in plain]
-    # the tool's own timeout leaves time for the approval, and for the report of code that was stopped
+    # the tool's own timeout leaves time for the approval, and for the report on stopped code
     limit = seconds + 60
     running = FunctionDefinition("run_code", "", None, tools.run_code, approve=True, main_thread=True, timeout=limit)
     return [*definitions, running]
 
 
 class KernelTools:
-    """The tools of one namespace. `shell` is the IPython shell whose cells fill it, if there is one."""
+    """The tools of one namespace. `shell` is its IPython shell, if there is one."""
 
     def __init__(self, namespace: dict[str, Any], shell: Any = None, seconds: float = _CODE_SECONDS) -> None:
         self._namespace = namespace
@@ -101,7 +101,7 @@ class KernelTools:
         return frame_text(frame, max(1, min(rows, _MAX_ROWS)), columns)
 
     def read_cell_outputs(self, number: int | None = None) -> Content:
-        """Read a cell of the notebook and its outputs: what it printed, displayed and returned, or its error.
+        """Read a cell of the notebook and its outputs: printed text, displays and value, or its error.
 
         Args:
             number: the cell's number, as in In [7]; by default the last cell with an output

@@ -1,4 +1,4 @@
-"""One output of a cell as a model reads it: texts shortened, plots as images, errors with their line."""
+"""Writes one output of a cell for a model: texts shortened, plots as images, errors with their line."""
 
 from __future__ import annotations
 

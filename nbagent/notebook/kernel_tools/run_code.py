@@ -1,4 +1,4 @@
-"""Runs code for the tool `run_code`: in the namespace of the notebook, within a time limit, with its output shown."""
+"""Runs code for the tool `run_code`: in the notebook's namespace, within a time limit, with visible output."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from nbagent.functions.formatting import MODELS_CODE, format_result, truncate_re
 from nbagent.notebook.display.figures import showing_new_figures
 from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
 
-#: Characters kept of what code prints, and of its value.
+#: Characters kept of the code's printed text, and of its value.
 _PRINTED_CHARS, _VALUE_CHARS = 20_000, 6_000
 _numbers = count(1)
 
 
 def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
-    """Run code and show what it prints, its plots, and the value of its last line. Returns these as content parts.
+    """Run code and show its printed text, plots, and the value of its last line. Returns these as content parts.
 
-    Raises what the code raises, with a note of what it had printed. On the main thread, code that runs longer than
+    Raises the code's error, with a note about the text printed before. On the main thread, code that runs longer than
     `seconds` is stopped by a `TimeoutError`.
     """
     filename = f"{MODELS_CODE} {next(_numbers)}>"
@@ -82,7 +82,7 @@ def _value_text(value: Any) -> str:
 
 
 class _Tee(io.TextIOBase):
-    """Writes to `stream`, so that the output appears in the cell, and keeps the beginning of it."""
+    """Writes to `stream`, so the output appears in the cell, and keeps its beginning."""
 
     def __init__(self, stream: Any, kept: io.StringIO) -> None:
         self._stream = stream
@@ -99,7 +99,7 @@ class _Tee(io.TextIOBase):
 
 @contextmanager
 def _printed() -> Iterator[io.StringIO]:
-    """Collects what is printed in the block, to stdout and stderr."""
+    """Collects printed text of the block, from stdout and stderr."""
     kept = io.StringIO()
     with redirect_stdout(_Tee(sys.stdout, kept)), redirect_stderr(_Tee(sys.stderr, kept)):
         yield kept

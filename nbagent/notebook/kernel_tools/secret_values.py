@@ -1,4 +1,6 @@
-"""Masks what has the form of a key, or the name of one and looks random, in what a model reads of the notebook."""
+"""Masks keys in text from the notebook for a model: values in a key's form, and random-looking ones with a key's
+name.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from nbagent.text import without_keys
 
 #: Longer results are shortened before secrets are searched for.
 MAX_CHARS = 20_000
-#: Stands for a secret.
+#: Replaces a secret.
 HIDDEN = "(hidden)"
 
 
 def without_secrets(content: Content, max_chars: int = MAX_CHARS, name: str = "") -> Content:
-    """A result for a model with `(hidden)` in place of each secret, shortened first. Images stay as they are.
+    """A result for a model with `(hidden)` for each secret, shortened first. Images stay unchanged.
 
-    `name` is that of the variable whose value it is.
+    `name` is the name of the value's variable.
 
     >>> without_secrets("Settings(user='ann', password='a8Xk29sLq0pZ', url='db://ann:hunter2@host/x')")
     "Settings(user='ann', password='(hidden)', url='db://(hidden)@host/x')"

@@ -1,7 +1,7 @@
-"""Describes a variable in one line without computing anything and without running code of the value's own class.
+"""Describes a variable in one line without computing anything or running code of the value's class.
 
 A `repr` may raise, may take an hour (a lazy query runs), and may be as long as the data. So only plain values are
-shown. Of other values the line has what is known without calling them, or what is known to be cheap.
+shown. For other values, the line has only facts that need no call or a cheap one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NUMBERS = (bool, int, float, complex, type(None))
 _ROUTINES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 #: Modules whose classes have a cheap and short `repr`.
 _CHEAP_REPR = {"datetime", "decimal", "fractions", "pathlib", "uuid", "zoneinfo"}
-#: Libraries whose `shape` is computed already.
+#: Libraries whose `shape` is already computed.
 _SHAPED = {"numpy", "pandas", "polars", "scipy", "torch", "jax", "jaxlib", "xarray", "h5py", "geopandas", "pyarrow"}
-#: What IPython itself keeps in the namespace.
+#: IPython's own variables in the namespace.
 _IPYTHON_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 
 
@@ -77,7 +77,7 @@ def _is_plain(value: Any, levels: int = _MAX_ITEMS) -> bool:
 
 
 def is_imported(value: Any) -> bool:
-    """Whether it is a module, or a function or class of one: not data, and not what the user wrote in the notebook."""
+    """Whether it is a module, or a module's function or class: neither data nor the user's own code."""
     kind = type(value)
     if not issubclass(kind, (types.ModuleType, *_ROUTINES)):
         return False

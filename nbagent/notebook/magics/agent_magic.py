@@ -1,4 +1,4 @@
-"""`%%agent` and `%agent`: ask the agent from a cell.
+"""`%%agent` and `%agent`: send prompts to the agent from a cell.
 
 The extension rewrites a typed `%%agent` cell to an async cell (`await …run_cell_magic('agent_async', …)`), so that the
 kernel can serve clicks while the model works. Under `%%time`, `%%capture`, or when called from code, the background
@@ -120,19 +120,19 @@ class AgentMagics(Magics):
         help="the pydantic model, or another type, of the answer or of each row's answer; the cell returns the value",
     )
     @argument("--dry-run", action="store_true", help="show what would be sent; send and change nothing")
-    @no_var_expand  # the words of a value must not become options
+    @no_var_expand  # words of a value must not become options
     @cell_magic("agent")
     def agent(self, line: str, cell: str) -> Any:
         """Ask an agent; the answer streams into the cell.
 
-        The text of the cell is the question. `{expression}` in it is evaluated in the notebook; `{x:.2f}` and `{x!r}`
-        work as in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, `%%agent analyst`
-        the one in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards `_agent` is the
-        result, and `agent.trace` has everything as DataFrames.
+        The cell's text is the prompt. `{expression}` in it is evaluated in the notebook; `{x:.2f}` and `{x!r}` work as
+        in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, `%%agent analyst` the one
+        in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards `_agent` is the result, and
+        `agent.trace` has everything as DataFrames.
 
-        A cell that runs again replaces its turn wherever it stands, unless you give `--keep`: the model reads what
-        stood before the turn, and the turns after it stay as they are until their own cells run again. If the question
-        has changed, the cell says how many there are. If the run fails, the old turn stays.
+        A cell that runs again replaces its turn, unless you give `--keep`: the model reads the turns before it, and
+        later turns stay unchanged until their own cells run again. If the prompt has changed, the cell says how many
+        there are. If the run fails, the old turn stays.
         """
         try:
             return run_sync(self._asking(line, cell))
@@ -161,7 +161,7 @@ class AgentMagics(Magics):
 
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
-        """Look at the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
+        """Show the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
             hint = "; write a question below a line %%agent" if len(words) > 1 else options.suggestion(name, COMMANDS)
@@ -175,25 +175,25 @@ class AgentMagics(Magics):
             raise readable(error) from None
 
     def fixing(self) -> Coroutine[Any, Any, Any]:
-        """The run that `%agent fix` asks for, not yet started. Raises UsageError if no cell has failed.
+        """The run of `%agent fix`, not yet started. Raises UsageError if no cell has failed.
 
-        A click below a failed cell asks with that cell's id, and leaves no line in the history.
+        A click below a failed cell passes that cell's id and leaves no line in the history.
         """
         clicked = not request_of(self.shell).get("content", {}).get("store_history", True)
         if (failure := last_error.failure(cell_id_of(self.shell) if clicked else None)) is None:
             raise UsageError("%agent fix: no cell has failed yet")
         agent = self.shell.user_ns["agent"] = self._find("agent")
-        # a model that reads about tools in its prompt would call one rather than explain
+        # a model that reads about tools in its prompt would call one instead of explaining
         line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
         return self._asking(line, f"{failure.text}\n\n{_FIX}", failure)
 
     def asking(self, question: str) -> Coroutine[Any, Any, Any]:
-        """The run of a question that is no cell's text, not yet started."""
+        """The run of a prompt that is not a cell's text, not yet started."""
         self.shell.user_ns["agent"] = self._find("agent")
         return self._asking("--raw", question)
 
     def _asking(self, line: str, cell: str, failure: Failure | None = None) -> Coroutine[Any, Any, Any]:
-        """What the cell asks, not yet started. Raises for wrong options."""
+        """The cell's run, not yet started. Raises for wrong options."""
         given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
         given.failure = failure
         check_map_options(given, AgentMagics.agent.parser)
@@ -210,9 +210,9 @@ class AgentMagics(Magics):
             raise
 
     def _prepare(self, given: Any, cell: str) -> tuple[Any, Agent, AgentStream]:
-        """The options, the agent, and the run that the cell asks for, not yet started.
+        """The options, the agent and the cell's run, not yet started.
 
-        Raises for everything that can be wrong with a cell, before any request and before anything changes.
+        Raises for every error in a cell before any request and any change.
         """
         asked = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
         agent = self._find(given.name)
@@ -278,7 +278,7 @@ class AgentMagics(Magics):
         )
 
     async def _answer(self, given: Any, agent: Agent, stream: AgentStream) -> Any:
-        """Run, show what happens, and return the answer if its form is data."""
+        """Run, show the events, and return the answer if its form is data."""
         with given.until_the_end:
             return None if given.dry_run else await self._answer_shown(given, agent, stream)
 
@@ -355,13 +355,13 @@ def _show_correction(view: CellView | TerminalView, failure: Failure, answer: st
 
 
 def _question_of(cell_id: str | None, agent: Agent) -> LLMMessage | None:
-    """The last question of a cell in the agent's conversation."""
+    """A cell's last prompt in the agent's conversation."""
     asked = (each for each in reversed(agent.conversation_history) if each.cell_id == cell_id and each.opens_turn)
     return next(asked, None) if cell_id else None
 
 
 def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
-    """How many turns follow a turn whose question is another one than it was."""
+    """How many turns follow a turn whose prompt has changed."""
     question = None if replaced is None else _question_of(replaced.cell_id, agent)
     if replaced is None or question is None or question.content == replaced.content:
         return 0
@@ -370,7 +370,7 @@ def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
 
 
 def _feed_unread(view: CellView | TerminalView, event: events.Event) -> None:
-    """Show what the cell does not read: what agents do that a tool asks, what is printed, and interrupted calls."""
+    """Show events that the cell does not read: called agents' runs, printed output, and interrupted calls."""
     if isinstance(event, events.ChildEvent | events.ToolPrinted):
         view.feed(event)
     elif isinstance(event, events.ToolResult) and event.outcome is not None and event.outcome.interrupted:
@@ -378,7 +378,7 @@ def _feed_unread(view: CellView | TerminalView, event: events.Event) -> None:
 
 
 def _offer_buttons(agent: Agent, run_id: str) -> None:
-    """Add buttons to the answer. It is shown already, so that loading widgets does not delay it."""
+    """Add buttons to the answer. It is already shown, so loading widgets does not delay it."""
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
     answer_buttons().offer(agent, run_id)

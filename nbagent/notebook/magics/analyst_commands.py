@@ -1,4 +1,4 @@
-"""`%agent analyst` and `%%agent --write`: let the agent write the notebook, from now on or for one question."""
+"""`%agent analyst` and `%%agent --write`: let the agent write the notebook, from now on or for one prompt."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nbagent.agent.agent import Agent
 from nbagent.notebook.analyst.analyst import PROMPT_FILE, Analyst, analyst_of
 
 ANALYST_USAGE = "[on [PROMPT.md] | off]"
-_ON = "The analyst is on: the agent writes, runs and mends cells of this notebook."
+_ON = "The analyst is on: the agent writes, runs and fixes cells of this notebook."
 
 
 def analyst(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Let the agent write, run and mend cells of this notebook; or say whether it does."""
+    """Let the agent write, run and fix cells of this notebook, or show whether it does."""
     found = analyst_of(agent)
     match words:
         case []:

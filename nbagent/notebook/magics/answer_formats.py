@@ -1,9 +1,9 @@
-"""The forms of an answer, `--as`: what the model is told, and how its answer becomes a value.
+"""The forms of an answer, `--as`: the model's instructions, and the conversion to a value.
 
-The system prompt of the cell's own requests asks the model for the form, in words. Nothing of that stays in the
-conversation, the answer streams as readable text, and the model can call tools on the way. (A JSON Schema would apply
-to every turn; use `Agent.extract` for that.) Each form is read leniently and checked strictly: part of an answer never
-passes for the whole.
+The system prompt of the cell's own requests asks the model for the form. None of that stays in the conversation, the
+answer streams as readable text, and the model can call tools on the way. (A JSON Schema would apply to every turn; use
+`Agent.extract` for that.) Each form is read leniently and checked strictly: part of an answer is never taken for the
+whole.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 class AnswerFormat:
     """`parse` makes the value from the text of an answer, or raises ValueError; `instructions` are for the model.
 
-    `is_data`: the cell returns the value and folds the text it was made from.
+    `is_data`: the cell returns the value and folds its source text.
     """
 
     parse: Callable[[str], Any] = str
@@ -126,7 +126,7 @@ def _code_blocks(tokens: Sequence[Any]) -> list[tuple[str, str]]:
 def parse_frame(text: str) -> pd.DataFrame:
     """The table of an answer, from Markdown or JSON: an array of objects, columns, or one object as a single row.
 
-    A Markdown table in a code block counts if there is none outside. A column becomes numeric if all its cells are
+    A Markdown table in a code block counts only if there is none outside. A column becomes numeric if all its cells are
     numbers; numbers with leading zeros, or with more digits than a float holds, stay text. Raises ValueError if there
     is not a table or more than one, and if the length of a row differs from the header's.
 
@@ -154,7 +154,7 @@ def parse_frame(text: str) -> pd.DataFrame:
 
 
 def _records(value: Any) -> list[Any]:
-    """JSON as rows: an array of objects, by itself or as the only value of an object; columns; or one object."""
+    """JSON as rows: an array of objects, alone or as the only value of an object; columns; or one object."""
     columns = list(value.values()) if isinstance(value, dict) else []
     if len(columns) == 1 and isinstance(columns[0], list) and all(isinstance(row, dict) for row in columns[0]):
         value = columns[0]

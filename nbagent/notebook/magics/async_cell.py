@@ -18,7 +18,7 @@ from nbagent.notebook.magics.cell_errors import readable
 
 T = TypeVar("T")
 
-#: Seconds between two looks at the interrupt flag, in case the handler is not called.
+#: Seconds between two checks of the interrupt flag, in case the handler is not called.
 HEARTBEAT_S = 0.25
 #: Seconds that a cancelled coroutine may take to clean up.
 GRACE_S = 2.0

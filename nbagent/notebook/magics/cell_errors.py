@@ -1,4 +1,4 @@
-"""How errors look in cells, and the errors of cells as text for a model: what `%agent fix` explains."""
+"""Shows errors in cells, and writes cells' errors as text for a model, for `%agent fix`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ class LastError:
         self.offers_fix = True
 
     def note(self, result: Any, cell_id: str | None) -> bool:
-        """Note how a cell ended; `result` is IPython's `ExecutionResult`. Returns whether there is an error to fix."""
+        """Record how a cell ended; `result` is IPython's `ExecutionResult`.
+
+        Returns whether there is an error to fix.
+        """
         error = result.error_before_exec or result.error_in_exec
         if error is None or _is_ours(error):
             return False

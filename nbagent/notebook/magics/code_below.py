@@ -1,4 +1,4 @@
-"""Puts the code of an answer into a cell below the one that asked for it (`--as code`)."""
+"""Puts the code of an answer into a cell below the prompt's cell (`--as code`)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class CodeBelow:
     def put(self, code: str, again: bool) -> None:
         """Put code below the running cell, and the cursor into it.
 
-        If the cell runs again, its code from before is replaced, but not with `again`. Only some front ends can change
-        a cell. In others a cell with other code is added.
+        If the cell runs again, its earlier code is replaced, but not with `again`. Only some front ends can change a
+        cell. Others add a cell with the new code.
         """
         cell_id = cell_id_of(self._shell)
         before = self._put.get(cell_id) if cell_id and not again else None

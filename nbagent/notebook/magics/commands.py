@@ -40,15 +40,15 @@ from nbagent.text import did_you_mean, shortened
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The name that stands for all kernel tools.
+#: The name of all kernel tools together.
 KERNEL = "kernel"
-#: The name that stands for all notebook tools, and the modes that they have.
+#: The name of all notebook tools together, and their modes.
 NOTEBOOK, MODE_USAGE = "notebook", " | ".join(MODES)
 TOOLS_USAGE = "[add NAME … | drop NAME … | ask NAME …]"
 
-#: What stands for several tools.
+#: Names of groups of tools.
 GROUPS = {KERNEL: KERNEL_TOOLS, NOTEBOOK: NOTEBOOK_TOOLS}
-#: What `%agent tools add` knows besides the notebook's functions.
+#: Names that `%agent tools add` accepts in addition to the notebook's functions.
 OUR_TOOLS = (KERNEL, *KERNEL_TOOLS, NOTEBOOK)
 
 #: The option of `panel`.
@@ -64,7 +64,7 @@ _NO_TOOLS = "No tools: decorate a function with @tool, or %agent tools add NAME.
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`usage` describes the words after the command's name, `help` what the command does."""
+    """`usage` describes the arguments, `help` the effect."""
 
     run: Callable[[Any, Agent, Sequence[str]], Any]
     usage: str
@@ -88,7 +88,7 @@ def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask for a vendor's key without echo, and keep it in this process only."""
+    """Ask for a provider's key without echo, and keep it in this process only."""
     rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key PROVIDER, where PROVIDER is one of {', '.join(rows)}")
@@ -98,7 +98,7 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     except StdinNotImplementedError:
         raise UsageError(f"%agent key: nobody can type here; set {variable}, or write it into the file .env") from None
     if not secret:
-        print(f"Nothing was typed: {variable} is as it was.")
+        print(f"Nothing was typed: {variable} is unchanged.")
         return
     rows[words[0]].keep_key(secret)
     print(f"{variable} is known to this kernel: %agent model {words[0]} uses it.")
@@ -122,7 +122,7 @@ def new(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def conversations(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """List this agent's conversations, or go on with one of them."""
+    """List this agent's conversations, or continue one of them."""
     context = agent.context
     listed = context.conversations
     if words:
@@ -177,7 +177,7 @@ def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def mode(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Show, or choose, what the agent may do in the notebook without asking you."""
+    """Show or choose what the agent may do in the notebook without approval."""
     tools = notebook_tools_of(agent.function_registry)
     if tools is None:
         raise UsageError(f"%agent mode: the agent has no notebook tools. %agent tools add {NOTEBOOK} adds them.")
@@ -214,7 +214,7 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Stop the runs of panels and background tasks: of all agents in the notebook, or of the named ones.
 
-    Without names, also the calls of MCP clients.
+    Without names, stop MCP clients' calls as well.
     """
     from nbagent.notebook.panel.conversation import agents_in_panels
 
@@ -243,7 +243,7 @@ def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
-    """Return the agent's tools as a table, switch them on or off, or take back what was allowed for the session."""
+    """Return the agent's tools as a table, switch them on or off, or revoke approvals for the session."""
     match words:
         case []:
             return tool_table(shell, agent)
@@ -259,7 +259,7 @@ def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
             asked = [known for name in names for known in _registered(agent, name)]
             for tool in filter(None, map(agent.function_registry.get_function, asked)):
                 agent.tool_executor.allowances.take_back(tool.func)
-            print(f"{', '.join(asked)}: what you allowed for this session is taken back.")
+            print(f"{', '.join(asked)}: your approvals for this session are revoked.")
             return None
         case _:
             raise UsageError(f"%agent tools {TOOLS_USAGE}, where NAME is a function, obj.method, {' or '.join(GROUPS)}")
@@ -269,7 +269,9 @@ def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
 
 
 def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
-    """What `add NAME` names: a function or method of the notebook, a tool of the agent or vendor, or of ours."""
+    """The tool that `add NAME` names: a function or method of the notebook, a tool of the agent or provider, or a
+    built-in one.
+    """
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
     is_tool = known is not None or name in OUR_TOOLS
@@ -288,7 +290,7 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
         return [known]
     if name in (KERNEL, *KERNEL_TOOLS):
         return [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
-    if name == NOTEBOOK:  # those of before know what the model has read, and their mode
+    if name == NOTEBOOK:  # the earlier ones know what the model has read, and their mode
         before = notebook_tools_of(agent.function_registry)
         return notebook_tools() if before is None else before.definitions()
     functions = [key for key, value in namespace.items() if callable(value)]
@@ -297,7 +299,7 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
 
 
 def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
-    """Offer a tool, with the function as it is now. A tool that needed approval still needs it."""
+    """Offer a tool, with its current function. A tool that needed approval still needs it."""
     known = agent.function_registry.get_function(definition.name)
     if known is None or known.func != definition.func:
         approve = definition.approve or (known is not None and known.approve)
@@ -316,7 +318,7 @@ def _registered(agent: Agent, name: str) -> list[str]:
 
 
 def _tool_name(name: str) -> str:
-    """`shop.price` as the name of a tool."""
+    """`shop.price` as a tool name."""
     return name.replace(".", "_")
 
 
@@ -378,13 +380,13 @@ def tool_table(shell: Any, agent: Agent) -> ToolTable:
 
 
 def _approval(agent: Agent, tool: FunctionDefinition) -> str:
-    """When a tool needs approval, and what was allowed for this session."""
+    """When a tool needs approval, and its approvals for this session."""
     policy = "depends" if callable(tool.approve) else "always" if tool.approve else "no"
     return "; ".join(filter(None, (policy, agent.tool_executor.allowances.describe(tool.func))))
 
 
 def _signature(tool: FunctionDefinition) -> str:
-    """The signature of the function, or the parameters of the schema that the user gave for it."""
+    """The function's signature, or the parameters of the user's schema."""
     if tool.schema is None:
         return f"({', '.join((tool.parameters or {}).get('properties', {}))})"
     try:

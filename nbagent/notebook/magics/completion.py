@@ -1,7 +1,7 @@
 """Tab completion for `%%agent` and `%agent`: options and their values, agents, models, tools, commands, file names.
 
-It offers only what this machine knows already: a press of Tab never waits for a vendor. Inside the braces of a question
-Python is completed as anywhere else. Nothing is offered in the prose around them.
+It offers only names that this machine already knows: Tab never waits for a provider. Inside the braces of a prompt,
+Python is completed as usual. Nothing is offered in the prose around them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from nbagent.providers.catalog import with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
-#: A question that has nothing but names of skills yet.
+#: A prompt with only names of skills so far.
 _SKILL = re.compile(r"^\s*%%agent\b(?P<line>.*)\n\s*(?:/[^\s/]+\s+)*(?P<name>/[^\s/]*)$", re.MULTILINE)
 MAX_FILES = 100
 
-#: What can stand at the cursor, the part of it that is typed already, and its kind.
+#: The candidates at the cursor, the part already typed, and their kind.
 Candidates = tuple[Iterable[str], str, str]
 
 
@@ -69,7 +69,7 @@ def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Cand
 
 
 def _skill(shell: Any, text: str) -> Candidates | None:
-    """The skills of the cell's agent, while `/name` is typed at the beginning of its question."""
+    """The skills of the cell's agent, while `/name` is typed at the beginning of its prompt."""
     if (typed := _SKILL.search(text)) is None:
         return None
     agents = agents_of(shell)
@@ -78,7 +78,7 @@ def _skill(shell: Any, text: str) -> Candidates | None:
 
 
 def _words(text: str) -> tuple[list[str], str]:
-    """The complete words before the cursor, and the one that is being typed."""
+    """The complete words before the cursor, and the current one."""
     words = re.split(r"\s+", text)
     return [word for word in words[:-1] if word], words[-1]
 
@@ -123,7 +123,7 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, type) and hasattr(value, "model_json_schema")
 
 
-#: Which variables can be the value of an option.
+#: Which variables fit an option.
 _VARIABLES: dict[str, Callable[[Any], bool]] = {
     "map": lambda value: type(value).__name__ in ("DataFrame", "Series"),
     "shape": _is_model,
@@ -131,7 +131,7 @@ _VARIABLES: dict[str, Callable[[Any], bool]] = {
 
 
 def models(typed: str) -> list[str]:
-    """The vendors that begin so. For a single vendor also its default model, and after the colon all known models.
+    """The matching providers. For a single provider, its default model, and after the colon all known models.
 
     >>> models("cla")
     ['claude', 'claude:claude-sonnet-5']
@@ -201,7 +201,7 @@ def _is_users(function: Any) -> bool:
 
 
 def _files(typed: str) -> list[str]:
-    """Folders, and JSON files, which may hold a conversation."""
+    """Folders and JSON files, which may contain a conversation."""
     home = os.path.expanduser("~")
     path = home + typed[1:] if typed.startswith("~") else typed
     found = sorted(glob.glob(f"{glob.escape(path)}*"))[:MAX_FILES]
@@ -226,7 +226,7 @@ def _only_argument(candidates: Callable[[str], Iterable[str]]) -> Callable[[Any,
     return lambda shell, words, typed: () if words else candidates(typed)
 
 
-#: What can follow a command: its kind, and a function of the shell, the words after the command, and the typed text.
+#: Candidates after a command: their kind, and a function of the shell, the earlier arguments and the typed text.
 _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]] = {
     "tools": ("tool", _tools),
     "mcp": ("server", _mcp),

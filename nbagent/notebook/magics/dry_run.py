@@ -17,7 +17,7 @@ from nbagent.core.render import markdown as render
 from nbagent.text import shortened
 
 TITLE = "Dry run: nothing was sent, nothing has changed."
-#: Characters of a message that are shown beside its role while it is folded.
+#: Characters of a folded message that are shown next to its role.
 SUMMARY_CHARS = 200
 #: Smaller costs, in US dollars, are not shown.
 MIN_COST = 0.0001
@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, int] = {}
 
 
 def dry_run_bundle(preview: Preview, added: Mapping[str, int] = _NOTHING) -> dict[str, str]:
-    """The preview as a mimebundle. `added` are tokens by what adds them, as of `added_by_toolsets`."""
+    """The preview as a mimebundle. `added` are tokens by their source, from `added_by_toolsets`."""
     return {"text/html": _as_html(preview, added), "text/plain": _as_text(preview, added)}
 
 
@@ -57,7 +57,7 @@ def _as_html(preview: Preview, added: Mapping[str, int]) -> str:
         blocks.append(_block("tool", _signature(function), _about(estimate_function_tokens(function)), body))
     if difference := preview.tokens - estimated_tokens(preview.messages, preview.functions):
         side = f"{'+' if difference > 0 else '-'} {abs(difference):,} tokens"
-        blocks.append(_block("count", "what the vendor counted so far, beside the estimates above", side, ""))
+        blocks.append(_block("count", "the provider's count so far, compared with the estimates above", side, ""))
     if preview.options:
         options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
         blocks.append(render.details_html('<span class="nbagent-quiet">Options</span>', "", options))
@@ -72,7 +72,7 @@ def _as_text(preview: Preview, added: Mapping[str, int]) -> str:
 
 
 def _notes(preview: Preview) -> list[str]:
-    return [f"Before it is sent: {note}." for note in preview.notes]
+    return [f"Before sending, {note}." for note in preview.notes]
 
 
 def _block(label: str, text: str, side: str, body: str) -> str:
@@ -103,7 +103,7 @@ def _about(tokens: int) -> str:
 
 
 def _footer(preview: Preview, added: Mapping[str, int]) -> list[str]:
-    """Model, options, how many messages, tools and tokens, and what reading them costs, without the answer."""
+    """Model, options, number of messages, tools and tokens, and their input cost, without the answer."""
     simple = {name: value for name, value in preview.options.items() if isinstance(value, str | int | float)}
     options = [f"{name.replace('_', ' ')} {value}" for name, value in simple.items()]
     counts = [(len(preview.messages), "message"), (len(preview.functions), "tool")]

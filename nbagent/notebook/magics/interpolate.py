@@ -1,7 +1,7 @@
 """`{expression}` in the text of a cell: replaced by the value of a Python expression in the user's namespace.
 
-As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. LaTeX and JSON contain
-colons too, so only a format that suits numbers, text or dates counts as one.
+As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. LaTeX and JSON also
+contain colons, so only a format for numbers, text or dates counts as one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from IPython.core.error import UsageError
 from nbagent.core.content.images import joined_content
 from nbagent.functions.formatting import format_result
 
-#: Closing braces that are tried for one opening brace.
+#: Closing braces tried for one opening brace.
 MAX_BRACES = 20
 
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
@@ -42,9 +42,9 @@ class Field:
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     """The text with each `{expression}` replaced by its value; content parts if a value is an image.
 
-    Text in braces that is not an expression stays as it is; `{{` and `}}` are braces. A DataFrame becomes its shape,
-    dtypes and head. Raises UsageError for an unknown name, and for an expression or a format that fails. What looks
-    like a label, `{fig:1}`, stays as it is if there is no such name.
+    Text in braces that is not an expression stays unchanged; `{{` and `}}` are braces. A DataFrame becomes its shape,
+    dtypes and head. Raises UsageError for an unknown name, and for an expression or a format that fails. A label such
+    as `{fig:1}` stays unchanged if there is no such name.
 
     >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {no expression} {{n}}", {"n": 3})
     'Is 3 odd? 3.00   3 {no expression} {n}'

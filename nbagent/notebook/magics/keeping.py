@@ -1,4 +1,4 @@
-"""`%agent keep` and `%agent restore`: the conversation goes on in the notebook's next kernel."""
+"""`%agent keep` and `%agent restore`: continue the conversation in the notebook's next kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nbagent.trace.trace import Trace
 
 
 def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Write conversation and trace to files after each turn from now on, or end that."""
+    """Write conversation and trace to files after each turn from now on, or stop that."""
     if list(words) == ["off"]:
         ended = current_keeper()
         end_keeping()
@@ -48,12 +48,12 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Bring a kept conversation and its trace back. What was asked in this kernel meanwhile follows it."""
+    """Restore a kept conversation and its trace. Prompts of this kernel follow it."""
     keeper = current_keeper()
     path = keeper.path if keeper and not words else _path(shell, words, "restore")
     if not path.exists():
         raise UsageError(
-            f"%agent restore: there is no {path.name}. `%agent keep` writes it from the next question on; "
+            f"%agent restore: there is no {path.name}. `%agent keep` writes it from the next prompt on; "
             "to restore from another file, write %agent restore FILE"
         )
     if agent.trace.recorder.open_runs:
@@ -74,11 +74,11 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     agent.context.resume(kept.branches, kept.here, mine)
     also = f" {count_questions(mine).capitalize()} of this kernel come after." if mine else ""
     others = len(kept.branches) - 1
-    also += f" {others} other branch{'es' * (others > 1)} too." if others else ""
+    also += f" {others} other branch{'es' * (others > 1)} as well." if others else ""
     traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known of their runs."
     print(f"{count} from {path.name}, {_saved_at(path)}.{also}{traced}")
     if is_theirs:  # perhaps a stranger's
-        print(f"The system prompt is now that of {path.name}; agent.system_prompt = None removes it:")
+        print(f"The system prompt now comes from {path.name}; agent.system_prompt = None removes it:")
         print(printable(agent.system_prompt or ""))
 
 

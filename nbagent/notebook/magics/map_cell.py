@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nbagent.batch.preview import MapPreview
 
-#: The options that go with `--map`: those that `map_cell` uses, and `--no-tools`, since rows have none anyway.
+#: The options allowed with `--map`: the options of `map_cell`, and `--no-tools`, since rows have no tools anyway.
 OF_ROWS = {
     *("name", "map", "shape", "model", "system", "output", "max_iterations", "dry_run", "no_tools"),
     *OF_REQUESTS,
@@ -28,18 +28,18 @@ OF_ROWS = {
 
 
 def check_map_options(given: Any, parser: ArgumentParser) -> None:
-    """Raise UsageError for options that don't go with `--map`."""
+    """Raise UsageError for options that can't be used with `--map`."""
     if given.map is None:
         return
     for action in parser._actions:
         is_given = action.option_strings and getattr(given, action.dest, action.default) != action.default
         if is_given and action.dest not in OF_ROWS:
             option = max(action.option_strings, key=len)
-            raise UsageError(f"%%agent: {option} does not go with --map: each row is a question of its own")
+            raise UsageError(f"%%agent: {option} can't be used with --map: each row is a separate prompt")
 
 
 async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFrame | MapPreview:
-    """Ask about each row of the value of `given.map`. Braces in the prompt name columns."""
+    """Send a prompt for each row of the value of `given.map`. Braces in the prompt name columns."""
     data = value_of(shell, "--map", given.map)
     output = None if given.shape is None else value_of(shell, "--shape", given.shape)
     before, bound = (agent.provider_or_spec, agent.system_prompt), shell.user_ns.get(given.name)
@@ -67,7 +67,7 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
             agent.provider, agent.system_prompt = before
             if bound is not None:
                 shell.user_ns[given.name] = bound
-            elif not agent.unfinished:  # else the new agent alone has the answers so far
+            elif not agent.unfinished:  # otherwise only the new agent has the answers so far
                 shell.user_ns.pop(given.name, None)
         raise readable(error) from None
     if given.output:

@@ -29,7 +29,7 @@ _COLUMNS = ["server", "state", "tools", "revision", "address", "about"]
 
 
 def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFrame | None:
-    """List the agent's MCP servers or what they offer; run a prompt; use the servers of a file; close some."""
+    """List the agent's MCP servers or their offers; send a prompt; use a file's servers; close some."""
     match words:
         case []:
             return mcp_table(agent)
@@ -47,14 +47,14 @@ def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFra
                 _check_known("server", name, known)
             for name in names:
                 run_sync(known[name].aclose())
-            print(f"{', '.join(names)}: closed. The next question connects again.")
+            print(f"{', '.join(names)}: closed. The next prompt connects again.")
         case _:
             raise UsageError(f"%agent mcp {MCP_USAGE}")
     return None
 
 
 def _offers(agent: Agent, kind: str) -> pd.DataFrame:
-    """The resources or prompts of all servers, one row each. It waits for those that connect."""
+    """The resources or prompts of all servers, one row each. It waits for connecting servers."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -99,7 +99,7 @@ def _check_known(kind: str, name: str, known: Collection[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class MCPTable:
-    """An agent's MCP servers as a cell shows them. `frame` has the data.
+    """An agent's MCP servers, displayed in a cell. `frame` has the data.
 
     >>> servers = %agent mcp                                                # doctest: +SKIP
     >>> servers.frame.query("state == 'failed'").about                      # doctest: +SKIP

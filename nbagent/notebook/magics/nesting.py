@@ -38,9 +38,9 @@ def nest_on(shell: Any) -> None:
 
 
 def nest_off() -> None:
-    """Raises UsageError if nest-asyncio is applied: nothing takes it back."""
+    """Raises UsageError if nest-asyncio is applied: it can't be undone."""
     if is_nested():
-        raise UsageError("%agent nest off: restart the kernel. Nothing takes nest-asyncio back.")
+        raise UsageError("%agent nest off: restart the kernel. nest-asyncio can't be undone.")
 
 
 def is_nested() -> bool:

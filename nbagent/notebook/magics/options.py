@@ -17,20 +17,20 @@ from nbagent.notebook.magics.interpolate import evaluate, split
 from nbagent.providers.vendor import LEVELS
 from nbagent.text import did_you_mean
 
-#: The number of a value, between characters that no line contains.
+#: A value's number, between characters that no line contains.
 _VALUE = re.compile("\0(\\d+)\0")
 
 #: The values of `--thinking`.
 THINKING = ("off", "on", *LEVELS)
-#: The options that each request takes, of a conversation as of a map.
+#: The options of each request, in conversations and maps.
 OF_REQUESTS = ("thinking", "temperature")
 
 
 def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
     """The options of `line` as attributes, parsed by the arguments that `magic_arguments` gave to the function.
 
-    Each `{expression}` in it is replaced by its value in the namespace. The value is part of one word, whatever it is:
-    it never becomes an option.
+    Each `{expression}` in it is replaced by its value in the namespace. The value always stays within one word: it
+    never becomes an option.
     """
     words = _words(line, namespace, magic.parser)
     try:
@@ -46,7 +46,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
     if options.write and (options.tools or options.no_tools):
-        raise UsageError("%%agent: --write brings its own tools: leave -t and --no-tools out")
+        raise UsageError("%%agent: --write brings its own tools: omit -t and --no-tools")
     if options.shape and options.form != "markdown":
         raise UsageError("%%agent: give --as or --shape, not both: --shape says what the answer is")
     if options.output == options.name:
@@ -55,7 +55,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
 
 
 def of_requests(given: Any) -> dict[str, Any]:
-    """What a line says of its requests. The agent decides about what it does not mention."""
+    """A line's request options. The agent's settings apply to the rest."""
     return {name: value for name in OF_REQUESTS if (value := getattr(given, name)) is not None}
 
 
@@ -83,7 +83,7 @@ def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
         before = words[-1] if words else ""
         option = next((long for name, long in long_names.items() if before[:1] == "-" and name.startswith(before)), "")
         if whole != word and option and not word.startswith("-"):
-            # as one word with its option: a value of its own that begins with a dash would be taken for an option
+            # as one word with its option: a separate value that begins with a dash would be taken for an option
             quoted = f'"{whole}"' if unquoted(word) == word and unquoted(whole) != whole else whole
             words[-1] = f"{option}={quoted}"
         elif whole != word and word.startswith("\0") and whole.startswith("-"):
@@ -94,7 +94,7 @@ def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The known word that is close, or else all of them.
+    """The closest known word, or else all of them.
 
     >>> suggestion("x", ["tools", "panel"])
     '; there are tools, panel'

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Serve the notebook's agent, or its tools to MCP clients, to programs on this machine; or stop that."""
+    """Serve the notebook's agent, or its tools to MCP clients, to programs on this machine; or stop serving."""
     check_possible("%agent serve", "sockets", "Serve the agent from a kernel on your machine.")
     options = _parser().parse_args(words)
     running = next((each for each in _servings if each.is_running), None)
@@ -51,7 +51,7 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     if options.tools and not options.mcp:
         raise UsageError("%agent serve: --tools belongs to --mcp")
     if options.clients_approve and options.mcp:
-        raise UsageError("%agent serve: with --mcp, you are asked about calls; leave --clients-approve out")
+        raise UsageError("%agent serve: with --mcp, you approve calls; omit --clients-approve")
     _servings[:] = [_mcp(shell, agent, options) if options.mcp else _http(shell, agent, options)]
 
 
@@ -72,7 +72,7 @@ def _http(shell: Any, agent: Agent, options: argparse.Namespace) -> HTTPNotebook
 
 
 def stop_calls() -> int:
-    """Stop the calls and runs of clients that go on. Returns their number."""
+    """Stop the running calls and runs of clients. Returns their number."""
     return sum(serving.stop_calls() for serving in _servings)
 
 

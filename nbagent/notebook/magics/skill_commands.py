@@ -1,4 +1,4 @@
-"""`%agent skills`: the agent's skills as a table, with what is wrong with them."""
+"""`%agent skills`: the agent's skills as a table, with their problems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SKILLS_USAGE = "[use [FOLDER …] | trust | distrust | reload]"
-_NO_SKILLS = "No skills: %agent skills use finds those of the project, the user and nbagent; or name folders."
+_NO_SKILLS = "No skills: %agent skills use finds the skills of the project, the user and nbagent; or name folders."
 _COLUMNS = ("skill", "state", "kind", "scope", "description")
 
 
@@ -41,7 +41,7 @@ def skills(shell: Any, agent: Agent, words: Sequence[str]) -> SkillTable:
 
 @dataclass(frozen=True, eq=False)
 class SkillTable:
-    """Skills, and what is wrong with them, as a cell shows them. `frame` and `diagnostics` have the data."""
+    """Skills and their problems, displayed in a cell. `frame` and `diagnostics` have the data."""
 
     frame: pd.DataFrame
     diagnostics: pd.DataFrame
@@ -55,7 +55,7 @@ class SkillTable:
     def _repr_html_(self) -> str:
         if self.frame.empty and self.diagnostics.empty:
             return str(render.output_html(render.note_html(_NO_SKILLS)))
-        *names, _ = _COLUMNS  # the description stands below the name
+        *names, _ = _COLUMNS  # the description is below the name
         head = "".join(f"<th>{name}</th>" for name in names)
         rows = "".join(map(_row_html, self.frame[list(_COLUMNS)].itertuples(index=False)))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

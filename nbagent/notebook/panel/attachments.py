@@ -1,4 +1,4 @@
-"""Makes attachments of variables, cells and files that a question mentions or carries."""
+"""Makes attachments from variables, cells and files that a prompt mentions or carries."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def from_value(name: str, value: Any) -> Attachment:
-    """The variable `name`, converted as `{name}` is in a cell, without secrets."""
+    """The variable `name`, converted like `{name}` in a cell, without secrets."""
     return _checked(f"@{name}", about_value(name, value), described(name, value, max_chars=MAX_CHARS))
 
 
 def about_value(name: str, value: Any) -> str:
-    """A variable in a few words, without secrets: `DataFrame 344×7`."""
+    """A short description of a variable, without secrets: `DataFrame 344×7`."""
     about = str(without_secrets(brief(value), name=name))
     return re.sub(r"of shape \((.*?),?\)", lambda found: found[1].replace(", ", "×"), about)
 
 
 def data_in(shell: Any) -> list[tuple[str, str]]:
-    """The notebook's tables and arrays with what they are, the newest first; without any, its lists and dicts."""
+    """The notebook's tables and arrays with a description, the newest first; without any, its lists and dicts."""
     variables = {} if shell is None else shell.user_ns
     names = reversed(user_names(variables, getattr(shell, "user_ns_hidden", {})))
     known = [(name, variables[name]) for name in names if name in variables]
@@ -63,7 +63,7 @@ def from_file(name: str, path: str) -> Attachment:
 
 
 def from_bytes(name: str, data: bytes) -> Attachment:
-    """What a file of this name holds. Raises `ConfigurationError`."""
+    """The content of a file with this name. Raises `ConfigurationError`."""
     if len(data) > MAX_FILE_BYTES:
         limit = f"it has more than {MAX_FILE_BYTES // 10**6} MB"
         raise not_attached(name, f"{limit}. Load it into a variable, and mention a part of that")
@@ -88,7 +88,7 @@ def from_bytes(name: str, data: bytes) -> Attachment:
 
 
 def from_resource(name: str, content: Content) -> Attachment:
-    """What an MCP server gives, without secrets."""
+    """An MCP server's resource, without secrets."""
     parts = [
         {**part, "text": str(without_secrets(part["text"], MAX_CHARS))} if part["type"] == "text" else part
         for part in parts_of(content)
@@ -97,19 +97,19 @@ def from_resource(name: str, content: Content) -> Attachment:
 
 
 def from_image(name: str, value: Any) -> Attachment:
-    """An image, in any form that a message can hold. Raises `ConfigurationError`."""
+    """An image, in any form that a message can contain. Raises `ConfigurationError`."""
     parts = [image_part(value)]
     size = [f"{'×'.join(map(str, image.size or ()))} {image.format}" for image in images_in(parts)]
     return Attachment(name, " ".join(["image", *size]), parts)
 
 
 def from_document(part: Part) -> Attachment:
-    """A document that is a part of a message already."""
+    """A document that is already a message part."""
     return Attachment(part["name"], document_note(part).strip("[]"), [part])
 
 
 def _checked(name: str, about: str, content: Content) -> Attachment:
-    """The attachment; it says if something is hidden in it because it looks like a secret."""
+    """The attachment; it says if something like a secret is hidden in it."""
     texts = [part.get("text", "") for part in parts_of(content)]
     is_masked = any(HIDDEN in text for text in texts)
     return Attachment(name, f"{about}, secrets hidden" if is_masked else about, content)
@@ -124,7 +124,7 @@ def _pages(name: str, data: bytes) -> list[str]:
 
 
 def _table(data: bytes, separator: str) -> Any:
-    """A data frame, or None if it is none."""
+    """A data frame, or None."""
     import pandas as pd
 
     try:
@@ -134,5 +134,5 @@ def _table(data: bytes, separator: str) -> Any:
 
 
 def not_attached(name: str, reason: str) -> ConfigurationError:
-    """The error for something that the user named, but that can't be sent."""
+    """The error for a named thing that can't be sent."""
     return ConfigurationError(f"{name} can't be attached: {reason}.")

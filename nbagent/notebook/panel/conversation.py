@@ -1,4 +1,4 @@
-"""What all panels of an agent share: the state of the conversation, kept in sync with the agent, and the actions.
+"""The shared part of an agent's panels: the conversation's state, kept in sync with the agent, and the actions.
 
 Clicks and events arrive on any thread; `Conversation.run_on_loop` moves them to the background loop, where everything
 here happens and where runs started by a panel execute. Runs of cells are followed through the agent's observers.
@@ -49,16 +49,16 @@ from nbagent.notebook.panel.skill_mentions import as_question
 
 log = logging.getLogger("nbagent")
 
-#: Seconds that a cell may run before the kernel is asked whether it is free, and that its answer may take.
+#: Seconds that a cell may run before the kernel is asked whether it is free; and seconds for its answer.
 PATIENCE = 1.0
 
 
 @dataclass(eq=False, slots=True)
 class PendingQuestion:
-    """A question that a panel sent and that is not answered yet."""
+    """A panel's prompt that is not answered yet."""
 
     entry: PanelEntry
-    #: Gets the content of a question that was stopped before it was sent; each panel has its own.
+    #: Gets the content of a prompt that was stopped before sending; each panel has its own.
     give_back: Callable[[Content], None]
     task: asyncio.Task[AgentResult] | None = None
     is_started: bool = False
@@ -78,18 +78,17 @@ class PanelConversation:
         self._frame: State = {}
         self.entries: list[PanelEntry] = []
         self.meter = Meter(agent)
-        #: What went wrong outside of a run.
+        #: Errors outside runs.
         self.notice = ""
         #: The language of the browser that showed a panel last.
         self.language = ""
         #: The last answer, for screen readers.
         self.spoken_answer = ""
-        #: What was done last, until something else is.
+        #: The last action, until the next one.
         self._done = ""
         self._pending: list[PendingQuestion] = []
         self._running: dict[str, PanelEntry | None] = {}  # by run_id; None for a run that began before the first panel
-        #: The questions that failed or were refused: the conversation of each, and the question of the history that it
-        #: follows.
+        #: Failed or refused prompts: each one's conversation, and the prompt in the history that it follows.
         self._failed: dict[PanelEntry, tuple[str, LLMMessage | None]] = {}
         #: The conversation and the branch that `entries` show.
         self._shown: tuple[str, Branch] | None = None
@@ -157,12 +156,12 @@ class PanelConversation:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the history can be changed: nothing is under way and nothing waits."""
+        """Whether the history can be changed: nothing is running or waiting."""
         return not self._running and not self._pending
 
     @property
     def status(self) -> str:
-        """One line about what is going on."""
+        """One line about the current activity."""
         if self._cells.is_blocked:
             return "The kernel is busy with a cell: clicks and questions wait until it ends."
         n_waiting = sum(not question.is_started for question in self._pending)
@@ -179,16 +178,16 @@ class PanelConversation:
         return list(known) if self.is_idle else []
 
     def find(self, key: str) -> PanelEntry | None:
-        """The turn of this name."""
+        """The turn with this name."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
     def show_notice(self, notice: str) -> None:
-        """Show what went wrong; `""` clears it."""
+        """Show an error; `""` clears it."""
         self.notice = notice
         self._notify()
 
     def state(self) -> State:
-        """What all panels show, as JSON: `turns` by name, their `order`, and what is known beside them."""
+        """The state of all panels, as JSON: `turns` by name, their `order`, and the rest."""
         turns = {entry.key: entry.state() for entry in self.entries}
         bar = {"bar": self._bar} if self._bar else {}
         return {**self._frame, **bar, "turns": turns, "order": list(turns)}
@@ -218,7 +217,7 @@ class PanelConversation:
     def ask(
         self, content: Content, give_back: Callable[[Content], None], replaced: PanelEntry | None = None
     ) -> asyncio.Task[AgentResult]:
-        """Ask the agent, after what it is doing. As another version of a question, it begins a branch.
+        """Send a prompt after the agent's current work. As another version of a prompt, it begins a branch.
 
         The task's result is the answer.
         """
@@ -239,28 +238,28 @@ class PanelConversation:
         return question.task
 
     def retry(self, key: str, give_back: Callable[[Content], None]) -> None:
-        """Ask the question of a turn again, as another version of it."""
+        """Send a turn's prompt again, as another version of it."""
         entry = self.find(key)
         if entry in self.editable:
             self.ask(entry.message.content, give_back, replaced=entry)
 
     def branch(self, key: str) -> None:
-        """Begin another conversation that has the turns up to this one; the one before stays in the list."""
+        """Begin another conversation with the turns up to this one; the previous one stays in the list."""
         entry = self.find(key)
         if entry is not None and self.is_idle:
             self.agent.context.new_conversation(after=entry.message)
             self.refresh()
-            done = "This is another conversation with the turns up to here; the one before is in the list."
+            done = "This is another conversation with the turns up to here; the previous one is in the list."
             self._say(done, done)
 
     def go_to(self, conversation_id: str) -> None:
-        """Show another conversation, and go on with it."""
+        """Show another conversation and continue it."""
         for branch in self.agent.context.conversations:
             if branch.conversation_id == conversation_id:
                 self.switch(branch)
 
     def switch(self, branch: Branch) -> None:
-        """Show another branch or conversation, and go on with it."""
+        """Show another branch or conversation and continue it."""
         context = self.agent.context
         if self.is_idle and branch in context.branches and branch is not context.here:
             conversation, before = context.here.conversation_id, self.entries
@@ -271,14 +270,14 @@ class PanelConversation:
             self._say(said[0] if is_version else branch.title)
 
     def show_version(self, key: str, step: int) -> None:
-        """Show the version of a turn's question that is so many places further, if there is one."""
+        """Show the version of a turn's prompt that is `step` places further, if there is one."""
         entry = self.find(key)
         branches, place = entry.versions if entry is not None else ((), 0)
         if 0 <= place + step < len(branches):
             self.switch(branches[place + step])
 
     def begin(self) -> None:
-        """Begin an empty conversation; the one before stays in the list."""
+        """Begin an empty conversation; the previous one stays in the list."""
         if self.is_idle:
             self.agent.context.new_conversation()
             self.refresh()
@@ -289,7 +288,7 @@ class PanelConversation:
         self.show_notice("")
 
     def stop(self) -> None:
-        """Cancel the panels' questions. The text so far stays; questions that still wait are given back."""
+        """Cancel the panels' prompts. The text so far stays; waiting prompts are returned to their boxes."""
         for question in self._pending:
             if question.task is not None:
                 question.task.cancel()
@@ -303,7 +302,7 @@ class PanelConversation:
         return await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
 
     def _finish(self, question: PendingQuestion, task: asyncio.Task[AgentResult]) -> None:
-        """The question was answered, failed, or was stopped. Errors of a run arrived as events before."""
+        """The prompt was answered, failed, or was stopped. A run's errors have already arrived as events."""
         self._process_events()
         self._pending.remove(question)
         entry = question.entry
@@ -317,7 +316,7 @@ class PanelConversation:
         self._notify()
 
     def _awaited(self, question: PendingQuestion) -> str:
-        """What a question waits for that is not sent yet."""
+        """What an unsent prompt waits for."""
         before = self._pending[: self._pending.index(question)]
         running = [entry.run for entry in self._running.values() if entry is not None]
         if any(each.give_back != question.give_back for each in before):
@@ -400,7 +399,7 @@ class PanelConversation:
                 self._remove(other)  # the new turn replaces it; if this one fails, the history has the old turn again
         self._failed.pop(entry, None)
         entry.begin(event.metadata)
-        self._running[run_id] = entry  # before the look at the history, which a quick failure has left by now
+        self._running[run_id] = entry  # before reading the history, from which a quick failure has already removed it
         self._sync_entries()
 
     def _end_entry(self, entry: PanelEntry | None, end: Event) -> None:
@@ -409,12 +408,12 @@ class PanelConversation:
             is_refused = isinstance(end, events.Done) and end.result is not None and end.result.status == "blocked"
             if not is_kept and (is_refused or isinstance(end, events.Error)):
                 self._note_failed(entry)
-            elif entry.replaces is not None and entry.message.cell_id is not None:  # what came after its turn stays
+            elif entry.replaces is not None and entry.message.cell_id is not None:  # later turns stay
                 for failed, (conversation, follows) in self._failed.items():
                     if follows is entry.replaces:
                         self._failed[failed] = conversation, entry.message
             self.spoken_answer = entry.spoken_text()
-        else:  # only the end of the run was seen: show the turn from the history instead
+        else:  # only the end of the run was observed: show the turn from the history instead
             waiting = [question.entry for question in self._pending]
             shown = [each for each in self.entries if each not in waiting and each not in self._failed]
             for last in shown[-1:]:
@@ -426,16 +425,16 @@ class PanelConversation:
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the history as it is now: cells, undo, load and trimming change it, too."""
+        """Show the current history: cells, undo, load and trimming also change it."""
         if self._sync_entries() and not self._running and not self._events:
-            self.meter = Meter(self.agent)  # a conversation that was restored has been paid for, too
+            self.meter = Meter(self.agent)  # a restored conversation has also been paid for
         self._notify()
 
     def _sync_entries(self) -> bool:
-        """Keep the entries whose messages are in the history, add the missing ones, drop those that were undone.
+        """Keep the entries whose messages are in the history, add missing ones, drop undone ones.
 
-        Turns that were trimmed from the beginning of a long conversation stay visible. Questions that failed are shown
-        below the question that they followed. Returns whether turns of the past were added.
+        Turns that were trimmed from the beginning of a long conversation stay visible. Failed prompts are shown below
+        the prompt that they followed. Returns whether past turns were added.
         """
         context, here = self.agent.context, self.agent.context.here
         history = {id(turn[0]): turn for turn in split_turns(here.messages)}
@@ -483,7 +482,7 @@ _conversations: WeakKeyDictionary[Agent, PanelConversation] = WeakKeyDictionary(
 
 
 def conversation_of(agent: Agent) -> PanelConversation:
-    """The one conversation that all panels of the agent show."""
+    """The agent's conversation, shared by all its panels."""
     if agent not in _conversations:
         _conversations[agent] = PanelConversation(agent)
     return _conversations[agent]

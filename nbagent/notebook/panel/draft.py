@@ -1,7 +1,7 @@
-"""The question in the panel's box before it is sent: what it mentions, what is attached to it, what it would cost.
+"""The prompt in the panel's box before it is sent: its mentions, attachments and cost.
 
-Below the box stands one line: each mention and attachment with its tokens, and what the whole request would take. It
-follows the typing when that pauses. Nothing is sent for it.
+One line below the box shows each mention and attachment with its tokens, and the whole request's tokens and cost. It is
+updated when the typing pauses. Nothing is sent for it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
-#: Characters of an attachment's name, and of what a mention becomes.
+#: Characters of an attachment's name, and of a mention's content.
 NAME_CHARS, SHOWN_CHARS = 40, 1_000
-#: Smaller costs are not written out.
+#: Smaller costs are not shown as numbers.
 MIN_COST = 0.0001
 
 
 class Draft:
-    """What is known of the question in a panel's box. `on_change()` is called when `state()` has changed.
+    """The draft in a panel's box. `on_change()` is called when `state()` has changed.
 
-    All is called on the background loop.
+    Call everything on the background loop.
     """
 
     def __init__(self, conversation: PanelConversation, shell: Any, on_change: Callable[[], None]) -> None:
@@ -49,22 +49,22 @@ class Draft:
         self._numbers = itertools.count()
         self._line = ""
         self._newest: tuple[str, LLMMessage | None] = ("", None)
-        #: What words named when they were looked at, and after how many cells that was.
+        #: The meaning of looked-up words, and the number of cells at that time.
         self._known: dict[tuple[str, int], Attachment] = {}
         self._looking = asyncio.Lock()
 
     def state(self) -> State:
-        """The attachments, each with number, name, what it is and, if it is an image, a `src`; and the line's HTML."""
+        """The attachments, each with number, name, description and, for an image, a `src`; and the line's HTML."""
         return {"chips": [chip for _, chip in self._attached.values()], "line": self._line}
 
     async def suggest(self, typed: str) -> list[Suggestion]:
-        """What can follow a typed `@` or `/`."""
+        """Candidates after a typed `@` or `/`."""
         return await asyncio.to_thread(self._suggested, typed)
 
     async def attach_file(self, name: str, data: bytes | None) -> None:
-        """Attach a pasted or dropped file; without data it was too large to come here. Raises `ConfigurationError`."""
+        """Attach a pasted or dropped file; without data it was too large to be sent. Raises `ConfigurationError`."""
         if data is None:
-            raise not_attached(name, "it is too large. Save it beside the notebook, and mention it with @ and its name")
+            raise not_attached(name, "it is too large. Save it next to the notebook and mention it with @ and its name")
         self.attach(await asyncio.to_thread(from_bytes, name, data))
 
     def _suggested(self, typed: str) -> list[Suggestion]:
@@ -72,10 +72,10 @@ class Draft:
             return list(suggest(self._conversation.agent, typed))
         return self._mentions.suggest(typed.removeprefix("@"))
 
-    # -- attachments and what is sent ---------------------------------------------------------------------------------
+    # -- attachments and sending ---------------------------------------------------------------------------------
 
     def attach(self, *attachments: Attachment) -> None:
-        """Add these to the question."""
+        """Add these to the prompt."""
         for each in attachments:
             number = next(self._numbers)
             chip = {"number": number, "name": render.printable(each.name), "about": _about(each), **_thumbnail(each)}
@@ -84,7 +84,7 @@ class Draft:
         self._on_change()
 
     def detach(self, number: int) -> None:
-        """Take an attachment away again."""
+        """Remove an attachment."""
         self._attached.pop(number, None)
         self.follow(*self._newest)
         self._on_change()
@@ -97,7 +97,7 @@ class Draft:
         return taken
 
     def restore(self, content: Content) -> str:
-        """Attach what a question carried, and return its text. What that mentions comes again with it."""
+        """Attach a prompt's attachments again, and return its text. Mentions in the text are resolved again."""
         own, attachments = split_attachments(content)
         images = [part for part in own if part.get("type") == "image"] if isinstance(own, list) else []
         pictures = [from_image(f"image {number}", part) for number, part in enumerate(images, 1)]
@@ -114,7 +114,7 @@ class Draft:
     # -- the line -----------------------------------------------------------------------------------------------------
 
     def follow(self, text: str, replaces: LLMMessage | None = None) -> None:
-        """The box has this text now. The question will take the place of the one that it `replaces`."""
+        """The box now has this text. The prompt will replace the one in `replaces`."""
         self._newest = (text, replaces)
         if text.strip() or self._attached:
             self._conversation.run_on_loop(self._update, self._newest)
@@ -128,7 +128,7 @@ class Draft:
                 return
             try:
                 page = await self._page(*newest)
-            except Exception:  # the line is a help: what is wrong is said when the question is sent
+            except Exception:  # the line is only a help: errors are shown when the prompt is sent
                 log.debug("the question can't be previewed", exc_info=True)
                 page = ""
         if newest is self._newest:
@@ -150,12 +150,12 @@ class Draft:
         stream = self._conversation.agent.chat_stream(content, replaces=replaces)
         try:
             preview = await asyncio.to_thread(stream.preview)
-        except NbagentError:  # of the model, such as a missing key: what is mentioned is shown all the same
+        except NbagentError:  # of the model, such as a missing key: mentions are still shown
             return "".join(spans)
         return "".join([*spans, _span(f"about {preview.tokens:,} tokens{_cost(preview.cost)}", "nbagent-sum")])
 
     def _looked_up(self, word: str) -> Attachment | str | None:
-        """What a word names, or why it can't be attached. It is converted once after each cell."""
+        """A word's object, or why it can't be attached. It is converted once after each cell."""
         key = word, getattr(self._shell, "execution_count", 0)
         try:
             found = self._known.get(key) or self._mentions.resolve(word)
@@ -180,13 +180,13 @@ def _about(attachment: Attachment) -> str:
 
 
 def _span(text: str, kind: str = "nbagent-chip", shows: str = "") -> str:
-    """A piece of the line; what it `shows` appears when the mouse rests on it."""
+    """A piece of the line; `shows` appears on hover."""
     title = f' title="{render.escape(shortened(shows, SHOWN_CHARS))}"' if shows else ""
     return f'<span class="{kind} {render.NO_TEX}"{title}>{render.escape(text)}</span>'
 
 
 def _cost(dollars: float | None) -> str:
-    """What is said of the price: nothing of a free model's."""
+    """The price in words: "" for a free model."""
     if dollars is None:
         return " · price unknown"
     if dollars and dollars < MIN_COST:

@@ -1,8 +1,7 @@
-"""What the user mentions with @ in a question: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`,
-`@docs:notes://today` (a resource of an MCP server, by its address or its name).
+"""Mentions with @ in a prompt: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`.
 
-Only what names something is a mention: e-mail addresses, decorators, code and other words stay text. Names of files are
-relative to the current folder, as in `open`.
+Only existing names are mentions: e-mail addresses, decorators, code and other words stay text. File names are relative
+to the current folder, as in `open`.
 """
 
 from __future__ import annotations
@@ -41,26 +40,26 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 _CELL = re.compile(r"cell:(\d+)")
-#: A word that ends so is meant as a file, even if there is none.
+#: A word with such an ending means a file, even if there is none.
 _FILE = re.compile(
     r"\.(?:csv|tsv|txt|md|rst|log|json|jsonl|yaml|yml|toml|ini|cfg|xml|html|css|js|ts|sql|sh|py|ipynb|r|jl|tex|bib"
     r"|png|jpg|jpeg|gif|webp|pdf|xlsx|parquet)",
     re.IGNORECASE,
 )
-#: Suggestions of each kind, and the files of a folder that are looked at.
+#: Suggestions of each kind, and the files checked in a folder.
 MAX_SUGGESTED, MAX_FILES = 12, 2_000
 ABOUT_CHARS = 60
 
 
 class Suggestion(NamedTuple):
-    """What completes a mention: the `text` for the box, and what it is, `about`."""
+    """A completion of a mention: the `text` for the box, and a description, `about`."""
 
     text: str
     about: str
 
 
 def words_in(text: str) -> list[str]:
-    """What may be mentions, without the @, each once.
+    """Possible mentions, without the @, each once.
 
     >>> words_in("Is @penguins like @cell:5? Ask ann@example.org, or `@dataclass`.")
     ['penguins', 'cell:5']
@@ -80,7 +79,7 @@ class Mentions:
         self._agent = agent
 
     def resolve(self, word: str) -> Attachment | None:
-        """What the word names; None if it names nothing. Raises `ConfigurationError` if it can't be sent."""
+        """The word's object; None if there is none. Raises `ConfigurationError` if it can't be sent."""
         name = f"@{word.strip(chr(34))}"
         try:
             return _resource(self._agent, word) or self._resolved(word, name)
@@ -104,7 +103,7 @@ class Mentions:
         return None
 
     def suggest(self, typed: str) -> list[Suggestion]:
-        """What can stand after an @ that these characters follow: variables, newest first, cells, files, resources."""
+        """Completions after an @ and these characters: variables, the newest first, cells, and files."""
         found: list[Suggestion] = []
         for source in (self._variables(typed), self._cells(typed), _files(typed), _resources(self._agent, typed)):
             found += islice(source, MAX_SUGGESTED)
@@ -133,7 +132,7 @@ class Mentions:
 
 
 def _files(typed: str) -> Iterator[Suggestion]:
-    """Files and folders whose path begins so. Hidden ones are only suggested after their dot."""
+    """Files and folders whose path begins like this. Hidden ones are suggested only after their dot."""
     folder, prefix = os.path.split(typed.lstrip('"'))
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
@@ -188,6 +187,6 @@ def _resources(agent: Agent, typed: str) -> Iterator[Suggestion]:
 
 
 def suggestion(word: str, about: str, *, quoted: bool = False, goes_on: bool = False) -> Suggestion:
-    """The mention of a word, in quotes where it needs them. One that `goes_on` has only the first."""
+    """A word's mention, in quotes if needed. With `goes_on` it has only the opening quote."""
     quote = '"' if quoted or re.fullmatch(f"{_BARE}*[^.:]", word) is None else ""
     return Suggestion(f"@{quote}{word}{'' if goes_on else quote}", render.printable(shortened(about, ABOUT_CHARS)))

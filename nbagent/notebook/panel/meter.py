@@ -1,4 +1,4 @@
-"""The panel's meter: what the conversation used and cost, and how near it is to a limit."""
+"""The panel's meter: the conversation's usage and cost, and how close it is to a limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbagent.pricing import context_window
 
 @dataclass(slots=True)
 class _Sum:
-    """What some requests took. `is_least`: a stopped or broken answer cost more than is known."""
+    """The usage of some requests. `is_least`: a stopped or broken answer cost more than is known."""
 
     tokens: int = 0
     dollars: float = 0.0
@@ -59,7 +59,7 @@ class Meter:
             each.add(tokens, cost, bool(about.get("estimated") and cost))
 
     def html(self) -> str:
-        """Tokens, dollars, and a bar for what is nearest to its limit. The title says all of it in words."""
+        """Tokens, dollars, and a bar for the value closest to its limit. The title has everything in words."""
         shares, lines = [], []
         for what, text, part, whole in self._limited():
             share = min(1.0, part / whole) if whole else 1.0
@@ -80,7 +80,7 @@ class Meter:
         return f'<div class="nbagent-meter" role="img" tabindex="0" title="{about}" aria-label="{about}">{spans}</div>'
 
     def _limited(self) -> list[tuple[str, str, float, float]]:
-        """`(what, how much of it, part, whole)` for all that has a limit. Other limits are those of one run."""
+        """`(what, how much, part, whole)` for each limited value."""
         found: list[tuple[str, str, float, float]] = []
         if self._all.tokens:
             tokens, window = self._agent.context.get_tokens(), self._window()
@@ -94,7 +94,7 @@ class Meter:
         return found
 
     def _window(self) -> int | None:
-        """Tokens that the history may have: where it is trimmed, or what the model takes."""
+        """The maximum tokens of the history: its trimming limit, or the model's context window."""
         if (most := self._agent.context.max_tokens) is not None:
             return most
         try:

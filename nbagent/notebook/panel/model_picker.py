@@ -1,6 +1,6 @@
-"""The panel's model picker: a button that names the model, and below it a list to search, with what is known of each.
+"""The panel's model picker: a button with the model's name, and below it a searchable list with known facts.
 
-What a provider calls its models is shown as text, never as HTML. A typed key is in no state that is saved.
+A provider's model names are shown as text, never as HTML. A typed key is never in saved state.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
-#: Rows that are sent at a time, and characters of a name in them.
+#: Rows sent at a time, and characters of a name in them.
 MAX_ROWS, MAX_NAME = 50, 80
 
 
 class ModelPicker:
     """The model of an agent, and the list to choose another one from while it is open.
 
-    `on_change()` is called when `state()` has changed. All is called on the background loop.
+    `on_change()` is called when `state()` has changed. Call everything on the background loop.
     """
 
     def __init__(self, conversation: PanelConversation, on_change: Callable[[], None]) -> None:
@@ -45,17 +45,18 @@ class ModelPicker:
         self._agent = conversation.agent
         self._on_change = on_change
         self._used: dict[str, LLMProvider] = {}  # by `provider:model`
-        self._listed: dict[str, list[ListedModel]] = {}  # what providers said that they offer
+        self._listed: dict[str, list[ListedModel]] = {}  # models listed by providers
         self._local: dict[str, LocalModel] = {}
         self._speeds: dict[str, float] = {}
-        self._models: list[str] = []  # all that can be searched
+        self._models: list[str] = []  # all searchable models
         self._is_open = False
         self._searched = self._note = ""
-        self._missing_key: tuple[str, Callable[[], Awaitable[None]]] | None = None  # what needs it, what goes on then
-        self._current()  # chosen here, not later on the loop: what the notebook shows of the agent names its model
+        #: The model that needs it, and the action that then continues.
+        self._missing_key: tuple[str, Callable[[], Awaitable[None]]] | None = None
+        self._current()  # here, not later on the loop, because the notebook's display of the agent names its model
 
     def state(self) -> State:
-        """The model's `name` and `title`; while the list is `open`, its rows, or the key that is asked for."""
+        """The model's `name` and `title`; while the list is `open`, its rows or the request for a key."""
         spec = self._current()
         if not self._conversation.is_idle:
             self._close()
@@ -80,7 +81,7 @@ class ModelPicker:
 
     def _row(self, spec: str) -> list[str]:
         """`provider:model`, then its cells: the name, memory and speed, the provider, the date, the context window, and
-        whether it takes images and thinks; what is not known is empty. A name that is not known has one cell.
+        whether it takes images and thinks; unknown values are empty. An unknown name has one cell.
         """
         vendor, _, name = spec.partition(":")
         if spec not in self._used and spec not in self._models:
@@ -99,10 +100,10 @@ class ModelPicker:
             *("" if each is None else "✓" if each else "no" for each in (facts.images, facts.thinking)),
         ]
 
-    # -- what clicks and keys do --------------------------------------------------------------------------------------
+    # -- clicks and keys --------------------------------------------------------------------------------------------
 
     def act(self, do: str, value: Any = None) -> None:
-        """Do what a person did in the list: open, close, search, enter, choose, list, key, or back."""
+        """Handle a person's action in the list: open, close, search, enter, choose, list, key, or back."""
         start = self._conversation.run_on_loop
         match do:
             case "open":
@@ -136,7 +137,7 @@ class ModelPicker:
         self._on_change()
 
     def _read(self) -> None:
-        """Look for all models, in a thread: the list is large, and servers of this machine are asked."""
+        """Find all models, in a thread: the list is large, and local servers are queried."""
         self._local = local_models()
         self._speeds = measured_speeds(self._agent.trace.rows("calls"))
         self._models = all_models(list(self._used), dict(self._listed), self._local)
@@ -167,7 +168,7 @@ class ModelPicker:
     # -- the list of a provider ---------------------------------------------------------------------------------------
 
     def _vendor_to_ask(self) -> str:
-        """The provider that the search names, else that of the model in use; empty if it has nothing to list."""
+        """The provider that the search names, else the current model's; empty if it can't list models."""
         words = self._searched.replace(":", " ").split()
         vendor = next((word for word in words if word in provider_names()), self._current().partition(":")[0])
         return "" if vendor in CATALOG and CATALOG[vendor].free else vendor
@@ -188,7 +189,7 @@ class ModelPicker:
         await self._read_models()
 
     async def _list_of(self, vendor: str) -> Sequence[ListedModel | str]:
-        """What the provider lists; a user's own may list plain names."""
+        """The provider's models; a user's own may list plain names."""
         current = self._used.get(self._current())
         if current is not None and current.vendor == vendor:
             return await current.model_list()

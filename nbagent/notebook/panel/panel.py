@@ -1,7 +1,7 @@
-"""`ChatPanel`: an agent's conversation as a widget, beside the cells and in sync with them.
+"""`ChatPanel`: an agent's conversation as a widget, in sync with the cells.
 
-The kernel has the state and renders what models and tools say; `panel.js` shows it, and sends what people do. Their
-messages only hand over to the background loop (see `conversation`), and the panel shows what goes wrong.
+The kernel has the state and renders text from models and tools; `panel.js` shows it and sends people's actions. These
+only hand over to the background loop (see `conversation`), and the panel shows errors.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ log = logging.getLogger("nbagent")
 
 CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
 ABOUT = "Cells with %%agent and this panel share one conversation. Mention variables, cells and files with @."
-EDITING = "Editing your last question: Send asks it again as another version, Escape leaves it as it was."
+EDITING = "Editing your last question: Send submits it as another version, Escape keeps the old one."
 EDITING_EARLIER = (
     "Editing an earlier question: Send continues from there; the rest stays as another branch. Escape leaves it."
 )
 
 
 class Asked:
-    """A question that was put into a panel: `await` it for the `AgentResult`. As a cell's value it shows nothing.
+    """A prompt that was put into a panel: `await` it for the `AgentResult`. As a cell's value it shows nothing.
 
-    Raises what ended the run, and `CancelledError` after Stop. Interrupting the cell that waits leaves the run alone.
+    Raises the run's error, or `CancelledError` after Stop. Interrupting the waiting cell does not stop the run.
     """
 
     def __init__(self, answer: Future[AgentResult]) -> None:
@@ -74,32 +74,32 @@ class Asked:
 class ChatPanel(anywidget.AnyWidget):
     """Talk to an agent in a panel: the same conversation as its `%%agent` cells, and the same trace.
 
-    Enter sends, Shift-Enter breaks the line. Questions from cells appear here, too; several panels on one agent stay in
-    sync. `Stop` ends what a panel asked; the text so far stays. Tools marked `approve=True` ask here if their run was
+    Enter sends, Shift-Enter breaks the line. Prompts from cells also appear here; several panels on one agent stay in
+    sync. `Stop` ends the panels' runs; the text so far stays. Tools marked `approve=True` ask here if their run was
     started here. `height` is the conversation's, in CSS. `dock=True` shows the panel beside the notebook, at full
-    height, where that is possible: in JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook holds
-    the conversation as of its last turn.
+    height, in JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook has the conversation as of its
+    last turn.
 
     >>> ChatPanel(agent)                                                    # doctest: +SKIP
     """
 
     _esm = SCRIPT
-    #: What the panel shows, as of the last patch that was sent.
+    #: The panel's content as of the last sent patch.
     state = Dict().tag(sync=True, to_json=lambda _, panel: panel._shown)
     #: The style sheets, as HTML.
     look = Unicode().tag(sync=True)
     height = Unicode().tag(sync=True)
-    #: The widget's own id, if it is to be shown beside the notebook.
+    #: The widget's own id, if it appears beside the notebook.
     dock = Unicode().tag(sync=True)
-    #: Where the reader was, as the script says it, for a page that is loaded again.
+    #: The reader's position, from the script, for a page that reloads.
     place = AnyTrait().tag(sync=True)
 
     def __init__(self, agent: Agent, *, height: str = "420px", dock: bool = False) -> None:
         check_type("ChatPanel(agent)", agent, Agent, fix="Pass an Agent: ChatPanel(agent).")
         self.agent = agent
         self._conversation = conversation = conversation_of(agent)
-        self._edited: PanelEntry | None = None  # the turn whose question is asked again, in another version
-        #: The text of the question's box, and how often the kernel has put a text there.
+        self._edited: PanelEntry | None = None  # the turn whose prompt is sent again, in another version
+        #: The text of the prompt's box, and how often the kernel has set it.
         self._text, self._filled = "", 0
         self._tab, self._trace = CHAT, ""
         self._notebook = ""  # the file that these turns were saved in
@@ -115,10 +115,10 @@ class ChatPanel(anywidget.AnyWidget):
         conversation.panels.append(self)
         conversation.run_on_loop(conversation.refresh)  # choosing a model may have left a notice
 
-    # -- what people do, on the background loop -----------------------------------------------------------------------
+    # -- people's actions, on the background loop---------------------------------------------------------------------
 
     def _receive(self, message: dict[str, Any], buffers: Sequence[Any]) -> Any:
-        """Do what the script tells: `{"do": name, "with": value}`."""
+        """Handle the script's message: `{"do": name, "with": value}`."""
         conversation, draft, value = self._conversation, self._draft, message["with"]
         actions: dict[str, Callable[[], Any]] = {
             "hello": lambda: self._greet(value),
@@ -177,7 +177,7 @@ class ChatPanel(anywidget.AnyWidget):
         self.send({"typed": typed, "suggestions": await self._draft.suggest(typed)})
 
     async def _ask_typed(self, text: str, number: float) -> None:
-        """Ask what was typed. The page shows it as waiting until it hears that it was taken or given back."""
+        """Send the typed text. The page shows it as waiting until it was accepted or returned."""
         self._text = ""
         try:
             await self._ask(text)
@@ -187,7 +187,7 @@ class ChatPanel(anywidget.AnyWidget):
     async def _ask(self, text: str) -> None:
         replaced, self._edited = self._edited, None
         attached = self._draft.take()
-        async with self._asking:  # in the order of sending, however long it takes to read what is mentioned
+        async with self._asking:  # in sending order, however long it takes to read the mentions
             try:
                 before = None if replaced is None else replaced.message
                 content = await self._draft.content(text.strip(), attached, before)
@@ -198,20 +198,20 @@ class ChatPanel(anywidget.AnyWidget):
             self._conversation.ask(content, self._give_back, replaced)
 
     def _edit(self, entry: PanelEntry | None) -> None:
-        """Put the question of a turn into the box; None leaves everything as it was."""
+        """Put a turn's prompt into the box; None changes nothing."""
         conversation = self._conversation
         if entry is None and self._edited is None:
             return
         if entry is not None and entry not in conversation.editable:
             if conversation.is_idle:
-                conversation.show_notice("The model does not read this question any more: the history was trimmed.")
+                conversation.show_notice("The model no longer reads this prompt: the history was trimmed.")
             return
         self._edited = entry
         self._draft.take()
         self._fill("" if entry is None else self._draft.restore(entry.message.content))
 
     def _give_back(self, content: Content) -> None:
-        """Put a question that was not sent into the box, below what is there."""
+        """Put an unsent prompt into the box, below its text."""
         self._fill("\n\n".join(filter(str.strip, [self._text, self._draft.restore(content)])))
 
     def _fill(self, text: str) -> None:
@@ -225,7 +225,7 @@ class ChatPanel(anywidget.AnyWidget):
     async def _show_tab(self, tab: str) -> None:
         self._tab = tab
         self._show()
-        if tab == TRACE and self._conversation.is_busy:  # else it is read already
+        if tab == TRACE and self._conversation.is_busy:  # otherwise it is already read
             await self._read_trace()
 
     async def _save_notebook(self) -> None:
@@ -233,12 +233,12 @@ class ChatPanel(anywidget.AnyWidget):
         await self._read_trace()
 
     def _turns(self) -> dict[str, str]:
-        """The names of the turns that are shown, by run."""
+        """The names of the shown turns, by run."""
         runs = ((entry.run.get("run_id", ""), entry.key) for entry in self._conversation.entries)
         return {run_id: key for run_id, key in runs if run_id}
 
     async def _read_trace(self) -> None:
-        """Show the trace as it is now."""
+        """Show the current trace."""
         async with self._reading:
             try:
                 shown = self.agent.trace, self._turns(), self._notebook
@@ -249,10 +249,10 @@ class ChatPanel(anywidget.AnyWidget):
         self._own |= {"trace": self._trace} if self._tab == TRACE else {}
         self.publish()
 
-    # -- what the page shows ------------------------------------------------------------------------------------------
+    # -- the page's content ------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Bring what this panel shows besides the turns up to date."""
+        """Update the panel's content other than the turns."""
         conversation = self._conversation
         if self._edited not in conversation.editable:
             self._edited = None
@@ -284,7 +284,7 @@ class ChatPanel(anywidget.AnyWidget):
         return {"text": self._text, "filled": self._filled}
 
     def publish(self) -> int:
-        """Send what has changed. Returns how many characters that were."""
+        """Send the changes. Returns their number of characters."""
         state = {**self._conversation.state(), **self._own}
         patch = merge_patch(self._shown, state)
         self._shown = state  # before it is sent: a page that asks for the state may get a part twice, but misses none
@@ -299,7 +299,7 @@ class ChatPanel(anywidget.AnyWidget):
     # -- from cells ---------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> Asked:
-        """Ask as if it had been typed. Returns at once; `await` what it returns for the answer.
+        """Send a prompt as if it had been typed. Returns immediately; `await` the result for the answer.
 
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
         >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP

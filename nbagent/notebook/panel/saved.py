@@ -1,7 +1,7 @@
-"""What a panel leaves in the saved notebook: the conversation as of its last turn, for readers without a kernel.
+"""A panel's output in the saved notebook: the conversation as of its last turn, for readers without a kernel.
 
-A host draws a widget again if its output is updated, so this is an output of its own below the panel's. The living
-panel hides it; and where no panel lives, it hides what the host says about a widget that is not there (`panel.css`).
+A host redraws a widget if its output is updated, so this is a separate output below the panel's. A live panel hides it.
+Without a live panel, it hides the host's message about a missing widget (`panel.css`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nbagent.core.render import markdown as render
 from nbagent.notebook.keeper import is_kept
 from nbagent.notebook.panel.conversation import PanelConversation
 
-#: Characters of HTML in the output; earlier turns are left out.
+#: Characters of HTML in the output; earlier turns are omitted.
 MAX_CHARS = 2_000_000
 NO_MESSAGES = "No messages yet."
-KEPT = "Run %agent restore in a new kernel, and this conversation goes on."
+KEPT = "Run %agent restore in a new kernel to continue this conversation."
 
 
 class SavedOutput:
@@ -49,18 +49,18 @@ class SavedOutput:
 
     def display(self) -> None:
         """Display the conversation so far, below the panel."""
-        # where nothing is updated, each display keeps what it showed
+        # without updates, each display keeps its content
         display(self._history(), raw=True, display_id=self._name if self._is_live else None)
         self._is_displayed = True
 
     def update(self) -> None:
-        """Bring the output up to date, unless a run is under way or waits. On the background loop."""
+        """Update the output, unless a run is under way or waits. On the background loop."""
         if not self._is_displayed or not self._is_live or not self._conversation.is_idle:
             return
         bundle = self._bundle(self._conversation.entries)
         if bundle != self._shown:
             self._shown = bundle
-            # in no context: what is displayed in that of a tool belongs to its call
+            # in no context, because displays in a tool's context belong to its call
             Context().run(update_display, bundle, display_id=self._name, raw=True)
 
     def _history(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class SavedOutput:
             first -= 1
             chars += len(pages[first])
         if first:
-            notes.append(f"{first} earlier turn{'s are' if first > 1 else ' is'} left out here.")
+            notes.append(f"{first} earlier turn{'s are' if first > 1 else ' is'} omitted here.")
         head = "".join(f'<div class="nbagent"><div class="nbagent-quiet">{note}</div></div>' for note in notes)
         page = f'{self._style}<div class="nbagent-saved {self._name}">{head}{"".join(pages[first:])}</div>'
         text = render.printable("\n\n".join([*notes, *texts[first:]]))

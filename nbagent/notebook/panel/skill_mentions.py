@@ -1,4 +1,4 @@
-"""`/name` at the beginning of a question activates a skill of the agent: its instructions go with the question.
+"""`/name` at the beginning of a prompt activates a skill of the agent: its instructions are sent with the prompt.
 
 A word that names no skill stays text, such as a path.
 """
@@ -35,9 +35,9 @@ def skills_of(agent: Agent) -> dict[str, SkillManifest]:
 
 
 def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
-    """What goes with a question that begins with the names of skills: each once, as it is on disk now.
+    """The instructions for a prompt that begins with names of skills: each once, in the current version on disk.
 
-    What the conversation has already is not repeated. The question takes the place of the one that it `replaces`.
+    Instructions already in the conversation are not repeated. The prompt replaces the one in `replaces`.
     """
     match, hosts = _NAMES.match(text), hosts_of(agent)
     if match is None or not hosts:
@@ -51,7 +51,7 @@ def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> li
 
 
 def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:
-    """A question with the instructions of skills, which then stays when a long conversation is trimmed."""
+    """A prompt with skill instructions, which stays when a long conversation is trimmed."""
     if skills:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])
@@ -61,7 +61,7 @@ def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: st
 
 
 def suggest(agent: Agent, typed: str) -> Iterator[Suggestion]:
-    """What can complete `typed`, which begins with a slash."""
+    """Completions of `typed`, which begins with a slash."""
     for name, skill in sorted(skills_of(agent).items()):
         if f"/{name}".startswith(typed):
             yield Suggestion(f"/{name}", render.printable(shortened(skill.description, ABOUT_CHARS)))

@@ -20,7 +20,7 @@ from nbagent.notebook.document.tools import notebook_tools_of
 from nbagent.text import shortened
 from nbagent.trace.views import timeline
 
-TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
+TABLES = {"runs": "one row per run", "calls": "one row per model request", "tool_calls": "one row per tool call"}
 #: Steps in the timeline, and characters of a name there.
 MAX_STEPS, MAX_NAME = 100, 120
 NOTHING = '<p class="nbagent-quiet">Nothing yet.</p>'
@@ -29,10 +29,10 @@ TOOLS_OF_TEAM = "Its members bring their own tools."
 
 
 def trace_html(trace: Any, turns: Mapping[str, str], saved: str = "") -> str:
-    """Timeline and tables as safe HTML, with the runs of forks and of other agents that tools asked.
+    """Timeline and tables as safe HTML, with the runs of forks and of agents that tools called.
 
-    `turns` are the names of the turns that the panel shows, by run: a step of theirs is a button that names its turn.
-    `saved` is the file in which these turns were saved as a notebook.
+    `turns` are the names of the shown turns, by run: their steps are buttons that name the turn. `saved` is the file in
+    which these turns were saved as a notebook.
     """
     trace = trace.with_children()
     parts = [_saving_html(saved)] if turns else []
@@ -49,14 +49,14 @@ def trace_html(trace: Any, turns: Mapping[str, str], saved: str = "") -> str:
 
 
 def _saving_html(saved: str) -> str:
-    title = "Questions, answers and the code of tool calls as a notebook that runs without the agent"
+    title = "Prompts, answers and the code of tool calls as a notebook that runs without the agent"
     saves = f'<button type="button" title="{title}" data-notebook>Save as notebook</button>'
     where = f"<span>Saved as {render.escape(saved)}</span>" if saved else ""
     return f'<div class="nbagent-saving">{saves}{where}</div>'
 
 
 def save_notebook(trace: Any, run_ids: Container[str]) -> str:
-    """Save those runs that the trace has as a notebook in the kernel's folder, under a free name. Returns the name."""
+    """Save the runs that the trace has as a notebook in the kernel's folder, under a free name. Returns the name."""
     names = (f"conversation{f'-{number}' if number > 1 else ''}.ipynb" for number in count(1))
     name = next(name for name in names if not Path(name).exists())
     trace.to_notebook([row["run_id"] for row in trace.rows("runs") if row["run_id"] in run_ids], name)
@@ -68,7 +68,7 @@ def _heading(name: str, what: str) -> str:
 
 
 def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
-    """The last steps of what `trace.timeline()` draws: each model request and tool call is a row below its question."""
+    """The last steps of `trace.timeline()`: each model request and tool call is a row below its prompt."""
     calls, tools, runs = timeline.tables(trace.rows_with_children())
     spans = timeline.folded_spans(calls, tools, runs)
     if not spans:
@@ -120,7 +120,9 @@ def _row_html(kind: str, name: str, bars: str, seconds: float, turn: str | None)
 
 
 def setup_state(agent: Agent) -> State:
-    """The system prompt, and the tools: name, first line of the description, whether it is offered, whether it asks."""
+    """The system prompt, and the tools: name, first line of the description, whether it is offered, whether it needs
+    approval.
+    """
     on = set(agent.offered_tools())
     tools = [{"name": name, "on": name in on, **about_tool(agent, name)} for name in _names(agent)]
     note = TOOLS_OF_TEAM if _is_team(agent) else NO_TOOLS
@@ -141,7 +143,7 @@ def mode_state(agent: Agent) -> State | None:
 
 
 def offer(agent: Agent, name: str, on: bool) -> None:
-    """Offer a tool, or offer it no more."""
+    """Offer a tool or withdraw it."""
     if on and name not in agent.function_registry and (tool := vendor_tool(name)):
         agent.function_registry.add(tool)
     (agent.tools_off.discard if on else agent.tools_off.add)(name)
@@ -152,7 +154,7 @@ def _is_team(agent: Agent) -> bool:
 
 
 def _names(agent: Agent) -> tuple[str, ...]:
-    """The agent's tools, then those that the provider of its model runs itself."""
+    """The agent's tools, then the provider's own."""
     own = agent.function_registry.names()
     try:
         others = [] if _is_team(agent) else agent.provider.vendor_tools()

@@ -1,13 +1,13 @@
-"""The Anthropic Messages format, as Claude and MiniMax speak it.
+"""The Anthropic Messages format of Claude and MiniMax.
 
-The content blocks of an answer are kept as they came. They go back to the same provider unread, thinking and signatures
-included; a conversation from elsewhere is rebuilt from its text and calls.
-Format: https://docs.anthropic.com/en/api/messages
+The content blocks of an answer are kept unchanged. They go back to the same provider unread, with thinking and
+signatures; a conversation from elsewhere is rebuilt from its text and calls. Format:
+https://docs.anthropic.com/en/api/messages
 
-A request may hold four breakpoints of the prompt cache, and none may last longer than one before it. Those that the
-user sets, in a content part or a tool, stay as they are. Ours take the places that are left: the last group of the
-user's messages (what came before is read, what is new is written), the system prompt, the group before, the tools.
-Breakpoints: https://docs.anthropic.com/en/docs/prompt-caching
+A request may have four prompt-cache breakpoints, and none may last longer than one before it. The user's own, in a
+content part or a tool, stay unchanged. Ours take the free places: the last group of user messages (earlier content is
+read, new content is written), the system prompt, the group before, the tools. Breakpoints:
+https://docs.anthropic.com/en/docs/prompt-caching
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FINISH_REASONS = {
     "pause_turn": "pause",
     "refusal": "refusal",
 }
-#: How many breakpoints a request may hold.
+#: Maximum breakpoints of a request.
 MAX_BREAKPOINTS = 4
 #: How the messages of the two sides begin.
 _OPENINGS = {role: f'{{"role":"{role}","content":['.encode() for role in ("user", "assistant")}
@@ -95,7 +95,7 @@ class MessagesDecoder(Decoder):
         return []
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer is what a stream's events add up to."""
+        """See `Decoder`. A whole answer equals the sum of a stream's events."""
         if body.get("type") == "error" or body.get("error") or (body.get("base_resp") or {}).get("status_code"):
             raise error_in_answer(body)
         if not isinstance(body.get("content"), list):
@@ -129,12 +129,12 @@ class MessagesDecoder(Decoder):
         )
 
     def _container(self) -> dict[str, Any]:
-        """The container in which the provider ran code, if it did: the next request continues there, with its files."""
+        """The provider's code container, if any: the next request continues there, with the code's files."""
         container = self._message.get("container")
         return {"container": container} if container else {}
 
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
-        """A block begins. What it already holds is shown as its first piece."""
+        """A block begins. Its content so far is its first piece."""
         self._blocks[index] = dict(block)
         kind = block.get("type")
         if kind == "text" and block.get("text"):
@@ -146,7 +146,7 @@ class MessagesDecoder(Decoder):
         return self._end(anthropic_tools.result_of(block)) if anthropic_tools.is_result(block) else []
 
     def _stop(self, index: int) -> list[Event]:
-        """A block is complete. Of the provider's own tools, the call is known now."""
+        """A block is complete. For a provider's own tool, the call is now known."""
         block = self._blocks.get(index, {})
         if block.get("type") == "compaction":
             return [Context(COMPACTED if block.get("content") else NOT_COMPACTED)]
@@ -184,7 +184,7 @@ class MessagesDecoder(Decoder):
     def _whole_blocks(self) -> list[dict[str, Any]]:
         """The blocks with their pieces joined. A tool call's input is still text then: see `_function_call`."""
         for (index, name), pieces in self._pieces.items():
-            if name != "input":  # from gateways that leave out where a block starts
+            if name != "input":  # from gateways that omit the start of a block
                 self._blocks.setdefault(index, {"type": "text" if name == "text" else "thinking"})
             block = self._blocks[index]
             text = "".join(pieces)
@@ -214,7 +214,10 @@ def _function_call(block: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
-    """Token counts of a Messages usage object. `input_tokens` leaves cached tokens out; summaries are counted apart."""
+    """Token counts of a Messages usage object.
+
+    `input_tokens` excludes cached tokens; summaries are counted separately.
+    """
     read = token_count(raw.get("cache_read_input_tokens"))
     written = token_count(raw.get("cache_creation_input_tokens"))
     details = raw.get("output_tokens_details") or {}
@@ -256,10 +259,10 @@ class MessagesCodec(Codec):
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The groups, with breakpoints in them and in the head.
 
-        The bytes that messages keep hold no breakpoints: these move on while all else stays the same byte for byte.
+        The messages' cached bytes have no breakpoints: these move, while everything else stays the same byte for byte.
         """
         if any(str(tool.get("type")).startswith("code_execution") for tool in head.get("tools", ())):
-            head |= {**self._open_container(messages), **head}  # the user's own `container` wins
+            head |= {**self._open_container(messages), **head}  # the user's own `container` takes precedence
         groups = group_by_role(self._without_open_calls(messages), self.encode_message)
         places = breakpoints(head, groups, self.ttl) if self.ttl else {}
         for place, ttl in places.items():
@@ -289,7 +292,7 @@ class MessagesCodec(Codec):
         return head
 
     def _open_container(self, messages: Messages) -> dict[str, Any]:
-        """Where the last answer ran code, unless it has expired: the provider refuses its id then."""
+        """The last answer's container, unless it has expired: the provider then refuses its id."""
         found = [container for each in messages if (container := self._native(each).get("container"))]
         with suppress(ValueError):  # no time, or no container yet
             expires_at = datetime.fromisoformat(str(found[-1].get("expires_at")) if found else "")
@@ -340,7 +343,7 @@ class MessagesCodec(Codec):
         return said
 
     def _fitting(self, block: dict[str, Any]) -> dict[str, Any]:
-        """The block with an id and a name that the provider takes: models make up names that it refuses."""
+        """The block with an id and a name that the provider accepts: models make up invalid names."""
         if block.get("type") != "tool_use":
             return block
         return block | {"id": fitting_id(block["id"], self.vendor.call_id), "name": fitting_name(block.get("name"))}
@@ -355,7 +358,7 @@ class MessagesCodec(Codec):
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The content blocks of a text or of content parts. Parts of unknown kinds are sent as they are."""
+    """The content blocks of a text or of content parts. Parts of unknown kinds are sent unchanged."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return [_block(part) for part in content if not _empty(part)]
@@ -373,7 +376,7 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": kind, "source": source, **title}
     if kind == "image" and "url" in part:
         return {"type": "image", "source": {"type": "url", "url": part["url"]}}
-    return dict(part)  # in the provider's own form already
+    return dict(part)  # already in the provider's own form
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -408,8 +411,8 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     prompt = [(name, items) for name, items in lists if isinstance(items, list) and items]
     prompt += [(group, group.parts) for group in groups if group.role == "user"]
     prompt.append((None, [head]))
-    marks: list[tuple[int, str]] = []  # that the user set, where in the prompt
-    free: dict[Any, int] = {}  # the places where there is none
+    marks: list[tuple[int, str]] = []  # the user's own, and their place in the prompt
+    free: dict[Any, int] = {}  # the free places
     for at, (place, holders) in enumerate(prompt):
         if kept := [(at, mark) for holder in holders if (mark := ttl_of(holder))]:
             marks += kept

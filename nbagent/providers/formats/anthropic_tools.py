@@ -1,4 +1,4 @@
-"""The provider's own tools in answers of the Messages format: their calls, their results, and what the text cites.
+"""The provider's own tools in answers of the Messages format: their calls, results and citations.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools (read in November 2026)
 """
@@ -12,7 +12,7 @@ from nbagent.core.citations import Citation
 from nbagent.core.vendor_calls import VendorCall
 
 CALLS = ("server_tool_use", "mcp_tool_use")
-#: What the provider calls parts of one tool, by our name of the tool.
+#: The provider's names for a tool's parts, by our name of the tool.
 _NAMES = {
     "bash_code_execution": "code_execution",
     "text_editor_code_execution": "code_execution",
@@ -42,7 +42,7 @@ def result_of(block: Mapping[str, Any]) -> VendorCall:
 
 
 def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """A block of text with its sources is one cited span.
+    """A text block with its sources is one cited span.
 
     >>> found = {"url": "https://a.org", "title": "A", "cited_text": "It is 5."}
     >>> citations_of([{"type": "text", "text": "Well: "}, {"type": "text", "text": "five", "citations": [found]}])
@@ -65,7 +65,7 @@ def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
 
 
 def _text_of(content: Any) -> str:
-    """What a person may read of a result. What is encrypted is left out."""
+    """The readable part of a result, without encrypted content."""
     if isinstance(content, str):
         return content
     if isinstance(content, Sequence):

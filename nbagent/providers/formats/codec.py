@@ -1,4 +1,4 @@
-"""What the four formats share: a message is encoded once, and a request is a head followed by the encoded messages."""
+"""The base of the four formats: a message is encoded once, and a request is a head followed by the encoded messages."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from nbagent.providers.vendor import Vendor
 Messages = Sequence[LLMMessage]
 #: A call as a provider sent it: id (None where it gives none), name and arguments.
 Call = tuple[Any, Any, Any]
-#: What decoding raises if an answer is not in the expected form.
+#: Errors while decoding an answer of an unexpected form.
 UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-#: What the events say of a provider that summarised what came before.
+#: The events' texts if a provider summarises the conversation.
 COMPACTED, NOT_COMPACTED = "the provider summarised the conversation so far", "the provider could not summarise"
 
 
@@ -49,7 +49,7 @@ class Decoder(ABC):
 
     @property
     def complete(self) -> bool:
-        """The terminal marker was seen: the answer is whole, though more (such as the token counts) may follow."""
+        """The terminal marker was seen: the answer is complete, though more (such as token counts) may follow."""
         return self.done
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Decoder(ABC):
         """The pieces of text, thinking and arguments in one event. Raises `ProviderError` for an error event."""
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """A whole answer that came as one JSON body: like a stream of one event, unless a format overrides this."""
+        """A whole answer that arrived as one JSON body: like a stream of one event, unless a format overrides this."""
         self.feed(body)
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Decoder(ABC):
         return [call.begun()]
 
     def _end(self, result: VendorCall) -> list[Event]:
-        """The result is there. The call itself may have come in the answer before, which was paused."""
+        """The result has arrived. The call itself may be in the previous answer, which was paused."""
         call = self._vendor_calls.get(result.id)
         if call is None:
             self._vendor_calls[result.id] = result
@@ -94,9 +94,9 @@ class Decoder(ABC):
         word: str | None,
         **more: Any,
     ) -> LLMResponse:
-        """The answer. `word` is the provider's own finish reason, `native` what goes back to it.
+        """The answer. `word` is the provider's own finish reason, `native` the data to send back.
 
-        Its metadata holds `more`, such as thinking and citations, only where there is any.
+        Its metadata includes non-empty values of `more`, such as thinking and citations.
         """
         metadata: dict[str, Any] = {
             "usage": usage,
@@ -116,9 +116,9 @@ class Codec(ABC):
     #: The format's name.
     format: ClassVar[str]
     decoder_class: ClassVar[type[Decoder]]
-    #: The field of a request's body that holds the conversation.
+    #: The request-body field with the conversation.
     conversation: ClassVar[str] = "messages"
-    #: The name under which a message keeps the pieces of an answer, where the format sends them back as they came.
+    #: The name under which a message keeps an answer's pieces, if the format sends them back unchanged.
     native: ClassVar[str] = ""
     #: Where requests go and where the models are listed, after the base URL.
     request_path: ClassVar[str]
@@ -126,7 +126,7 @@ class Codec(ABC):
 
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
-        #: Under this key a message keeps its encoded form, for all codecs that encode it alike.
+        #: The key of a message's encoded form, shared by all codecs that encode it alike.
         self._key = f"{self.format} {self._encoding_facts()}"
 
     def _encoding_facts(self) -> tuple[object, ...]:
@@ -148,7 +148,7 @@ class Codec(ABC):
         return self.finish(decoder, names)
 
     def items(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> list[Event | LLMResponse]:
-        """The same, as the items of a stream. Raises a `ProviderError` if it is no answer."""
+        """The same, as the items of a stream. Raises a `ProviderError` if it is not an answer."""
         try:
             response = self.decode_body(body, names)
         except UNREADABLE as exc:
@@ -158,11 +158,11 @@ class Codec(ABC):
         return [*thinking, *events_of(metadata), *([Text(text)] if text else []), response]
 
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
-        """The whole answer, if it can go back to the provider: else every later request of the conversation would fail.
+        """The whole answer, if it can go back to the provider; otherwise every later request would fail.
 
-        What was sent under other `names` has its own again.
+        Tools sent under other `names` get their own back.
 
-        Raises what `Decoder.finish` raises, and TypeError and the like for values of other kinds than the format has.
+        Raises the errors of `Decoder.finish`, and TypeError and the like for values of unexpected types.
         """
         answer = decoder.finish()
         for call in answer.function_calls or ():
@@ -175,10 +175,10 @@ class Codec(ABC):
 
     @abstractmethod
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The options that hold the answer to a JSON Schema; empty if this provider has none."""
+        """The options that constrain the answer to a JSON Schema; empty if this provider has none."""
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """One message in this format: messages, items, blocks or parts; none if it says nothing."""
+        """One message in this format: messages, items, blocks or parts; none if it is empty."""
         if message.role == "tool":
             return self._result(message)
         if message.role != "assistant":
@@ -199,7 +199,7 @@ class Codec(ABC):
         """An answer, made of its text and calls."""
 
     def _kept(self, message: LLMMessage) -> list[dict[str, Any]] | None:
-        """An answer's pieces as they came; None if there are none, if it was edited, or if they may not go back."""
+        """An answer's unchanged pieces; None if there are none, if it was edited, or if they may not go back."""
         pieces = self._native(message).get(self.native)
         return None if pieces is None or not _agree(self._read(pieces), message) else self._sendable(pieces)
 
@@ -208,14 +208,14 @@ class Codec(ABC):
         raise NotImplementedError
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-        """An answer's pieces as they may go back; None if they may not."""
+        """An answer's pieces in the form to send back; None if they may not go back."""
         raise NotImplementedError
 
     @abstractmethod
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         """All of a body but the conversation. `system` is the text of the system messages.
 
-        Fields in `options.extra` win over the provider's defaults.
+        Fields in `options.extra` override the provider's defaults.
         """
 
     @abstractmethod
@@ -223,12 +223,12 @@ class Codec(ABC):
         """The encoded conversation and reminder, one element of the body's list each. It may add to the head."""
 
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
-        """What this provider itself sent for an answer; empty for messages from elsewhere."""
+        """This provider's own data of an answer; empty for messages from elsewhere."""
         extras = message.provider_extras
         return extras if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name else {}
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """Whether a message's images are sent in it: those of an answer, if they go back as they came."""
+        """Whether a message's images are sent in it; an answer's are if they go back unchanged."""
         return message.role != "assistant" or self._kept(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:
@@ -246,11 +246,12 @@ class Codec(ABC):
         changes: Changes | None = None,
         reminder: Messages = (),
     ) -> bytes:
-        """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything.
+        """A request body. `changes` are the fields that this model refuses. Only new messages take time.
 
-        A `reminder` (`ModelRequest.reminder_messages`) comes last; all before it is the same with and without it.
+        A `reminder` (`ModelRequest.reminder_messages`) comes last; everything before it is the same with and without
+        it.
 
-        Raises `ImageInputError` if the question holds an image and the model takes none.
+        Raises `ImageInputError` if the prompt has an image and the model takes none.
         """
         changes = changes or {}
         if not all_text(messages):
@@ -262,33 +263,35 @@ class Codec(ABC):
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:
-            raise ConfigurationError(f"extra_body can't hold {self.conversation!r}: that is the conversation.")
+            raise ConfigurationError(f"extra_body can't contain {self.conversation!r}: that is the conversation.")
         fragments = self._fragments(messages, reminder, head, changes)
         head = changed_head(head, changes)
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
     def _with_called_tools(self, options: ResolvedOptions, messages: Messages) -> ResolvedOptions:
-        """The options, with the names of the tools that were called and the choice to call none."""
+        """The options, with the names of the called tools and the choice to call none."""
         names = dict.fromkeys(fitting_name(call.name) for message in messages for call in message.tool_calls or ())
         tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in names]
         extra = {**options.extra, **form_of("none", self.format)}
         return replace(options, tools=tools, extra=extra) if tools else options
 
     def left_out(self, messages: Messages, model: str) -> str:
-        """Tells the user which documents are sent as text only; empty if there are none."""
+        """A note on documents that are sent as text only; empty if there are none."""
         names = ", ".join(dict.fromkeys(sent_as_text(messages, self.vendor.takes_pdfs(model))))
         return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
     def read_documents(self, messages: Messages, model: str) -> None:
-        """Read the text of those, which the messages keep: 0.04 s a page, so not on the event loop.
+        """Read these documents' text, which the messages keep: 0.04 s a page, so not on the event loop.
 
         Raises what `encode_request` raises for them.
         """
         sendable_documents(messages, self.vendor.takes_pdfs(model))
 
     def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
-        """The provider's own fields; those for tools, if there are any; the temperature, but not below the lowest."""
+        """The provider's own fields; its tool fields, if there are tools; and the temperature, raised to the lowest
+        allowed.
+        """
         fields = {**self.vendor.body, **(self.vendor.tools_body if options.tools else {})}
         if options.temperature is not None:
             fields["temperature"] = max(options.temperature, self.vendor.min_temperature)
@@ -296,7 +299,7 @@ class Codec(ABC):
 
 
 def all_text(messages: Sequence[LLMMessage]) -> bool:
-    """Whether none of the messages consists of parts. Each request asks that of a whole conversation."""
+    """Whether no message consists of parts. Each request checks a whole conversation, so this must be fast."""
     return {type(message.content) for message in messages} <= {str}
 
 
@@ -315,11 +318,11 @@ def dumps(value: Any) -> bytes:
 
 def undecodable(exc: Exception) -> IncompleteStreamError:
     """The error for such an answer."""
-    return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
+    return IncompleteStreamError(f"the answer has content that can't be decoded ({exc!r})")
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:
-    """The id of a call; one that the provider would refuse is replaced, always by the same other one.
+    """A call's id; an invalid one is replaced, always by the same other one.
 
     >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
     ('call_1', 'call_5501b3cd51f853ba')
@@ -332,7 +335,7 @@ def fitting_id(call_id: str | None, pattern: str) -> str:
 
 
 def new_call_id(prefix: str = "call_") -> str:
-    """A unique id for a tool call that came without one."""
+    """A unique id for a tool call without one."""
     return f"{prefix}{uuid.uuid4().hex[:24]}"
 
 

@@ -11,9 +11,9 @@ from nbagent.errors import ConfigurationError
 
 
 def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequence[LLMMessage]:
-    """The conversation with its PDFs, or with their text: in results of tools, and where the model takes no PDFs.
+    """The conversation with its PDFs, or with their text: in tool results, and if the model takes no PDFs.
 
-    Raises `ConfigurationError` if a document of the question has no text; of earlier ones, a description stays.
+    Raises `ConfigurationError` if the prompt's document has no text; earlier ones become a description.
     """
     if not any(has_document(message.content) for message in messages):
         return messages
@@ -22,7 +22,7 @@ def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequ
 
 
 def sent_as_text(messages: Sequence[LLMMessage], takes_pdfs: bool) -> list[str]:
-    """The names of the documents of which the model gets the text."""
+    """The names of documents that are sent as text."""
     mixed = [message for message in messages if not isinstance(message.content, str)]
     needing = [message for message in mixed if _needs_text(message, takes_pdfs)]
     return [
@@ -35,7 +35,7 @@ def _needs_text(message: LLMMessage, takes_pdfs: bool) -> bool:
 
 
 def _with_text(message: LLMMessage, is_question: bool) -> LLMMessage:
-    """The message with texts in place of documents. It keeps the result: a PDF is read only once."""
+    """The message with its documents as text. It keeps the result, so a PDF is read only once."""
     kept: LLMMessage | None = message.encoded.get(_with_text)
     if kept is None:
         parts = [] if isinstance(message.content, str) else message.content
@@ -51,6 +51,6 @@ def _text_part(part: Part, is_question: bool) -> Part:
         return as_text(part)
     except ConfigurationError as error:
         if is_question:
-            fix = "Or ask a model that reads PDFs: of Claude, OpenAI or Gemini"
+            fix = "Or use a model that reads PDFs: Claude, OpenAI or Gemini"
             raise ConfigurationError(f"{part['name']}: {error}. {fix}.") from error.__cause__
         return {"type": "text", "text": document_note(part, f"not shown: {error}")}

@@ -1,4 +1,4 @@
-"""What a provider's error body says, and which of nbagent's errors it means."""
+"""Reads a provider's error body and finds nbagent's error class for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BY_WORD: dict[str, type[ProviderError]] = {
     "exceed_context_size_error": ContextLengthError,
     **dict.fromkeys(("invalid_request_error", "invalid_prompt", "content_filter"), BadRequestError),
 }
-#: Codes that say more than the status they come with. Numbers are Zhipu's (1113, 1261, 1304 to 1310) and MiniMax's.
+#: Codes that are more specific than their status. Numbers are Zhipu's (1113, 1261, 1304 to 1310) and MiniMax's.
 #: https://docs.bigmodel.cn/cn/faq/api-code, https://help.aliyun.com/en/model-studio/error-code
 _BY_CODE: dict[str, type[ProviderError]] = {
     **dict.fromkeys(("context_length_exceeded", "1261"), ContextLengthError),
@@ -45,10 +45,10 @@ _BY_CODE: dict[str, type[ProviderError]] = {
     **dict.fromkeys(("1113", "1304", "1308", "1309", "1310", "1008", "2056"), QuotaError),
     "unsupported_country_region_territory": RegionError,
 }
-#: What Anthropic and Gemini say with 400 instead of a code.
+#: Texts that Anthropic and Gemini send with 400 instead of a code.
 _NO_CREDIT = re.compile(r"credit balance is too low|insufficient (?:account )?(?:balance|credits)", re.IGNORECASE)
 _REGION = re.compile(r"(?:country|region|territory|location is)(?:,? \w+){0,3} not supported", re.IGNORECASE)
-#: DashScope calls a limit of tokens per minute `insufficient_quota`, too.
+#: DashScope also uses `insufficient_quota` for a limit of tokens per minute.
 _PER_MINUTE = re.compile(r"allocated quota exceeded|#token-limit|per[- ]minute", re.IGNORECASE)
 _CONTEXT_PHRASES = (
     "maximum context length",
@@ -63,8 +63,8 @@ _CONTEXT_PHRASES = (
     "maximum prompt length",
     "exceeds the maximum number of tokens allowed",
 )
-#: What OpenAI, DeepSeek, Zhipu, OpenRouter, Ollama, llama.cpp and vLLM say, with 400, 404 or 500, if the model takes no
-#: images. An image that is too large or of a wrong format is another error.
+#: Texts of OpenAI, DeepSeek, Zhipu, OpenRouter, Ollama, llama.cpp and vLLM, with 400, 404 or 500, if the model takes no
+#: images. An image that is too large or in a wrong format is a different error.
 _NO_IMAGES = re.compile(
     r"(?:not|n't) support (?:images?|vision|multimodal)(?: inputs?| content)?(?! (?:type|format|media|size|file))\b"
     r"|support image input|(?:images?(?: inputs?| content)?|image_url|vision)['\"`]? (?:is|are) (?:not|only) "
@@ -88,7 +88,7 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     words = tuple(str(word) for key in (*_CODES, "type") if (word := error.get(key)) is not None)
     text = next((error[key] for key in ("message", "status_msg", "detail", "msg") if error.get(key)), None)
     text = text if isinstance(text, str) else json.dumps(text or error, ensure_ascii=False)
-    parameter = error.get("param")  # OpenAI names it beside its message
+    parameter = error.get("param")  # OpenAI names it next to its message
     if isinstance(parameter, str) and parameter and parameter not in text:
         text = f"{text.rstrip('.')} (parameter {parameter!r})"
     return text, words
@@ -156,12 +156,12 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
     return (by_status | {429: RateLimitError}).get(status, BadRequestError)
 
 
-#: What would come again, even though it came with status 200.
+#: Errors that would recur, even though they came with status 200.
 _LASTING = (AuthenticationError, ModelNotFoundError, ContextLengthError, ImageInputError, QuotaError, RegionError)
 
 
 def error_in_answer(body: Any) -> ProviderError:
-    """The error in an answer with status 200. It may be tried again, unless it would come again."""
+    """The error in an answer with status 200. It is retryable unless it would recur."""
     message, words = error_message(body)
     cls = error_class(message, words)
     return cls(message, code=error_code(body), should_retry=not issubclass(cls, _LASTING))

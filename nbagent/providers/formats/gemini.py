@@ -1,7 +1,7 @@
 """Gemini's own format, `generateContent`.
 
-The parts of an answer are kept as they came. They go back to Gemini unread, each signature on its own part; a
-conversation from elsewhere is rebuilt from its text and calls. Format: https://ai.google.dev/api/generate-content
+The parts of an answer are kept unchanged. They go back to Gemini unread, each signature on its own part; a conversation
+from elsewhere is rebuilt from its text and calls. Format: https://ai.google.dev/api/generate-content
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from nbagent.providers.formats.tool_schema import declared
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 
-#: The fields of a body; every other option is a field of its `generationConfig`.
+#: The body's fields; every other option is a field of its `generationConfig`.
 _BODY_FIELDS = {
     *str.split("cachedContent generationConfig labels safetySettings serviceTier store systemInstruction"),
     *("toolConfig", "tools"),
 }
-#: How Gemini spells options that all providers share.
+#: Gemini's names for options that all providers share.
 _SPELLING = {"stop": "stopSequences", "top_p": "topP"}
-#: The same for fields of `extra_body` that the server hands on whoever answers.
+#: The same for fields of `extra_body` that nbagent's server passes to any provider.
 _SERVED = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 #: Newer models refuse a call without a signature; calls that another model made get this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
 _ROLES = {"user": b"user", "assistant": b"model"}
-#: The beginning of ids that are made here for calls that came without one. Gemini never sees them.
+#: Prefix of ids that are made here for calls without one. Gemini never sees them.
 OWN_ID_PREFIX = "gemini_call_"
 _FILTERED = (
     *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
     *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
-#: https://ai.google.dev/api/generate-content#FinishReason. STOP ends an answer with calls too. Words that are not here
-#: leave `finish_reason` None.
+#: https://ai.google.dev/api/generate-content#FinishReason. STOP also ends an answer with calls. Other words leave
+#: `finish_reason` None.
 FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
-#: The model garbled its answer and Gemini left it out, so there is nothing to go on with.
+#: The model garbled its answer and Gemini omitted it, so there is nothing to continue from.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
-#: The fields of a candidate that tell what Google's own tools did.
+#: A candidate's fields about Google's own tools.
 _GROUNDING = ("groundingMetadata", "urlContextMetadata")
-#: What may stand before a model's name. The last is for Vertex.
+#: Prefixes of a model's name. The last is for Vertex.
 _COLLECTION = re.compile(r"(models|tunedModels|publishers/google/models)/")
 
 
@@ -75,7 +75,7 @@ class GeminiDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason came, which more text may follow, or the reason why the prompt was blocked."""
+        """Whether a finish reason arrived (more text may follow), or the reason why the prompt was blocked."""
         return self._finish is not None or self._blocked is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -93,7 +93,7 @@ class GeminiDecoder(Decoder):
             self._explanation = feedback.get("blockReasonMessage") or self._explanation
         events: list[Event] = []
         for candidate in event.get("candidates") or ():
-            if not candidate.get("index"):  # other candidates can't have been asked for
+            if not candidate.get("index"):  # other candidates can't have been requested
                 self._candidate(candidate, events)
         return events
 
@@ -119,7 +119,7 @@ class GeminiDecoder(Decoder):
             parts=self._answer_images.parts(text),
         )
 
-    # what one event holds
+    # the content of one event
 
     def _candidate(self, candidate: Mapping[str, Any], events: list[Event]) -> None:
         for part in (candidate.get("content") or {}).get("parts") or ():
@@ -147,7 +147,7 @@ class GeminiDecoder(Decoder):
             events += self._end(result)
 
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
-        """Text or an image. Pieces of text become one part, but a part that holds more than text is kept as it is."""
+        """Text or an image. Pieces of text become one part, but a part with more than text is kept unchanged."""
         if inline := part.get("inlineData"):
             self._answer_images.add(sum(map(len, self._text)), inline.get("data"))
         if text := part.get("text"):
@@ -167,7 +167,7 @@ class GeminiDecoder(Decoder):
             self._keep(part)
 
     def _call(self, part: dict[str, Any], events: list[Event]) -> None:
-        """A call comes whole, since requests don't ask for pieces of it."""
+        """A call arrives whole, since requests don't ask for pieces."""
         self._keep(part)
         self._calls.append(part["functionCall"])
         call = part["functionCall"]
@@ -185,7 +185,7 @@ class GeminiDecoder(Decoder):
 
 
 def _function_call(call: dict[str, Any]) -> FunctionCall:
-    """The call in a part. Unreadable arguments are none in the part, too, since it is sent back."""
+    """The call in a part. Unreadable arguments are also removed from the part, since it is sent back."""
     arguments, raw = parse_arguments(call.get("args"))
     if raw is not None:
         call["args"] = arguments
@@ -193,10 +193,10 @@ def _function_call(call: dict[str, Any]) -> FunctionCall:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """Token counts of a `usageMetadata`, which counts thinking apart from the candidates.
+    """Token counts of a `usageMetadata`, which counts thinking separately from the candidates.
 
-    What Google's own tools gave the model to read (`toolUsePromptTokenCount`) is not part of the prompt and not counted
-    here. It stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
+    The results of Google's own tools (`toolUsePromptTokenCount`) are not part of the prompt and not counted here. It
+    stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
     """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
@@ -216,7 +216,7 @@ class GeminiCodec(Codec):
     models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
-        """See `Codec`. A model's name is one segment, whatever it holds, after a collection such as `tunedModels/`."""
+        """See `Codec`. A model's name is always one segment, after a collection such as `tunedModels/`."""
         found = _COLLECTION.match(model)
         collection, name = (found[0], model[found.end() :]) if found else ("models/", model)
         return f"/{collection}{quote(name, safe='')}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
@@ -226,7 +226,7 @@ class GeminiCodec(Codec):
         return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        """Gemini's own tools, which the user gives as `tools`, join the functions."""
+        """Gemini's own tools, from the user's `tools`, join the functions."""
         head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
         config = self._common_fields(options)
         for name, value in options.extra.items():
@@ -280,7 +280,7 @@ def _encode(group: RoleGroup) -> bytes:
 
 
 def _fitting(part: dict[str, Any]) -> dict[str, Any]:
-    """The part; a call in it with a name that Gemini takes: models make up names that it refuses."""
+    """The part, with a valid name for its call: models make up names that Gemini refuses."""
     call = part.get("functionCall")
     return part if call is None else {**part, "functionCall": {**call, "name": fitting_name(call.get("name"))}}
 
@@ -290,7 +290,7 @@ def _call(call: FunctionCall) -> dict[str, Any]:
 
 
 def _id(call_id: str | None) -> dict[str, str]:
-    """The id of a call. A call to which Gemini gave none goes without: Gemini matches results by name and order."""
+    """The id of a call. A call without one from Gemini has none: Gemini matches results by name and order."""
     return {"id": call_id} if call_id and not call_id.startswith(OWN_ID_PREFIX) else {}
 
 
@@ -308,7 +308,7 @@ def _named(messages: Messages) -> Messages:
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts of a text or of content parts. Parts of unknown kinds are sent as they are."""
+    """The parts of a text or of content parts. Parts of unknown kinds are sent unchanged."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return [_part(part) for part in content if part.get("type") != "text" or part.get("text")]
@@ -326,7 +326,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's declaration. Without parameters the field is left out, since Gemini refuses an empty object."""
+    """A function's declaration. Without parameters the field is omitted, since Gemini refuses an empty object."""
     declaration = declared(item)
     schema = declaration.pop("parameters")
     return declaration | ({"parametersJsonSchema": gemini_schema(schema)} if schema["properties"] else {})

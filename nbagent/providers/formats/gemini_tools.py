@@ -1,4 +1,4 @@
-"""Google's own tools in Gemini's answers: their calls, their results, and what the text cites.
+"""Google's own tools in Gemini's answers: their calls, results and citations.
 
 https://ai.google.dev/gemini-api/docs/google-search, …/url-context and …/code-execution (read in November 2026)
 """
@@ -27,7 +27,7 @@ def call_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
 
 
 def result_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
-    """The result in a part, of the `number`th call unless it says otherwise; None if there is none."""
+    """The result in a part, of the `number`th call unless it names another; None if there is none."""
     if got := part.get("toolResponse"):
         kind = str(got.get("toolType") or "")
         response = {key: value for key, value in (got.get("response") or {}).items() if key != "search_suggestions"}
@@ -40,7 +40,7 @@ def result_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
 
 
 def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[VendorCall]:
-    """The searches and pages that are only told once the answer is there."""
+    """The searches and pages that are reported only at the end of the answer."""
     grounding = candidate.get("groundingMetadata") or {}
     if queries := [query for query in grounding.get("webSearchQueries") or () if query]:
         found = [_source(chunk) for chunk in grounding.get("groundingChunks") or ()]
@@ -54,7 +54,7 @@ def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[VendorCall]:
 
 
 def citations_of(candidate: Mapping[str, Any], text: str) -> list[Citation]:
-    """What the answer's text cites. Gemini counts bytes.
+    """The answer's citations. Gemini counts bytes.
 
     >>> support = {"segment": {"startIndex": 4, "endIndex": 6, "text": "5!"}, "groundingChunkIndices": [0]}
     >>> chunk = {"web": {"uri": "https://a.org", "title": "A"}}
@@ -81,7 +81,10 @@ def _source(chunk: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _span(segment: Mapping[str, Any], text: str) -> tuple[int, int] | None:
-    """The characters of a segment. Where its bytes do not fit, it is searched for: parts may have been joined."""
+    """The characters of a segment.
+
+    If its bytes don't fit, the text is searched for, since parts may have been joined.
+    """
     data, said = text.encode(), segment.get("text") or ""
     start, end = int(segment.get("startIndex") or 0), int(segment.get("endIndex") or 0)
     if said and data[start:end] != said.encode():

@@ -1,7 +1,7 @@
 """Images in a conversation, in the places and forms that a provider takes; and the images of an answer.
 
-For text-only models, earlier images become short descriptions, so that a conversation with images goes on with any
-model. Only an image in the question itself is an error then: without it, the question would mean something else.
+For text-only models, earlier images become short descriptions, so that a conversation with images can continue with any
+model. Only an image in the prompt itself is an error: without it, the prompt would mean something else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images ret
 
 
 def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str = "") -> list[LLMMessage]:
-    """The conversation with descriptions in place of images. Raises `ImageInputError` if the question holds one."""
+    """The conversation with descriptions in place of images. Raises `ImageInputError` if the prompt has one."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
         held = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
         text = f"this model takes no images, but the question holds {held.replace(chr(10), ', ')}"
@@ -35,10 +35,10 @@ def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str 
 def sendable_messages(
     messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, holds_images: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
-    """The conversation with its images where the provider takes them, and descriptions in place of the others.
+    """The conversation with its images where the provider accepts them, and descriptions of the others.
 
-    With `text_only` the model takes none. The images of an answer and of its calls' results follow these in messages of
-    the user, unless the provider takes them in the answer or result itself (`holds_images`).
+    With `text_only` the model accepts none. Images of an answer and of its calls' results follow in user messages,
+    unless the provider accepts them in the answer or result itself (`holds_images`).
     """
     if text_only:
         return without_images(messages)
@@ -59,7 +59,7 @@ def sendable_messages(
 
 
 def _fetched(message: LLMMessage, vendor: Vendor, asked: bool) -> LLMMessage:
-    """The message with descriptions in place of images at addresses that the provider does not fetch."""
+    """The message with descriptions of images at addresses that the provider does not fetch."""
     unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, vendor)]
     if not unknown:
         return message
@@ -81,7 +81,7 @@ def _described(message: LLMMessage) -> LLMMessage:
 
 
 def _split_off_images(message: LLMMessage) -> tuple[LLMMessage, list[LLMMessage]]:
-    """An answer or a result with descriptions in place of its images, and the images in a message of the user."""
+    """An answer or a result with descriptions of its images, and the images in a user message."""
     images = [part for part in _parts(message) if part.get("type") == "image"]
     words = message.replace(content=content_as_text(message.content, _BELOW))
     caption = {"type": "text", "text": _CAPTIONS[message.role]}
@@ -93,7 +93,7 @@ def _parts(message: LLMMessage) -> list[Part]:
 
 
 def _cached(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
-    """`make(message)`, which the message keeps: so a conversation is converted, and encoded, only once."""
+    """`make(message)`, cached in the message, so a conversation is converted and encoded only once."""
     if make.__name__ not in message.encoded:
         message.encoded[make.__name__] = make(message)
     made: T = message.encoded[make.__name__]
@@ -109,7 +109,7 @@ class AnswerImages:
     def add(self, place: int, source: Any) -> None:
         """Add an image: base64, a `data:` URL, or an address, which is kept and never fetched.
 
-        Data in an unknown format is left out, whatever it claims to be, since it must not be displayed.
+        Data in an unknown format is omitted, whatever it claims to be, since it must not be displayed.
         """
         if not isinstance(source, str):
             return

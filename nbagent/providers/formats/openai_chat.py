@@ -1,8 +1,8 @@
-"""The OpenAI chat-completions format, as OpenAI and many other providers and servers speak it.
+"""The OpenAI chat-completions format of OpenAI and many other providers and servers.
 
 Encoding follows the provider's facts. Decoding is universal: every known dialect is read under any provider's name.
-Thinking comes as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags; tool calls
-with missing, shared or repeated indexes, ids and names, in pieces or whole; images beside the text or among its parts;
+Thinking arrives as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags; tool calls
+with missing, shared or repeated indexes, ids and names, in pieces or whole; images next to the text or among its parts;
 usage in any chunk, or in several. Format: https://platform.openai.com/docs/api-reference/chat
 """
 
@@ -45,9 +45,9 @@ from nbagent.providers.vendor import Vendor
 
 #: Keywords that a schema for a whole answer must not contain.
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
-#: The model's word between a tool's result and the user, where one is wanted.
+#: The model's text between a tool's result and the user, if one is required.
 _HEARD = LLMMessage("assistant", "OK.")
-#: The providers' words for why an answer ended. Words that are not here leave `finish_reason` None.
+#: The providers' finish reasons. Other words leave `finish_reason` None.
 FINISH_REASONS = {
     **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
@@ -55,10 +55,10 @@ FINISH_REASONS = {
     **dict.fromkeys(("content_filter", "sensitive"), "content_filter"),
     "refusal": "refusal",
 }
-#: Fields of a delta besides its text, which most deltas lack.
+#: A delta's fields other than its text, which most deltas lack.
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 _RARE = frozenset({"images", "annotations", "tool_calls", "function_call", "refusal"})
-#: The provider broke off, so the answer is not whole, whatever was sent.
+#: The provider broke off, so the answer is incomplete, whatever was sent.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
 
@@ -75,7 +75,7 @@ class _OpenCall:
 
     @property
     def whole(self) -> bool:
-        """Whether the arguments are a complete JSON value already."""
+        """Whether the arguments are already a complete JSON value."""
         try:
             json.loads("".join(self.pieces))
         except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ class ChatDecoder(Decoder):
         self._grown: defaultdict[tuple[int | None, str], list[str]] = defaultdict(list)
         self._calls: list[_OpenCall] = []
         self._answer_images = AnswerImages()
-        #: What the text cites, and the pages that Zhipu's own search found.
+        #: The text's citations, and the pages that Zhipu's own search found.
         self._annotations: list[dict[str, Any]] = []
         self._found: list[dict[str, Any]] = []
         self._finish: str | None = None
@@ -128,7 +128,7 @@ class ChatDecoder(Decoder):
             self._found = found
             events += self._end(chat_tools.search_of(found))
         for choice in choices or ():
-            if not choice.get("index"):  # other choices can't have been asked for
+            if not choice.get("index"):  # other choices can't have been requested
                 self._choice(choice, events)
         return events
 
@@ -153,7 +153,7 @@ class ChatDecoder(Decoder):
         if "</" in text and not thinking:
             text, thinking = split_missing_open(text)
         calls = [self._function_call(call) for call in self._calls]
-        if self._usage:  # the tier makes the price
+        if self._usage:  # the tier decides the price
             self._take_usage({"service_tier": self._tier})
         return self._response(
             text,
@@ -168,10 +168,10 @@ class ChatDecoder(Decoder):
             parts=self._answer_images.parts(text),
         )
 
-    # what one event holds
+    # the content of one event
 
     def _check(self, event: Mapping[str, Any]) -> None:
-        """Raise for an error that takes the place of an answer."""
+        """Raise for an error that replaces an answer."""
         base = event.get("base_resp")
         if event.get("error") or event.get("object") == "error" or (base and base.get("status_code")):
             raise error_in_answer(event)
@@ -196,7 +196,7 @@ class ChatDecoder(Decoder):
             self._finish = finish
 
     def _besides(self, delta: Mapping[str, Any], events: list[Event]) -> None:
-        """What a delta holds besides thinking and text."""
+        """A delta's content other than thinking and text."""
         if images := delta.get("images"):
             self._images(images)
         self._annotations += [note for note in delta.get("annotations") or () if note not in self._annotations]
@@ -225,7 +225,7 @@ class ChatDecoder(Decoder):
             events.append(Thinking(shown))
 
     def _merge_details(self, details: list[Any]) -> None:
-        """Add OpenRouter's `reasoning_details`: text of one index and type grows, other values replace."""
+        """Add OpenRouter's `reasoning_details`: text of one index and type grows, other values are replaced."""
         kept = self._native.setdefault("reasoning_details", [])
         for item in details:
             if not isinstance(item, dict):
@@ -262,7 +262,7 @@ class ChatDecoder(Decoder):
                 self._add(_flat(text), "", events)
 
     def _images(self, images: list[Any]) -> None:
-        """Images that the model made: kept as they came, and shown at their place in the text."""
+        """Images that the model made: kept unchanged, and shown at their place in the text."""
         kept = self._native.setdefault("images", [])
         for image in images:
             if image not in kept:
@@ -304,7 +304,7 @@ class ChatDecoder(Decoder):
         call.name = call.name or name
         return call
 
-    # what the answer is made of
+    # the parts of the answer
 
     def _function_call(self, call: _OpenCall) -> FunctionCall:
         """If the token limit cut a call before its arguments, they count as unreadable, not as empty."""
@@ -387,7 +387,7 @@ class ChatCodec(Codec):
         return head
 
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
-        """The encoded messages, those of the user joined: many servers refuse two in a row."""
+        """The encoded messages, with adjacent user messages joined: many servers refuse two in a row."""
         said = [*messages, *reminder]
         fragments = [each.encoded.get(self._key) or self.encode_message(each) for each in said]
         spoken = list(compress(said, fragments))
@@ -407,9 +407,9 @@ class ChatCodec(Codec):
         return [{"role": "tool", "tool_call_id": call_id, "content": message.text}]
 
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """Text, calls, and fields that the provider wants back. Nothing if all are empty: some providers refuse that.
+        """Text, calls, and the provider's own data to send back; nothing if all is empty, which some providers refuse.
 
-        `content` is never null, because some providers refuse null.
+        `content` is never null, which some also refuse.
         """
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
@@ -425,7 +425,7 @@ class ChatCodec(Codec):
         return [data] if any(data[key] for key in data if key != "role") else []
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """Results can't; an answer's images go back in a field beside its text, if the provider has one."""
+        """Results can't; an answer's images go back in a separate field, if the provider has one."""
         if message.role != "assistant":
             return message.role != "tool"
         return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
@@ -443,14 +443,17 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:
-    """A call as it is sent back. Missing and unreadable arguments become `"{}"`: providers want a JSON object."""
+    """A call in the form to send back.
+
+    Missing and unreadable arguments become `"{}"`: providers require a JSON object.
+    """
     function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
     data = {"id": fitting_id(call.id, vendor.call_id), "type": "function", "function": function}
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A content part. Parts of unknown kinds are sent as they are."""
+    """A content part. Parts of unknown kinds are sent unchanged."""
     if part.get("type") == "image":
         return {"type": "image_url", "image_url": {"url": image_url(part)}}
     if is_document(part):
@@ -459,7 +462,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _joined(messages: Messages) -> list[LLMMessage]:
-    """The messages, those of the user that follow each other as one: texts as paragraphs, else all of their parts."""
+    """The messages, with adjacent user messages joined: texts as paragraphs, else all their parts."""
     joined: list[LLMMessage] = []
     for is_user, group in groupby(messages, key=lambda message: message.role == "user"):
         said = list(group)
@@ -476,7 +479,7 @@ def _parts(content: Content) -> list[dict[str, Any]]:
 
 
 def _alternating(messages: Messages) -> list[LLMMessage]:
-    """The messages with short ones between, so that the user begins, and each side speaks in turn."""
+    """The messages with short ones inserted, so that the user begins and the sides alternate."""
     turns: list[LLMMessage] = []
     for message in messages:
         before = turns[-1].role if turns else "system"

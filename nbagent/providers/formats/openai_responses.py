@@ -1,8 +1,8 @@
-"""The OpenAI Responses format, used without any state on the server: each request holds the whole conversation.
+"""The OpenAI Responses format, used without any state on the server: each request has the whole conversation.
 
-The output items of an answer are kept as they came. They go back to the same provider unread and in order, reasoning
-included in its encrypted form; a conversation from elsewhere is rebuilt from its text and calls.
-Format: https://platform.openai.com/docs/api-reference/responses
+The output items of an answer are kept unchanged. They go back to the same provider unread and in order, reasoning
+included in its encrypted form; a conversation from elsewhere is rebuilt from its text and calls. Format:
+https://platform.openai.com/docs/api-reference/responses
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from nbagent.providers.vendor import Vendor
 _ENCRYPTED = "reasoning.encrypted_content"
 #: The API refuses longer ids of calls.
 _CALL_ID = ".{1,64}"
-#: The status, or what made the answer incomplete. Words that are not here leave `finish_reason` None.
+#: The status, or the reason for an incomplete answer. Other words leave `finish_reason` None.
 FINISH_REASONS = {
     "completed": "stop",
     "max_output_tokens": "length",
@@ -61,7 +61,7 @@ _PARAGRAPH = "\n\n"
 
 
 class _OpenItem:
-    """An output item that is still arriving: as it began, its pieces by field, and as it ended."""
+    """An output item that is still arriving: its beginning, its pieces by field, and its end."""
 
     __slots__ = ("begun", "ended", "part", "pieces")
 
@@ -72,7 +72,7 @@ class _OpenItem:
         self.part = 0
 
     def joined(self) -> dict[str, Any]:
-        """The item, joined from its pieces because its end never came."""
+        """The item, joined from its pieces because its end never arrived."""
         item = dict(self.begun)
         grown = {name: "".join(pieces) for name, pieces in self.pieces.items()}
         if "arguments" in grown:
@@ -115,7 +115,7 @@ class ResponsesDecoder(Decoder):
         return []
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer is what a stream's last event holds."""
+        """See `Decoder`. A whole answer equals a stream's last event."""
         if body.get("error") or body.get("object") == "error":
             raise error_in_answer(body)
         if not isinstance(body.get("output"), list):
@@ -134,7 +134,7 @@ class ResponsesDecoder(Decoder):
         cut = FINISH_REASONS.get(reason) == "length"
         uses = [item for item in items if item.get("type") == "function_call"]
         calls = [_function_call(item, cut and item is items[-1]) for item in uses]
-        if usage := self._message.get("usage"):  # the tier makes the price
+        if usage := self._message.get("usage"):  # the tier decides the price
             self._take_usage({**usage, "service_tier": self._message.get("service_tier")})
         self._model, self._id = self._message.get("model"), self._message.get("id")
         parts = _message_parts(items)
@@ -151,7 +151,7 @@ class ResponsesDecoder(Decoder):
             parts=_parts_with_images(items),
         )
 
-    # what one event holds
+    # the content of one event
 
     def _item_begun(self, index: int, item: dict[str, Any]) -> list[Event]:
         self._items[index].begun = dict(item)
@@ -159,7 +159,7 @@ class ResponsesDecoder(Decoder):
             return [ToolCallDelta("", item.get("name"), metadata={"index": index})]
         name = responses_tools.NAMES.get(item.get("type") or "")
         note = Http(name or "", metadata={"wire_id": item.get("id") or ""})
-        return [note] if name else []  # what it does is known once it has done it
+        return [note] if name else []  # its arguments are known only at its end
 
     def _delta(self, index: int, name: str, event: Mapping[str, Any]) -> list[Event]:
         item, piece = self._items[index], event["delta"]
@@ -173,7 +173,7 @@ class ResponsesDecoder(Decoder):
         return [Text(piece)]
 
     def _thinking(self, item: _OpenItem, name: str, piece: str, part: int) -> list[Event]:
-        """Thinking may come in full and as a summary: the one that comes first is shown."""
+        """Thinking may arrive in full and as a summary: the first one is shown."""
         pieces = item.pieces.setdefault(name, [])
         if pieces and part != item.part:
             piece = _PARAGRAPH + piece
@@ -190,7 +190,7 @@ class ResponsesDecoder(Decoder):
         return [] if shown else [ToolCallDelta(arguments, item.begun.get("name"), metadata={"index": index})]
 
     def _item_ended(self, index: int, ended: dict[str, Any]) -> list[Event]:
-        """An item has ended; in this form it is sent back. An item that came without pieces is shown now."""
+        """An item has ended; this is the form to send back. An item without pieces is shown now."""
         item = self._items[index]
         events = [] if item.begun else self._item_begun(index, ended)
         item.ended = dict(ended)
@@ -227,7 +227,7 @@ def _parts_with_images(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:
-    """The text of output items, joined as OpenAI's SDK does for `output_text`: no break stands between two messages.
+    """The text of output items, joined as OpenAI's SDK does for `output_text`: without a break between two messages.
 
     A refusal counts as text.
     """
@@ -235,7 +235,7 @@ def text_of(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 def arguments_of(item: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The arguments of a `function_call` item, as `parse_arguments` gives them."""
+    """The arguments of a `function_call` item, from `parse_arguments`."""
     return parse_arguments(item.get("arguments"))
 
 
@@ -343,7 +343,7 @@ class ResponsesCodec(Codec):
         return fitting_id(call_id, _CALL_ID)
 
     def _fitting(self, item: dict[str, Any]) -> dict[str, Any]:
-        """The item with an id, a name and arguments that the provider takes: models send others, which it refuses.
+        """The item with a valid id, name and arguments: models send others, which the provider refuses.
 
         Missing and unreadable arguments become `"{}"`.
         """
@@ -356,7 +356,7 @@ class ResponsesCodec(Codec):
 
 
 def _each_once(messages: Messages) -> Iterator[LLMMessage]:
-    """The messages. A repeated answer is rebuilt from its text and calls, since no item may come twice."""
+    """The messages. A repeated answer is rebuilt from its text and calls, since no item may occur twice."""
     seen: set[str] = set()
     for message in messages:
         extras = message.provider_extras
@@ -375,7 +375,7 @@ def _message(role: str, content: Any) -> dict[str, Any]:
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A content part. Parts of unknown kinds are sent as they are."""
+    """A content part. Parts of unknown kinds are sent unchanged."""
     if part.get("type") == "text":
         return {"type": "input_text", "text": part.get("text", "")}
     if part.get("type") == "image":
@@ -391,7 +391,7 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Body fields. Those of chat completions are renamed, so that users need not know which API is used."""
+    """Body fields. Chat-completions fields are renamed, so users need not know which API is used."""
     options = dict(extra)
     for name in ("max_tokens", "max_completion_tokens"):
         if name in options:

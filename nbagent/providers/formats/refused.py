@@ -1,10 +1,9 @@
-"""What a provider's 400 says about the request: that the model does not take a field, or that a tool is wrong.
+"""Reads a provider's 400: the model refuses a field, or a tool is invalid.
 
-Which model takes which tuning parameter changes faster than any table. So if a request is refused for one of them, it
-is sent again without it, and the provider remembers that. Fields that decide what a request means (messages, tools,
-formats, limits, whether it may be stored) are never left out. Refused images are replaced by descriptions, and a
-conversation that the server can't read is put into a form that it can. A tool that is refused is left out, so that it
-does not stop every question.
+Models' supported tuning parameters change faster than any table. So if a request is refused for one of them, it is sent
+again without it, and the provider object remembers that. Fields that decide what a request means (messages, tools,
+formats, limits, whether it may be stored) are never omitted. Refused images are replaced by descriptions, and a
+conversation that the server can't read is converted. A refused tool is omitted, so that it does not stop every prompt.
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ from nbagent.providers.tool_names import fitting_name
 
 log = logging.getLogger("nbagent")
 
-#: The refused fields of a body, each with its new name, or None if it is left out. A field in a field is written with a
-#: dot.
+#: A body's refused fields, each with its new name, or None if it is omitted. Nested fields are written with a dot.
 Changes = Mapping[str, str | None]
 
-#: The fields that can be left out. Gemini's are in `generationConfig`.
+#: The fields that can be omitted. Gemini's are in `generationConfig`.
 TUNABLES = (
     *str.split("temperature top_p top_k min_p frequency_penalty presence_penalty repetition_penalty seed"),
     *str.split("logprobs top_logprobs stream_options parallel_tool_calls tool_stream include reasoning"),
@@ -39,23 +37,23 @@ TUNABLES = (
         for name in str.split("temperature topP topK frequencyPenalty presencePenalty seed thinkingConfig logprobs")
     ),
 )
-#: The fields that are sent under their other name instead.
+#: The fields that are sent under another name instead.
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
-#: The names, among `Changes`, of what is not a field.
+#: The names in `Changes` that are not fields.
 IMAGES, ROLES, CALLS = "images", "messages whose roles do not alternate", "calls without tools"
-#: What is sent instead of each.
+#: The replacement of each.
 INSTEAD = {
     IMAGES: "short descriptions",
     ROLES: "short messages between them",
     CALLS: "the tools' names and tool_choice='none'",
 }
-#: What servers say that can't read a conversation: the templates of Mistral and Gemma, Mistral's API; LiteLLM, Bedrock.
+#: Texts of servers that can't read a conversation: the templates of Mistral and Gemma, Mistral's API; LiteLLM, Bedrock.
 _UNREADABLE = {
     ROLES: re.compile(r"roles must alternate|unexpected role '?(?:user|assistant)\b", re.IGNORECASE),
     CALLS: re.compile(r"without `tools=` param|toolConfig field must be defined|must define tools", re.IGNORECASE),
 }
-#: How images look in the bodies of the four formats.
+#: Images in the bodies of the four formats.
 _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')
 #: A field is refused as such. A value out of range is for the user to correct.
 _REFUSED = re.compile(
@@ -66,16 +64,16 @@ _REFUSED = re.compile(
     r"|cannot find field|use '?max_(?:completion_)?tokens|must be verified to generate reasoning",
     re.IGNORECASE,
 )
-#: What is wrong with a message is no matter of fields, whatever it names: "`thinking` blocks … cannot be modified".
+#: An error about a message is not about fields, whatever it names: "`thinking` blocks … cannot be modified".
 _OF_MESSAGE = re.compile(r"\bmessages[.\[]\d")
 _OUT_OF_RANGE = re.compile(
     r"maximum|minimum|too (?:large|small|high|low|big)|at (?:most|least)|range|[<>]", re.IGNORECASE
 )
-#: How the change begins that leaves out a tool, and the fields that can't be without tools.
+#: Prefix of the change that omits a tool; and the fields that need tools.
 _TOOL = "tool "
 _WITH_TOOLS = ("tools", "tool_choice", "toolConfig", "parallel_tool_calls", "tool_stream")
 _NAMED_TOOL = re.compile(r"invalid schema for function '([^']+)'", re.IGNORECASE)
-#: Only its schema, name and type are a tool's own: `tools.0.cache_control` is about the request.
+#: Only schema, name and type belong to a tool: `tools.0.cache_control` is about the request.
 _NUMBERED_TOOL = re.compile(
     r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\[](\d+)\]?)?"
     r"(?:\.(?:custom|function))?\.(?:input_?schema|parameters|(?:name|type)\b)",
@@ -84,7 +82,7 @@ _NUMBERED_TOOL = re.compile(
 
 
 def refused_field(error: Exception | None, body: bytes | None, changed: Changes) -> dict[str, str | None]:
-    """The change to a body that was refused; empty unless the error names a field of it that may be changed.
+    """The change to a refused body; empty unless the error names a field that may be changed.
 
     >>> error = BadRequestError("Unsupported parameter: 'top_p' is not supported with this model.", status=400)
     >>> refused_field(error, b'{"model":"m1","top_p":0.9,"messages":[]}', {})
@@ -137,7 +135,7 @@ def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
 
 
 def tool_of(change: str) -> str:
-    """The name, as it was sent, of the tool that a change leaves out; empty if it is about something else.
+    """The sent name of the tool that a change omits; empty for other changes.
 
     >>> tool_of("tool add 1a2b3c4d"), tool_of("temperature")
     ('add', '')
@@ -160,7 +158,7 @@ def refusal_event(refused: Changes, error: Exception, functions: Functions | Non
 
 
 def _refused_tool(text: str, sent: Mapping[str, Any]) -> str | None:
-    """The change that leaves out the function that an error names, or counts; None if it does neither."""
+    """The change that omits the function that an error names or numbers; None if it does neither."""
     functions = [item for tool in sent.get("tools") or () for item in tool.get("functionDeclarations", [tool])]
     named, counted = _NAMED_TOOL.search(text), _NUMBERED_TOOL.search(text)
     number = int(counted[2] or counted[1]) if counted else -1
@@ -172,7 +170,10 @@ def _refused_tool(text: str, sent: Mapping[str, Any]) -> str | None:
 
 
 def _left_out(tool: Mapping[str, Any]) -> str:
-    """The change that omits a function until it is redefined. Empty for a provider's own tool."""
+    """The change that leaves out a function: it is offered again once it is another one.
+
+    Empty for the provider's own.
+    """
     function = {key: value for key, value in tool.get("function", tool).items() if key != "cache_control"}
     if "name" not in function or tool.get("type", "function") != "function":
         return ""
@@ -181,7 +182,7 @@ def _left_out(tool: Mapping[str, Any]) -> str:
 
 
 def _without_tools(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The head without the tools that are left out, and a choice of one; without any, nothing of it is about tools."""
+    """The head without the omitted tools or a choice of one; without any tools, it has no tool fields."""
     kept: list[Mapping[str, Any]] = []
     gone: set[str] = set()
     for tool in head["tools"]:
@@ -207,7 +208,7 @@ def _holds(body: Mapping[str, Any], path: str) -> bool:
 
 
 def _position(text: str, path: str) -> int:
-    """Where a text names a field, in the body's spelling or in snake case; -1 if it does not."""
+    """The position where a text names a field, in the body's spelling or in snake case; -1 if it does not."""
     name = path.rpartition(".")[2].replace("summary", "summar(?:y|ies)")
     snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name)
     found = re.search(rf"(?<!\w)(?:{name}|{snake})(?!\w)", text, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The provider's own tools in answers of the Responses format: their calls, their results, and what the text cites.
+"""The provider's own tools in answers of the Responses format: their calls, results and citations.
 
 https://developers.openai.com/api/docs/guides/tools (read in November 2026)
 """
@@ -13,7 +13,7 @@ from nbagent.core.content.images import image_note
 from nbagent.core.messages import parse_arguments
 from nbagent.core.vendor_calls import VendorCall
 
-#: Our names of the tools, by the type of the item that holds a call and its result.
+#: Our names of the tools, by the type of the item with a call and its result.
 NAMES = {
     "web_search_call": "web_search",
     "file_search_call": "file_search",
@@ -51,7 +51,7 @@ def images_of(item: Mapping[str, Any]) -> list[Any]:
 
 
 def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """What the parts of the answer's text cite."""
+    """The citations of the answer's text parts."""
     citations: list[Citation] = []
     start = 0
     for part in parts:
@@ -62,7 +62,7 @@ def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
 
 
 def cited(note: Mapping[str, Any], start: int, length: int) -> Citation:
-    """An annotation of a text of this length, which begins at this place of the answer."""
+    """An annotation of a text with this length and start in the answer."""
     at = note.get("index") or 0
     first, last = (min(note.get(key) or at, length) for key in ("start_index", "end_index"))
     title = note.get("title") or note.get("filename")
@@ -90,12 +90,12 @@ def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _others(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The queries, if they are more than the one that is named by itself."""
+    """The queries, if there is more than the main one."""
     return {} if given["queries"] == [given["query"]] else {"queries": given["queries"]}
 
 
 def _result(item: Mapping[str, Any]) -> str:
-    """What a person may read of a result."""
+    """The readable part of a result."""
     sources = (item.get("action") or {}).get("sources") or ()
     lines = [source.get("url") or source.get("name") or "" for source in sources]
     lines += [found.get("filename") or "" for found in item.get("results") or ()]
@@ -107,6 +107,6 @@ def _result(item: Mapping[str, Any]) -> str:
 
 
 def _address(url: Any) -> str:
-    """The address of an image, or a note in place of its data."""
+    """An image's address, or a note that replaces its data."""
     data = url.partition(",")[2] if url and url.startswith("data:") else ""
     return image_note({"type": "image", "data": data}) if data else url or ""

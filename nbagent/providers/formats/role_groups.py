@@ -1,4 +1,4 @@
-"""Consecutive messages of one side as a group, for formats in which the two sides alternate."""
+"""Groups consecutive messages of one side, for formats in which the two sides alternate."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ OPENING = LLMMessage("user", "Hello.")
 
 @dataclass(slots=True, eq=False)
 class RoleGroup:
-    """What one side says in a row, encoded."""
+    """One side's consecutive messages, encoded."""
 
     role: str
     fragments: list[bytes]
-    #: The content parts of its messages that consist of such.
+    #: The content parts of its messages, if they have parts.
     parts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[RoleGroup]:
-    """The groups, each of role `"assistant"` or `"user"`, without system messages and messages that say nothing.
+    """The groups, each of role `"assistant"` or `"user"`, without system messages and empty messages.
 
-    The user begins: if the conversation begins with an answer, such as a greeting, "Hello." is put before it.
+    The user begins: if the conversation begins with an answer, such as a greeting, "Hello." is inserted before it.
     """
     groups: list[RoleGroup] = []
     group = RoleGroup("", [])

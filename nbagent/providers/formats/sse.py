@@ -1,8 +1,8 @@
 """Splits bytes, cut anywhere, into server-sent events.
 
 Only the `data` payloads matter: every format here repeats the event's name inside the JSON, as its `type`. If a gateway
-left that out, it is put back. Comments, `id` and `retry` lines are skipped; LF, CRLF and CR end lines.
-Format: https://html.spec.whatwg.org/multipage/server-sent-events.html
+omits that, it is added. Comments, `id` and `retry` lines are skipped; LF, CRLF and CR end lines. Format:
+https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-#: Stands for the `[DONE]` line of a chat-completions stream.
+#: Represents the `[DONE]` line of a chat-completions stream.
 DONE: dict[str, Any] = {"type": "[DONE]"}
 
 
@@ -32,7 +32,7 @@ class SSESplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that `chunk` completes."""
         if self._rest and b"\n" not in chunk and b"\r" not in chunk and not self._rest[-1].endswith(b"\r"):
-            self._rest.append(chunk)  # joined once, when the line ends: long lines come in many chunks
+            self._rest.append(chunk)  # joined once, when the line ends: long lines arrive in many chunks
             return []
         if self._rest:
             chunk = b"".join([*self._rest, chunk])
@@ -62,7 +62,7 @@ class SSESplitter:
         return payloads
 
     def _payload(self) -> bytes:
-        """The data, with the event's name as its first field, so that a `type` that follows in the JSON wins."""
+        """The data, with the event's name as its first field, so a later `type` in the JSON takes precedence."""
         payload = b"\n".join(self._data)
         if not self._name or not payload.startswith(b"{") or payload.startswith(b'{"type"'):
             return payload

@@ -1,4 +1,4 @@
-"""A JSON Schema in the strict form to which providers can hold a whole answer.
+"""Converts a JSON Schema to the strict form that providers can enforce for a whole answer.
 
 Every object lists its properties and allows no others.
 Rules: https://platform.openai.com/docs/guides/structured-outputs,
@@ -14,10 +14,10 @@ from typing import Any
 def strict_schema(
     schema: dict[str, Any], *, all_required: bool, without: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The schema with closed objects; None if one is open on purpose, such as that of a `dict[str, int]`.
+    """The schema with closed objects; None if one is open on purpose, such as for `dict[str, int]`.
 
     With `all_required`, optional properties become required: the model then gives each a value. `without` names
-    keywords to leave out; the caller checks them.
+    keywords to omit; the caller checks them.
 
     >>> strict_schema({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, all_required=True)
     {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 1}}, 'additionalProperties': False, \

@@ -1,7 +1,8 @@
-"""`<think>…</think>` in a text stream: so local servers without a reasoning parser, and some providers, send thinking.
+"""Splits `<think>…</think>` from a text stream: some providers, and local servers without a reasoning parser, send
+thinking this way.
 
-An opening tag counts only at the start of an answer or right after an earlier block, so that an answer that talks about
-such tags stays as it is. Tags may be cut anywhere between two pieces.
+An opening tag counts only at the start of an answer or right after an earlier block, so an answer about such tags stays
+unchanged. Tags may be cut anywhere between two pieces.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ThinkTags:
         self.seeking = True
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """What `piece`, with the text held back before, adds to the text and to the thinking."""
+        """The additions to the text and to the thinking from `piece` and the text held back before."""
         if not self.seeking:
             return piece, ""
         held, self._held = self._held + piece, ""
@@ -58,7 +59,7 @@ class ThinkTags:
                 return self._text(held), thinking
 
     def skip(self) -> None:
-        """Take what follows as it is: the thinking comes in a field of its own."""
+        """Pass the rest unchanged, because thinking arrives in a separate field."""
         self.seeking = bool(self._held or self._close)
 
     @property

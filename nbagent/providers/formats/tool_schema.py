@@ -1,9 +1,10 @@
-"""JSON Schema in the dialect that Claude and OpenAI take for the parameters of a function.
+"""Converts JSON Schema to the dialect that Claude and OpenAI accept for a function's parameters.
 
-Both refuse a request for one function whose schema has alternatives at the top level. Claude refuses what is not of
-draft 2020-12, OpenAI lists that don't say what is in them. Arguments are validated against the original schema anyway.
+Both refuse a request for one function whose schema has alternatives at the top level. Claude refuses other drafts than
+2020-12, OpenAI refuses lists without an item type. Arguments are validated against the original schema anyway.
 
-https://platform.claude.com/docs/en/agents-and-tools/tool-use, https://developers.openai.com/api/docs/guides/structured-outputs
+https://platform.claude.com/docs/en/agents-and-tools/tool-use,
+https://developers.openai.com/api/docs/guides/structured-outputs
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _INNER = (
     *str.split("items additionalProperties propertyNames contains not if then else"),
     *str.split("unevaluatedItems unevaluatedProperties"),
 )
-#: What says which draft a schema is of, or how it is drawn.
+#: Keywords for the schema's draft or its display.
 _ABOUT = ("$schema", "$id", "$comment", "discriminator", "nullable")
-#: How many schemas of one document are written out: those of an MCP server may each refer to the next one twice.
+#: How many schemas of one document are inlined: an MCP server's may each refer to the next one twice.
 _WRITTEN_OUT = 2_000
-#: What can't stand at the top level, beside alternatives.
+#: Keywords not allowed at the top level with alternatives.
 _NOT_ON_TOP = ("not", "enum", "const", "if", "then", "else")
 
 
 def tool_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The nearest schema that both take. The original is not changed.
+    """The closest schema that both accept. The original is not changed.
 
     >>> either = {"anyOf": [{"required": ["city"]}, {"required": ["zip"]}]}
     >>> tool_schema({"properties": {"city": {"type": "string"}, "zip": {"type": ["array", "null"]}}, **either})
@@ -52,7 +53,7 @@ def tool_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declared(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model is told of a tool: `name`, `description` and `parameters`.
+    """A tool's definition for the model: `name`, `description` and `parameters`.
 
     >>> declared({"name": "now", "description": "The time."})
     {'name': 'now', 'description': 'The time.', 'parameters': {'type': 'object', 'properties': {}}}
@@ -71,7 +72,7 @@ def _tool_schema(text: str) -> dict[str, Any]:
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema in draft 2020-12, with `anyOf` for `oneOf`, and without references.
 
-    Those to types that hold themselves stay, and all that follow where a document would become too large.
+    References to recursive types stay, as do all later ones if a document would become too large.
 
     >>> plain_schema({"oneOf": [{"$ref": "#/$defs/Id", "description": "Which."}], "$defs": {"Id": {"type": "string"}}})
     {'anyOf': [{'type': 'string', 'description': 'Which.'}]}
@@ -85,7 +86,7 @@ class _Dialect:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        #: The references that stay: to types that hold themselves, and all once too much is written out.
+        #: The references that stay: to recursive types, and all others once too much is inlined.
         self._kept: list[str] = []
         self._left = _WRITTEN_OUT
 
@@ -163,7 +164,7 @@ class _Dialect:
         return {key: found[key] for key in (*given, *found) if key in found}  # in the given order
 
     def _recurs(self, ref: str) -> bool:
-        """Whether a type holds itself."""
+        """Whether a type is recursive."""
         waiting, seen = [self._target(ref)], set[str]()
         while waiting:
             node = waiting.pop()
@@ -175,7 +176,7 @@ class _Dialect:
         return ref in seen
 
     def _again(self, ref: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A reference that stays. It can't stand beside other words."""
+        """A reference that stays. It can't have other keywords next to it."""
         if not ref.startswith(("#/$defs/", "#/definitions/")) or ref.count("/") != 2:
             return {"type": "object", "description": f"Again {ref.rpartition('/')[2] or 'the whole'}."}
         if ref not in self._kept:
@@ -185,7 +186,7 @@ class _Dialect:
 
 
 def _in_2020_12(schema: dict[str, Any]) -> dict[str, Any]:
-    """One schema without what older drafts wrote differently, and without what no draft knows."""
+    """One schema without older drafts' forms and unknown keywords."""
     schema = dict(schema)
     for bound, word in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(schema.get(word), bool) and schema.pop(word) and bound in schema:  # draft 4
@@ -229,7 +230,7 @@ def _schemas(value: Any) -> list[Any]:
 
 
 def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What fits two schemas of objects. The words of the first win."""
+    """The intersection of two object schemas. The first one's keywords take precedence."""
     found = {**one, **{key: value for key, value in other.items() if key not in one}}
     if "properties" in one and "properties" in other:
         found["properties"] = {**other["properties"], **one["properties"]}
@@ -241,7 +242,7 @@ def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _any(variants: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What fits any of several schemas of objects; the description says what each of them needs."""
+    """The union of several object schemas; the description lists what each of them requires."""
     properties: dict[str, list[Any]] = {}
     for variant in variants:
         for name, item in (variant.get("properties") or {}).items():

@@ -1,4 +1,4 @@
-"""Where requests go: addresses of servers and proxies, checked, and shown without passwords."""
+"""Addresses of servers and proxies, checked, and shown without passwords."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes. The key is a `SecretStr`, or None if the server wants no key."""
+    """A request's target. The key is a `SecretStr`, or None if the server needs no key."""
 
     base_url: str
     path: str
     key: SecretStr | None = None
     timeout: float = 60.0
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: Headers of this one request. They hold no secrets: SDKs write them to their logs.
+    #: Headers of this one request, without secrets, since SDKs log them.
     more_headers: Mapping[str, str] = field(default_factory=dict)
-    #: `redactor(url, headers)` makes what hides the secrets of a request in the HTTP log.
+    #: `redactor(url, headers)` makes the redactor of a request's secrets for the HTTP log.
     redactor: Any = None
 
 
@@ -41,7 +41,7 @@ def checked_address(base_url: str) -> str:
     try:
         parts = urlsplit(base_url)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a wrong port, a bracket that is not closed
+    except ValueError:  # an invalid port, an unclosed bracket
         fits = False
     if base_url and (not fits or re.search(r"\s", base_url)):
         raise ConfigurationError(
@@ -52,7 +52,9 @@ def checked_address(base_url: str) -> str:
 
 
 def check_extensible(base_url: str) -> None:
-    """Raise `ConfigurationError` if no path can be added to an address. A query is not shown: it may hold a key."""
+    """Raise `ConfigurationError` if no path can be added to an address. A query is not shown, since it may contain a
+    key.
+    """
     if "?" in base_url or "#" in base_url:
         raise ConfigurationError(
             "base_url: expected an address without '?' and '#', since the paths of requests are added to it. "
@@ -75,7 +77,7 @@ def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
 
 
 def without_password(url: str) -> str:
-    """An address as it may be shown.
+    """An address for display.
 
     >>> without_password("http://ada:p@ss@proxy.example:3128")
     'http://proxy.example:3128'
@@ -84,7 +86,7 @@ def without_password(url: str) -> str:
 
 
 def proxy_for(base_url: str) -> str | None:
-    """The proxy on the way to a server, as the environment says. This machine is never behind one."""
+    """The proxy for a server, from the environment. This machine never needs one."""
     parts = urlsplit(base_url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -1,4 +1,4 @@
-"""Keeping what a transport sends and receives, for those who collect exchanges (see `core.http_exchange`)."""
+"""Records a transport's requests and responses for collectors of exchanges (see `core.http_exchange`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nbagent.text import without_keys
 
 
 class RecordedResponse:
-    """A response that keeps what is read of its body. Everything else is the response's own.
+    """A response that keeps the read part of its body. Everything else is the response's own.
 
     It is made before the request is sent. The collector gets the exchange when the response is closed, or when there is
-    none. The response is wrapped, and not the client's transport, since a client of the user's own shows none.
+    none. The response is wrapped, not the client's transport, since a user's own client may hide it.
     """
 
     def __init__(self, collector: Collector, target: Target, body: Any) -> None:
@@ -49,7 +49,7 @@ class RecordedResponse:
 
     @property
     def stream(self) -> AsyncGenerator[bytes]:
-        """The same: what is kept is never compressed."""
+        """The same: the kept data is never compressed."""
         return self.aiter_bytes()
 
     async def aclose(self) -> None:

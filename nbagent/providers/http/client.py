@@ -1,8 +1,8 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
-A client is httpx2's, which both SDKs use as well. Where no proxy is on the way, it sends over aiohttp's connections:
-a piece of an answer that comes by itself then takes half the CPU (see benchmarks/README.md). Behind a proxy the
-connections are httpx2's own, since aiohttp speaks to no SOCKS proxy.
+A client is httpx2's, which both SDKs use as well. Without a proxy, it uses aiohttp's connections: a single piece of an
+answer then takes half the CPU (see benchmarks/README.md). Behind a proxy it uses httpx2's own connections, since
+aiohttp supports no SOCKS proxy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 10.0
 #: How long an idle connection is kept. Servers close it after 5 s (uvicorn, llama.cpp) to some minutes, and an event
-#: loop that a cell keeps busy would not notice.
+#: loop blocked by a cell would not notice.
 KEPT_S = 4.0
 #: Bytes of one header line.
 LONGEST_HEADER = 2**16
@@ -35,7 +35,7 @@ CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 class ClientPerLoop:
     """Connections belong to one event loop, so each event loop has a client.
 
-    A client is closed with its event loop, by `aclose`, or when the last reference to this object goes.
+    A client is closed with its event loop, by `aclose`, or with the last reference to this object.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class ClientPerLoop:
     async def get(self, target: Target, make: Callable[[Target], tuple[Any, httpx2.AsyncClient]]) -> Any:
         """The client of the running event loop, made by `make(target)` together with the HTTP client below it.
 
-        It is made in a thread: imports and certificates take their time.
+        It is made in a thread, because imports and certificates take time.
         """
         loop = asyncio.get_running_loop()
         if loop not in self._opened:
@@ -69,10 +69,10 @@ class ClientPerLoop:
 
 
 async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
-    """Started once and held, it closes the client when it is collected, or when the event loop ends.
+    """Once started, it closes the client when it is collected or the event loop ends.
 
-    An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and one
-    that nobody holds any more is closed at once, from whatever thread.
+    An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and an
+    unreferenced one is closed immediately, from any thread.
     """
     try:
         yield
@@ -125,7 +125,8 @@ def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
 
 
 def tls_context() -> ssl.SSLContext:
-    """The certificates to trust, as the environment says now. Reading them takes milliseconds; the last are kept.
+    """The trusted certificates, from the current environment. Reading them takes milliseconds, so the last ones are
+    cached.
 
     Raises `ConfigurationError` for a variable that names no certificates.
     """

@@ -41,7 +41,7 @@ def status_error(response: Any, content: bytes) -> ProviderError:
     except (ValueError, RecursionError):
         body, message, words = None, _without_explanation(text, status, headers), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
-    if issubclass(cls, QuotaError):  # whatever the provider says, its next answer would be the same
+    if issubclass(cls, QuotaError):  # in any case, the next answer would be the same
         asked["should_retry"] = False
     named = str(body.get("request_id") or "") if isinstance(body, dict) else None  # Claude's and DashScope's
     message = message or "no explanation was given"
@@ -72,7 +72,7 @@ def _without_explanation(text: str, status: int, headers: Mapping[str, str]) -> 
     return text if description.startswith("the text ") else f"expected an explanation, got {description}"
 
 
-#: The exceptions of httpx, httpx2, aiohttp and both SDKs, by the names they share, the special before the general.
+#: The exceptions of httpx, httpx2, aiohttp and both SDKs by their shared names, the specific before the general.
 _BY_NAME: dict[str, type[ProviderError]] = {
     "TimeoutException": ProviderTimeoutError,
     "APITimeoutError": ProviderTimeoutError,
@@ -83,17 +83,17 @@ _BY_NAME: dict[str, type[ProviderError]] = {
     "DecodingError": IncompleteStreamError,
     "StreamError": IncompleteStreamError,
 }
-#: What OpenSSL calls a first answer that is no TLS: the server speaks plain HTTP.
+#: OpenSSL's error for an answer without TLS: the server speaks plain HTTP.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
 
 
 def provider_error(
     exc: Exception, streaming: bool, timeout: float | None = None, base_url: str | None = None
 ) -> ProviderError | ConfigurationError | None:
-    """What an exception of an HTTP library or SDK means in nbagent's terms; None for any other exception.
+    """nbagent's error for an exception of an HTTP library or SDK; None for any other exception.
 
-    With `streaming`, the answer had begun: a connection that breaks then has broken the stream. `timeout` is the limit
-    in seconds that was exceeded. `base_url` is the server's, unless the user's own client decides about proxies.
+    With `streaming`, the answer had begun: a broken connection then means a broken stream. `timeout` is the limit in
+    seconds that was exceeded. `base_url` is the server's, unless the user's own client decides about proxies.
     """
     chain: list[BaseException] = [exc]
     while cause := chain[-1].__cause__:
@@ -103,7 +103,7 @@ def provider_error(
     text = f"{type(chain[-1]).__name__}: {chain[-1]}".removesuffix(": ")  # SDKs say only "Connection error." themselves
     if kinds & {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}:
         return ConfigurationError(f"The request can't be sent: {text.rstrip('.')}. Check base_url and api_key.")
-    # the innermost knows best: httpx-aiohttp calls a refused connection a timeout
+    # the innermost is the most precise: httpx-aiohttp calls a refused connection a timeout
     cls = next((_BY_NAME[name] for names in reversed(links) for name in _BY_NAME if name in names), None)
     if cls is None:
         return None
@@ -125,7 +125,7 @@ def provider_error(
 
 
 def _tls_explanation(text: str) -> str:
-    """What a failure of TLS means that would come again."""
+    """The error for a TLS failure that would recur."""
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
         return f"the server's TLS certificate is not trusted ({text}). {advice}"
@@ -135,7 +135,7 @@ def _tls_explanation(text: str) -> str:
 
 
 def _proxy_error(base_url: str, reason: str, cls: type[ProviderError] = ProviderConnectionError) -> ProviderError:
-    """The error for a request that a proxy was to pass on."""
+    """The error for a request through a proxy."""
     proxy = without_password(proxy_for(base_url) or "on the way")
     if "407" in reason:
         login = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port"

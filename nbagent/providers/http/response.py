@@ -1,4 +1,4 @@
-"""Reading an answer: event dicts from a stream, or one JSON body."""
+"""Reads an answer: event dicts from a stream, or one JSON body."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Body(dict[str, Any]):
 
 
 async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] | Body]:
-    """The event dicts of a streamed answer, those that came together at once, or one `Body`.
+    """The event dicts of a streamed answer, in the groups in which they arrived, or one `Body`.
 
-    The first bytes decide which, not the content type. A JSON array is a stream that came in one piece.
+    The first bytes decide which, not the content type. A JSON array is a stream that arrived in one piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
@@ -34,7 +34,7 @@ async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] 
             if sse.data:
                 yield [_event(sse.data)]
         return
-    # what is not compressed skips the response's own layers, which cost CPU for each chunk
+    # uncompressed data skips the response's own layers, which cost CPU for each chunk
     is_compressed = "content-encoding" in response.headers
     chunks: AsyncIterator[bytes] = response.aiter_bytes() if is_compressed else aiter(response.stream)
     head = b""
@@ -70,7 +70,7 @@ async def read_body(response: Any) -> AsyncGenerator[dict[str, Any] | list[dict[
 
 
 async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The JSON objects of a body, one a line, as they come. Anything else is left out, also a broken end."""
+    """The JSON objects of a body, one a line, as they arrive. Anything else is omitted, including a broken end."""
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
@@ -90,12 +90,12 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _value(text: bytes | str) -> Any:
-    """What `json.loads` makes of the text, and raises for it, in a third of the time."""
+    """The result or error of `json.loads`, in a third of the time."""
     import pydantic_core  # loaded with the first answer, so that `%load_ext` stays fast
 
     try:
         return pydantic_core.from_json(text)
-    except ValueError:  # it takes no half of a surrogate pair, and nothing nested deeply
+    except ValueError:  # it accepts no lone surrogates and no deep nesting
         return json.loads(text.decode("utf-8", "surrogatepass") if isinstance(text, bytes) else text)
 
 
@@ -126,8 +126,8 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
 
 
 async def drain(events: AsyncGenerator[Any]) -> None:
-    """Read what follows the logical end, if it comes at once: a connection read to its end can be used again."""
-    with contextlib.suppress(Exception):  # the answer is whole, whatever is wrong with the rest
+    """Read the rest after the logical end if it arrives immediately: a connection read to its end can be reused."""
+    with contextlib.suppress(Exception):  # the answer is complete, even if the rest is broken
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in events:
                 pass

@@ -1,12 +1,12 @@
-"""When and how a request is sent again. Nothing else retries: SDK clients are made with `max_retries=0`.
+"""Decides when and how a request is sent again. Nothing else retries: SDK clients are made with `max_retries=0`.
 
 Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the provider's
-`x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, or else 0.5 s, doubling to 8 s. It is
-shortened at random, by up to a quarter, so that many clients don't return at the same moment. A `retry-after` of 0 is
-ignored: it would send all attempts within milliseconds.
+`x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s,
+shortened by up to a quarter at random so that many clients don't return at the same moment. A `retry-after` of 0 does
+not count: it would send all attempts within milliseconds.
 
-Requests of a map take a slot first (`core.admission`). There a refusal because of a rate is none of a request's
-own failures: all requests wait together, then it is sent again.
+Requests of a map take a slot first (`core.admission`). A refusal because of a rate then does not count as the request's
+own failure: all requests wait together, then it is sent again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wait_s(error: ProviderError, attempt: int) -> float:
 
 
 def retry_headers(headers: Mapping[str, str]) -> dict[str, Any]:
-    """`{"retry_after": seconds or None, "should_retry": True, False or None}` as a provider's headers say.
+    """`{"retry_after": seconds or None, "should_retry": True, False or None}` from a provider's headers.
 
     >>> retry_headers({"retry-after-ms": "1500", "x-should-retry": "false"})
     {'retry_after': 1.5, 'should_retry': False}
@@ -62,7 +62,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class RequestRevised(Exception):  # noqa: N818  it reports no failure
-    """Raised by an attempt whose request was refused and has been changed. It is sent again at once.
+    """Raised by an attempt whose request was refused and then changed. It is sent again immediately.
 
     `event` says what changed.
     """
@@ -78,7 +78,7 @@ async def retrying(
     """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt.
 
     With an admission, each attempt waits for a slot for roughly `tokens` tokens, and refusals are not counted, unless
-    another model can be asked instead.
+    another model can be used instead.
     """
     if admission is not None:
         attempt = partial(admitted, attempt, admission, tokens)

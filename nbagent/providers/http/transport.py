@@ -1,6 +1,6 @@
-"""Sending a ready body and opening the answer: over httpx, or over a provider's SDK.
+"""Sends a ready body and opens the answer: over httpx, or over a provider's SDK.
 
-A transport sends each request once: only `retry` sends again. `response` reads what it opens.
+A transport sends each request once: only `retry` sends again. `response` reads the answer.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from nbagent.providers.http.capture import RecordedResponse
 if TYPE_CHECKING:
     import httpx2
 
-#: A longer body is handed over in pieces of this size: the time limit is for each of them, and images that are sent do
-#: not block the event loop.
+#: A longer body is sent in pieces of this size: the time limit applies to each of them, and images don't block the
+#: event loop.
 LONGEST_PIECE = 2**18
-#: What each request says besides, unless the headers that the user gave say it.
+#: Default headers of each request, unless the user's headers set them.
 OWN_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "nbagent"}
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
-#: The parts of a form, as httpx takes them: name -> file name, content and kind.
+#: The parts of a form, in httpx's form: name -> file name, content and kind.
 Form = Mapping[str, tuple[Any, ...]]
 
 
 class Transport(ABC):
-    """Opens responses. `client` is the user's own, used as it is and never closed; else one is made per event loop."""
+    """Opens responses. `client` is the user's own, used unchanged and never closed; otherwise one is made per event
+    loop.
+    """
 
     #: The method of the client that sends.
     sends_by = "send"
 
     def __init__(self, client: Any, *packages: str) -> None:
-        """`packages` are those that a client given by the user may come from."""
+        """`packages` are the allowed packages of a user's client."""
         self._given = client
         self._clients = http_client.ClientPerLoop()
         if client is None:  # imports take seconds: a thread starts on them as soon as the provider is made
@@ -63,7 +65,7 @@ class Transport(ABC):
         record = RecordedResponse(collector, target, body) if collector else None
         try:
             response = await self._send(client, target, body)
-        except BaseException as exc:  # a cancelled request was sent, too
+        except BaseException as exc:  # a cancelled request was also sent
             if record:
                 record.unanswered(exc)
             raise
@@ -71,7 +73,10 @@ class Transport(ABC):
 
     @abstractmethod
     def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
-        """A new client, and the HTTP client below it. Called in a thread: imports and certificates take their time."""
+        """A new client, and the HTTP client below it.
+
+        Called in a thread, because imports and certificates take time.
+        """
 
     @abstractmethod
     async def _send(self, client: Any, target: Target, body: Any) -> Any:
@@ -83,14 +88,14 @@ class Transport(ABC):
 
 
 def import_packages(package: str) -> None:
-    """Import what a client of this package needs, and the prices. If an import fails, the first request says so."""
+    """Import the packages of a client, and the prices. If an import fails, the first request raises the error."""
     for module in ("httpx_aiohttp.httpx2", package, "genai_prices.data"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 
 
 class HttpxTransport(Transport):
-    """httpx, with the key as a bearer token, or as it is in the header `key_header`."""
+    """httpx, with the key as a bearer token, or plain in the header `key_header`."""
 
     def __init__(self, client: Any = None, key_header: str | None = None) -> None:
         super().__init__(client, "httpx2", "httpx")
@@ -107,8 +112,8 @@ class HttpxTransport(Transport):
         if target.key:
             secret = target.key.get_secret_value()
             headers |= {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
-        headers |= target.headers  # the user's own key wins
-        if self._given is None:  # a new client has nothing to be merged in, which would take CPU
+        headers |= target.headers  # the user's own key takes precedence
+        if self._given is None:  # a new client has no settings to merge, which would take CPU
             import httpx2
 
             headers = {name.lower(): value for name, value in {**OWN_HEADERS, **headers}.items()}
@@ -119,7 +124,7 @@ class HttpxTransport(Transport):
 
 
 class SDKTransport(Transport):
-    """A provider's official SDK, through its low-level `post`: it brings authentication, Azure, Bedrock, Vertex."""
+    """A provider's official SDK, through its low-level `post`, for authentication, Azure, Bedrock and Vertex."""
 
     sends_by = "post"
 
@@ -144,7 +149,7 @@ class SDKTransport(Transport):
     async def _send(self, client: Any, target: Target, body: Any) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
 
-        A client made here has the headers already: those of a request are written to the SDK's log.
+        A client made here already has the headers, since the SDK logs a request's headers.
         """
         about = _about(body)
         content: dict[str, Any] = {}
@@ -174,7 +179,7 @@ class SDKTransport(Transport):
 
 @functools.lru_cache(maxsize=16)
 def _parsed(address: str) -> httpx2.URL:
-    """The address as httpx2 takes it. Parsing costs a small request several percent of its CPU."""
+    """The address in httpx2's form. Parsing costs a small request several percent of its CPU."""
     import httpx2
 
     return httpx2.URL(address)

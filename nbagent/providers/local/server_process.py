@@ -1,4 +1,4 @@
-"""The process that holds a GGUF model: llama.cpp's server on loopback. It lives as long as its standard input is open.
+"""The process of a GGUF model: llama.cpp's server on loopback. It lives as long as its standard input is open.
 
 It is a separate process, not a thread of the kernel, because llama.cpp's binding holds the interpreter lock while it
 loads or frees a model: cells, widgets and the stop button would freeze, and a crash in native code would take the

@@ -1,1 +1,1 @@
-"""Options of requests that mean the same for every provider, and the settings of providers."""
+"""Request options with the same meaning for every provider, and the providers' settings."""

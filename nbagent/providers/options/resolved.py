@@ -1,7 +1,7 @@
-"""Puts the options of a request into its provider's form. `thinking`, `tool_choice` and `temperature` work everywhere.
+"""Puts request options into the provider's form. `thinking`, `tool_choice` and `temperature` work everywhere.
 
-`thinking` and `tool_choice` have modules of their own here. A temperature is left out if the model refuses it. What
-each model takes is in its profile (see `providers.vendor`).
+`thinking` and `tool_choice` have separate modules here. A temperature is omitted if the model refuses it. Each model's
+supported options are in its profile (see `providers.vendor`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nbagent.providers.vendor import Compaction, Fields, Vendor
 
 
 def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request and some more, which win. Dicts are merged.
+    """The fields of a request and more fields, which take precedence. Dicts are merged.
 
     >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
     {'a': {'x': 1, 'y': 2}, 'b': 1}
@@ -40,19 +40,19 @@ class ResolvedOptions:
     stream: bool = True
     #: Further fields of the request body.
     extra: Mapping[str, Any] = field(default_factory=dict)
-    #: Merged into the body when all else is in it.
+    #: Merged into the body last.
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     #: A level, `"on"`, `"off"`, or `"custom"` for the provider's own form; None if the request does not set it.
     thinking_level: str | None = None
     #: The choice in our words, or `"custom"` for the provider's own form; None if the request does not set it.
     tool_choice: str | None = None
-    #: Betas of the API that the request names.
+    #: The request's API betas.
     betas: tuple[str, ...] = ()
-    #: Tells the user which option is not sent, and why; empty if all are.
+    #: A note on which option is not sent, and why; empty if all are sent.
     left_out: str = ""
 
     def effective(self) -> dict[str, Any]:
-        """The `effective_options` of the request: `params` holds what has no column of its own in the trace."""
+        """The `effective_options` of the request: `params` has the options without their own trace column."""
         return {
             "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,
@@ -67,7 +67,7 @@ class ResolvedOptions:
 
 
 class OptionsResolver:
-    """Resolves the options of requests to one model of one provider.
+    """Resolves request options for one model of one provider.
 
     >>> from nbagent.providers.catalog import CATALOG
     >>> resolver = OptionsResolver(CATALOG["claude"], "anthropic_messages", "claude-opus-5")
@@ -82,9 +82,9 @@ class OptionsResolver:
         self._format = format_name
 
     def resolve(self, request: ModelRequest, options: Fields, stream: bool = True) -> ResolvedOptions:
-        """The request's tools and these options. Those that it has itself do not count.
+        """The request's tools and these options. The request's own options are ignored.
 
-        Raises `ConfigurationError` for a value that no model takes, and for what this model can't do.
+        Raises `ConfigurationError` for an invalid value, and for one that this model can't take.
         """
         own = offered(request.tools, self.vendor, self._format, self.model)
         extra = with_own_tools(options, own)
@@ -125,7 +125,7 @@ class OptionsResolver:
         )
 
     def _compaction(self, tokens: int | None) -> Compaction | None:
-        """How the provider is asked to summarise, if it is to and can."""
+        """The fields that make the provider summarise, if wanted and possible."""
         own = self.vendor.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
 
@@ -136,7 +136,7 @@ class OptionsResolver:
     def _thinking(self, value: Any, extra: Fields, extra_body: Fields) -> tuple[str | None, Fields]:
         """The level, and the fields of the request that set it or, if none is set, make the thinking visible.
 
-        The latter give way to the user's own field in `extra_body`, which may switch thinking off.
+        The latter yield to the user's own field in `extra_body`, which may switch thinking off.
         """
         if isinstance(value, Mapping):
             return "custom", {"thinkingConfig" if self._format == "gemini" else "thinking": value}
@@ -156,5 +156,5 @@ class OptionsResolver:
 
 
 def _allowed(rule: str, will_think: bool | None) -> bool:
-    """Whether a model takes something that it takes `"always"`, `"never"` or only while `"unthinking"`."""
+    """Whether a model accepts an option that it accepts `"always"`, `"never"` or only while `"unthinking"`."""
     return rule == "always" or (rule == "unthinking" and not will_think)

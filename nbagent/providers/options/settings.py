@@ -1,4 +1,4 @@
-"""The settings of a provider over HTTP: which names they have, and checks of their values."""
+"""The names of an HTTP provider's settings, and checks of their values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\t -~]*")
 _LIMITS = frozenset(f.name for f in fields(Limits))
-#: Our names for what some providers call otherwise.
+#: Our names for options that some providers name differently.
 _OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop", "reasoning_effort": "thinking"}
-#: What HTTP clients take as arguments, and how it is set here.
+#: HTTP clients' arguments, and how to set them here.
 _IN_ENVIRONMENT = {
     "verify": "Name the certificates to trust in the environment variable SSL_CERT_FILE.",
     **dict.fromkeys(("proxy", "proxies"), "Name the proxy in the environment variable HTTPS_PROXY."),
@@ -33,14 +33,14 @@ _IN_ENVIRONMENT = {
 
 
 class ProviderOptions(RequestOptions, total=False):
-    """What `create_provider` takes: the settings of the built-in providers, and the defaults of their requests."""
+    """The options of `create_provider`: the settings of the built-in providers, and the defaults of their requests."""
 
     #: Tools that the provider itself runs, such as a web search.
     tools: Sequence[Mapping[str, Any]]
     api_key: str | SecretStr | None
     model: str | os.PathLike[str] | None
     base_url: str | None
-    #: The provider's site that the key is from, where it has several: "china" or "international", for instance.
+    #: The site of the key, if the provider has several, such as "china" or "international".
     region: str | None
     timeout: float
     max_retries: int
@@ -80,7 +80,7 @@ def check_settings(
     function_calling: Any,
     price: Any,
 ) -> None:
-    """Raise `ConfigurationError` for a wrong value. Messages never hold keys or the values of headers."""
+    """Raise `ConfigurationError` for a wrong value. Messages never contain keys or header values."""
     check_type("model", model, str, optional=True)
     check_type("base_url", base_url, str, optional=True, fix="Pass an address such as 'http://localhost:8000/v1'.")
     if timeout == math.inf:
@@ -118,9 +118,9 @@ def check_price(price: Any) -> None:
 
 
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
-    """Raise `ConfigurationError` for what is not an option of a request: it would reach the provider, as a key might.
+    """Raise `ConfigurationError` for an unknown request option: it would reach the provider, perhaps with a key.
 
-    `others` are the further keywords of the function that was called. Values are not shown, except those of limits.
+    `others` are the called function's further keywords. Values are not shown, except limits.
     """
     unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
     if misplaced := [name for name in unknown if name in _SETTINGS]:
@@ -134,7 +134,7 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
 
 
 def check_body_options(options: Mapping[str, Any]) -> None:
-    """Raise `ConfigurationError` for what a provider can't be made with. No value is shown: it may be a key."""
+    """Raise `ConfigurationError` for an invalid provider option. No value is shown, since it may be a key."""
     if unknown := sorted(options.keys() - RequestOptions.__optional_keys__):
         raise _unknown_option(unknown[0], None, ProviderOptions.__optional_keys__ - {unknown[0]})
     check_extra_body(options.get("extra_body", {}))
@@ -160,7 +160,7 @@ def _unknown_option(name: str, value: object, known: Iterable[str]) -> Configura
 
 
 def check_json(options: Mapping[str, Any]) -> None:
-    """Raise `ConfigurationError` for a field of a request that JSON can't hold, such as `stop={"."}`."""
+    """Raise `ConfigurationError` for a request field that is not JSON, such as `stop={"."}`."""
     for name, value in options.items():
         try:
             json.dumps(value)

@@ -4,7 +4,7 @@
 - `False`, `"off"` or `"none"` switches it off
 - `True` or `"on"` switches it on, at the provider's own depth
 - `"minimal"` to `"max"` (see `LEVELS`) sets the depth
-- a dict is the provider's own configuration and is sent as it is
+- a dict is the provider's own configuration and is sent unchanged
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.providers.vendor import LEVELS, ModelProfile
 
-#: The smallest budget of tokens that providers take.
+#: The smallest token budget that providers accept.
 MIN_BUDGET = 1024
 _WORDS: Mapping[Any, str] = {True: "on", "on": "on", False: "off", "off": "off", "none": "off"}
 
@@ -24,8 +24,8 @@ _WORDS: Mapping[Any, str] = {True: "on", "on": "on", False: "off", "off": "off",
 def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
     """The level for this model: one of its own, `"on"`, `"off"`, or None to leave it to the provider.
 
-    A level that the model lacks becomes its nearest one, of two equally near ones the deeper. Raises
-    `ConfigurationError` for an unknown value, and for one that is impossible with the model.
+    A level that the model lacks becomes the nearest one, or the deeper of two equally near ones. Raises
+    `ConfigurationError` for an unknown value, and for one that the model can't take.
 
     >>> level_of("minimal", ModelProfile(levels={"low": "low", "high": "high"}), "m")
     'low'
@@ -73,7 +73,7 @@ def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens:
 
 
 def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) -> bool | None:
-    """Whether the model will think with these fields of the request; None if that is not known."""
+    """Whether the model will think with these fields of the request; None if unknown."""
     reasoning = fields.get("reasoning")
     effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
     if effort := effort or fields.get("reasoning_effort"):
@@ -87,7 +87,7 @@ def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) 
 
 
 def _budget(tokens: int, max_tokens: int, model: str) -> int:
-    """The budget for thinking: at most three quarters of `max_tokens`, so that the rest is left for the answer."""
+    """The budget for thinking: at most three quarters of `max_tokens`, to leave the rest for the answer."""
     if max_tokens <= MIN_BUDGET:
         raise ConfigurationError(
             f"max_tokens={max_tokens}: {model} needs max_tokens above {MIN_BUDGET} to think. Raise it, or leave "

@@ -1,7 +1,7 @@
 """The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, in the form of each format.
 
-A choice that forces a call holds until a tool has answered: after a tool's result the model is free again, since the
-run would never end otherwise. A dict is the provider's own form and is sent as it is.
+A choice that forces a call applies until a tool has answered: after a tool's result the model is free again, or the run
+would never end. A dict is the provider's own form and is sent unchanged.
 
 If a provider lacks a choice, the nearest request with the same effect is sent: without the tools for `"none"`, with
 only one tool for that tool's name. If there is no such request, it is an error before anything is sent.
@@ -30,8 +30,8 @@ def choose(
 ) -> tuple[Functions | None, Mapping[str, Any], str | None]:
     """The tools to offer, the fields of the request that set the choice, and its name in the trace.
 
-    `taken`: which of `"none"`, `"required"` and `"named"` the provider takes. `has_answered`: a tool's result comes
-    last. `has_own_tools`: the request also offers tools of the provider's own. `obstacle`: which model can't be made to
+    `taken`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: a tool's result comes
+    last. `has_own_tools`: the request also offers the provider's own tools. `obstacle`: which model can't be made to
     call a tool, and why. Raises `ConfigurationError` for a choice that can't be sent.
 
     >>> choose("add", [{"name": "add"}], "openai_chat", ["named"])[1:]

@@ -1,7 +1,7 @@
 """Puts the tools that a provider runs itself into the provider's form.
 
-A tool is on offer by its neutral name and with neutral options. What the provider calls them stands in `Vendor.tools`;
-what it lacks is an error before anything is sent.
+A tool is offered by its neutral name and with neutral options. `Vendor.tools` has the provider's names; a missing tool
+or option is an error before anything is sent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Fields = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Offered:
-    """The tools of a request: functions, and what offers the provider's own."""
+    """The tools of a request: functions, and the provider's own."""
 
     functions: list[dict[str, Any]] = field(default_factory=list)
-    #: What joins the functions in the list of tools.
+    #: Entries that join the functions in the list of tools.
     entries: list[Fields] = field(default_factory=list)
     #: Further fields of the request.
     body: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def available(vendor: Vendor | None, format_name: str, model: str) -> list[str]:
 
 
 def kind_of(tool: Fields) -> str:
-    """The name of a tool without that of one server: `remote_mcp` of `remote_mcp-files`."""
+    """A tool's name without its server's: `remote_mcp` for `remote_mcp-files`."""
     return str(tool["name"]).partition("-")[0]
 
 
@@ -59,7 +59,7 @@ def check_available(tools: Functions | None, vendor: str) -> None:
 
 
 def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: str) -> Offered:
-    """The tools in the provider's form. Raises `ConfigurationError` for a tool or an option that the model can't have.
+    """The tools in the provider's form. Raises `ConfigurationError` for a tool or an option that the model lacks.
 
     >>> found = offered([{"name": "web_search", "vendor_options": {}}], CATALOG["gemini"], "gemini", "gemini-3.7-flash")
     >>> found.entries
@@ -83,7 +83,9 @@ def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: st
 
 
 def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
-    """The options of a request with the fields that offer the provider's own tools; the user's own fields win."""
+    """The options of a request with the fields that offer the provider's own tools; the user's own fields take
+    precedence.
+    """
     fields = _joined(own.body, {"tools": own.entries} if own.entries else {})
     lists = {key: [*value, *options[key]] for key, value in fields.items() if key in options and key == "tools"}
     return {**fields, **options, **lists}

@@ -1,8 +1,8 @@
-"""Which tool a request is about, and which of its pieces can be the arguments. Nothing here asks the model.
+"""Finds the tool for a request, and the request's pieces that can be arguments, without using the model.
 
 `best_tool` picks a tool by the words that it shares with the request and by how well the request fills it. A `Filling`
-gives the values that the request holds for each parameter of a tool, the likeliest first: an enum's value, a number, a
-quotation, a name. Where several are likely, the model chooses.
+has the request's values for each parameter of a tool, the likeliest first: an enum's value, a number, a quotation, a
+name. If several are likely, the model chooses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ THRESHOLD = 1.5
 LEAST = -4
 #: How much likelier a name or quotation that no other parameter got is for an optional one.
 REST = 2.0
-#: The model chooses among so many values at most, none of which is this much less likely than the first.
+#: The model chooses among at most this many values, each at most this much less likely than the first.
 MAX_CHOICES, MARGIN = 8, 0.8
 
 
@@ -45,7 +45,7 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(map(stem, text.split()))
 
 
-#: What parameters ask for, by the words of their names.
+#: The kinds of parameters, by the words of their names.
 _KINDS = {
     "place": _stems("location city country place state county address destination area region venue town origin"),
     "text": _stems(
@@ -116,9 +116,9 @@ def _weighed(features: Mapping[str, float], weights: Mapping[str, float]) -> flo
 
 
 class Filling:
-    """What a request holds for a tool's parameters, once for each call that it asks for; no call if it lacks a value.
+    """A request's values for a tool's parameters, once for each requested call; no call if a value is missing.
 
-    Parameters that the request says nothing about are left out, unless they are required.
+    Parameters missing in the request are omitted, unless they are required.
     """
 
     def __init__(self, reading: Reading, tool: Tool) -> None:
@@ -269,7 +269,7 @@ class Filling:
         ]
 
     def _choose_flags(self) -> None:
-        """A flag is on if the request has all words of its name, and off if "no" or "without" stands before them."""
+        """A flag is on if the request has all words of its name, and off if "no" or "without" precedes them."""
         for name in self._open("boolean"):
             own = self.names[name] - _stems("consider enable get has include return show use with")
             at = [i for i, word in enumerate(self.reading.stems) if i not in self.reading.taken and _speaks(word, own)]
@@ -296,7 +296,7 @@ class Filling:
         return options
 
     def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
-        """What speaks for and against a number as the value of a parameter; `is_in_order`: both come as the nth."""
+        """The features of a number as a parameter's value; `is_in_order`: both are the nth."""
         before, behind = self._near(piece, name)
         return {
             "number": 1,
@@ -307,7 +307,7 @@ class Filling:
         }
 
     def _converted(self, piece: Piece, name: str) -> Piece:
-        """A number as the parameter takes it: 5% is 0.05 where no percent are asked for, and 2 weeks are 14 days."""
+        """A number as the parameter takes it: 5% is 0.05 unless percents are asked for, and 2 weeks are 14 days."""
         schema = self.schemas[name]
         if piece.kind == "share" and schema["type"] == "number":
             in_percent = "percent" in f"{schema} {self.tool.get('description')}"
@@ -328,7 +328,7 @@ class Filling:
         return replace(piece, value=asked[2].join(parts[asked[i][0]] for i in (1, 3, 4)))
 
     def _assign_lists(self, pieces: Sequence[Piece], *types: str | None) -> None:
-        """Lists get pieces that stand together; numbers of which no two do are one list."""
+        """Lists get adjacent pieces; numbers of which no two are adjacent form one list."""
         groups = self.reading.joined(self._free(pieces), (*_AND, "to", "-"))
         if "number" in types and groups and all(len(group) == 1 for group in groups):
             groups = [[piece for group in groups for piece in group]]
@@ -348,7 +348,7 @@ class Filling:
         )
 
     def _items(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces that a list can hold: all quotations, else rows of words as long as they go that name no tool."""
+        """The possible pieces of a list: all quotations, else the longest rows of words that name no tool."""
         reading = self.reading
 
         def goes_on(i: int) -> bool:
@@ -364,7 +364,7 @@ class Filling:
     # -- texts --------------------------------------------------------------------------------------------------------
 
     def _texts(self) -> list[Piece]:
-        """What a text can be; a city and its country are one, unless the tool asks for both."""
+        """The candidates for a text; a city and its country are one, unless the tool asks for both."""
         reading, names = self.reading, self._open("string", None)
         places = {frozenset(self.names[name] - _ENDS) for name in names if self._asks(name, "place")}
         pieces = [*reading.quoted, *reading.dates, *reading.codes, *reading.arithmetic]
@@ -375,7 +375,7 @@ class Filling:
         return pieces
 
     def text_features(self, piece: Piece, name: str) -> dict[str, float]:
-        """What speaks for and against a piece as the value of a text parameter."""
+        """The features of a piece as a text parameter's value."""
         reading, text = self.reading, str(piece.value)
         asks = [kind for kind in _KINDS if self._asks(name, kind)]
         before, behind = self._near(piece, name)
@@ -439,7 +439,7 @@ class Filling:
         ]
 
     def _column(self, name: str) -> list[Piece]:
-        """The pieces that "and" or a common word, such as a unit, puts beside the one that a parameter got."""
+        """The pieces that "and" or a common word, such as a unit, links to the one that a parameter got."""
         piece, alike, others = self.chosen[name], self._alike(name), [p for k, p in self.chosen.items() if k != name]
         group = next((group for group in self.reading.joined(alike, _AND) if piece in group), [piece])
         links = {word for pair in pairwise(group) for word in self.reading.between(*pair)}
@@ -450,13 +450,13 @@ class Filling:
         return [each for each in alike if each == piece or (each not in others and self._stand_alike(each, piece))]
 
     def _stand_alike(self, piece: Piece, other: Piece) -> bool:
-        """Whether the same word, such as a unit, stands behind or before both."""
+        """Whether the same word, such as a unit, follows or precedes both."""
         pairs = [(self.reading.word(piece.end), self.reading.word(other.end))]
         pairs.append((self.reading.word(piece.start - 1), self.reading.word(other.start - 1)))
         return any(one == two and one[:1].isalpha() and one.lower() not in STOP_WORDS for one, two in pairs)
 
     def _alike(self, name: str) -> list[Piece]:
-        """The pieces of the request that could stand where the one stands that a parameter got."""
+        """The pieces of the request that could replace the one that a parameter got."""
         chosen, reading = self.chosen[name], self.reading
         alike = [piece for piece in self.options[name] if piece.kind == chosen.kind]
         if chosen.kind == "words":
@@ -479,7 +479,7 @@ class Filling:
 
 
 def _vocabulary(own: Iterable[str], schema: Schema) -> dict[str, float]:
-    """The words of a parameter: those of its name weigh twice those of its description."""
+    """The words of a parameter: words of its name weigh twice as much as words of its description."""
     return {**dict.fromkeys(words(str(schema.get("description") or "")), 1.0), **dict.fromkeys(own, 2.0)}
 
 

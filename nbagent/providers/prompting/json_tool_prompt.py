@@ -1,4 +1,4 @@
-"""Asking a model in its prompt for a tool call as JSON; under a schema, if its server can decode so."""
+"""Asks a model in its prompt for a tool call as JSON, constrained by a schema if its server can do that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def ask_for_call(
 ) -> LLMResponse:
     """The model's reply to the conversation: `{"name": ..., "arguments": {...}}`, or, unless forced, `{"name": null}`.
 
-    A server that refuses the schema is asked again without it; the model may then reply anything.
+    If a server refuses the schema, the request is sent again without it; the model may then reply anything.
     """
     tools = [{**tool, "parameters": plain_schema(tool.get("parameters") or {"type": "object"})} for tool in tools]
     listed = "\n".join(json.dumps(dict(tool), ensure_ascii=False) for tool in tools)

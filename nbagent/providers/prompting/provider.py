@@ -1,9 +1,9 @@
 """`PromptedProvider`: tool calls by prompting, for models that have no tool calling of their own.
 
 If the inner provider can decode under a JSON schema (`complete`, as the embedded model's does), `grounding` chooses the
-tool and the values that the request holds for its arguments; where it holds several, the model chooses. With any other
-provider, the prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not
-fit the tool's schema. The answer is then made from the results.
+tool and the request's values for its arguments; if there are several, the model chooses. With any other provider, the
+prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not fit the
+tool's schema. The answer is then made from the results.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from nbagent.providers.prompting.schemas import Tool, signature
 MAX_ARGUMENT_TOKENS = 256
 #: The most tokens of an answer, unless `max_tokens` is given: a small model tends to ramble.
 MAX_ANSWER_TOKENS = 300
-#: The same for an answer from memory where tools are on offer: it is probably wrong.
+#: The same for an answer from memory although tools are on offer: it is probably wrong.
 MAX_UNAIDED_TOKENS = 120
 #: Used if there is no system message: without any, the small model answers far worse.
 SYSTEM_MESSAGE = "You are a helpful assistant."
-#: What is said instead of an answer to a question in a script that the embedded model can't read.
+#: The reply to a prompt in a script that the embedded model can't read.
 UNREADABLE = "This small model reads only English. Ask in English, or use a larger model."
 #: A rough but safe estimate for English text.
 CHARS_PER_TOKEN = 3
-#: The usage of an answer holds just what the embedded model read and wrote: nothing where rules made it.
+#: An answer's usage counts only the tokens that the embedded model read and wrote: none for rule-based answers.
 _EXACT = {"usage_estimated": False}
 
 EXAMPLES = '''def book_table(restaurant: str, people: int = 2):
@@ -67,7 +67,7 @@ def find_notes(text: str, limit: int = 10):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model wrote after a bare prompt. `cut_off` says that the token limit stopped it."""
+    """A model's text after a bare prompt. `cut_off`: the token limit stopped it."""
 
     text: str
     usage: Usage
@@ -85,7 +85,7 @@ class Completer(Protocol):
         """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
 
     def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Says what takes long, and whether the model answers another question first."""
+        """Load the model. Reports slow steps, and whether the model answers another prompt first."""
 
 
 class PromptedProvider(WrapperProvider):
@@ -111,7 +111,7 @@ class PromptedProvider(WrapperProvider):
             if not any(message.role == "system" for message in plain_messages):
                 plain_messages = [LLMMessage("system", SYSTEM_MESSAGE), *plain_messages]
             plain_messages = fit(plain(plain_messages), self.inner.n_ctx - options["max_tokens"])
-            reminder = ""  # such a small model would answer it in place of the question
+            reminder = ""  # such a small model would answer it instead of the prompt
         else:
             plain_messages, reminder = plain(messages), request.reminder
         inner = self.inner.resolve(
@@ -173,7 +173,7 @@ class PromptedProvider(WrapperProvider):
     async def _grounded_calls(
         self, inner: Completer, request: str, tool: Tool, wanted: Sequence[Choices]
     ) -> tuple[list[FunctionCall], Usage]:
-        """The calls that the request asks for; there are none if the arguments of one do not fit the tool."""
+        """The requested calls; none if the arguments of one do not fit the tool."""
         calls, usage = list[FunctionCall | None](), Usage()
         for choices in wanted:
             arguments, used = await self._chosen(inner, request, tool, choices)
@@ -209,7 +209,7 @@ class PromptedProvider(WrapperProvider):
         return arguments, done.usage
 
     async def _answer_from_results(self, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
-        """Sentences that quote the tool results at the end of the conversation: a small model would garble them."""
+        """Sentences that quote the final tool results, which a small model would garble."""
         results = list(itertools.takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
         calls = {call.id: call for message in messages for call in message.tool_calls or ()}
         answer = "\n\n".join(result_sentence(calls.get(each.tool_call_id), each) for each in results)
@@ -244,7 +244,7 @@ class PromptedProvider(WrapperProvider):
 
 
 def answers_unaided(request: ModelRequest) -> bool:
-    """Whether tools are on offer, and none was called since the last question: an answer would be from memory."""
+    """Whether tools are on offer and none was called since the last prompt: an answer would be from memory."""
     turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
@@ -268,7 +268,8 @@ def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
 def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     """The conversation in roles that every chat template knows, without tool calls, whose form a model would copy.
 
-    A tool's result is left out if an answer follows it, because the answer holds it; else the user says it.
+    A tool's result is omitted if an answer follows it, because the answer repeats it; otherwise it becomes a user
+    message.
     """
     kept: list[LLMMessage] = []
     for index, message in enumerate(messages):
@@ -283,7 +284,7 @@ def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
 
 
 def _with_images(text: str, message: LLMMessage) -> Content:
-    """The text that stands for a message, followed by the images of that message."""
+    """A message's text, followed by its images."""
     if isinstance(message.content, str) or not has_image(message.content):
         return text
     return [{"type": "text", "text": text}, *(part for part in message.content if part.get("type") == "image")]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-#: Words that say nothing about what is asked for.
+#: Words without meaning for the request.
 STOP_WORDS = frozenset(
     str.split(
         "a about after against all am among an and any are around as associated at be before being between both by "
@@ -24,7 +24,7 @@ STOP_WORDS = frozenset(
         "what when where which while who why will with within would you your"
     )
 )
-#: Words that link a piece to what follows: what stands behind one says nothing about the piece before it.
+#: Words that link a piece to the next words: words after one say nothing about the piece before it.
 LINKS = frozenset(str.split("about and at by for from in of on or to with"))
 #: The stems of words that fit almost any tool.
 COMMON = frozenset(
@@ -43,7 +43,7 @@ _SYNONYMS = {
     )
     for word in group.split()
 }
-#: Units of time by their stems: so many of the smallest one of their kind, seconds or months.
+#: Units of time by their stems: their length in the smallest unit of their kind, seconds or months.
 UNITS = {
     "second": ("second", 1),
     "minut": ("second", 60),
@@ -66,11 +66,11 @@ _MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
 _TOKEN = re.compile(
     r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
 )
-# All of these take time in proportion to the text: each begins only where a word does, or ends where it could begin.
+# All of these take linear time: each begins only where a word does, or ends where it could begin.
 
 #: Longer digits are not a number that a tool could take.
 _NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,40})(?:\.\d{1,40})?(?![\d.]*\d)(?!-\d|/\w|:\d)")
-#: No quotation holds its own opening mark: from each of many that are never closed, all of the rest would be searched.
+#: No quotation contains its own opening mark: otherwise each unclosed one would search the whole rest.
 _QUOTED = re.compile(
     r"\"([^\"]+)\"|(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|[“„]([^”“„]+)[”“]|‘([^‘’]+)’|`([^`]+)`"
     r"|«\s?([^«»]*[^«»\s])\s?»"
@@ -136,7 +136,7 @@ def is_readable(text: str) -> bool:
 
 
 def without_quotations(request: str) -> str:
-    """The request without what it quotes, which is a value and does not say what to do."""
+    """The request without quotations, which are values, not instructions."""
     return _QUOTED.sub(" , ", _unwrapped(request))
 
 
@@ -185,7 +185,7 @@ class Reading:
         self.taken = {i for piece in (*self.quoted, *self.dates, *self.codes) for i in range(piece.start, piece.end)}
         found = [match for match in _ARITHMETIC.finditer(self.text) if match[0].count("(") == match[0].count(")")]
         pieces = [self._piece(match, match[0], "code") for match in found]
-        #: What a text can be; each number in it can also be an argument of its own.
+        #: The candidates for a text; each number in it can also be a separate argument.
         self.arithmetic = [piece for piece in pieces if not piece.overlaps(self.taken)]
         self.numbers = self._numbers()
         self.words = self._words()
@@ -194,7 +194,7 @@ class Reading:
         return len(self._tokens)
 
     def word(self, i: int) -> str:
-        """A token, or "" outside of the request."""
+        """A token, or "" outside the request."""
         return self._tokens[i][0] if 0 <= i < len(self._tokens) else ""
 
     def between(self, piece: Piece, later: Piece) -> list[str]:
@@ -227,7 +227,9 @@ class Reading:
         return own if own in UNITS else ""
 
     def clauses(self, spoken: Collection[str], taken: Collection[int]) -> list[Piece]:
-        """From behind the words `spoken` to the end of each clause, or to a taken token: what a free text can be."""
+        """The candidates for a free text: from after the words `spoken` to the end of each clause, or to a taken
+        token.
+        """
         found, start = [], 0
         for stop in [*(i for i in range(len(self)) if self.word(i) in ",.;:?!" or i in taken), len(self)]:
             first = next((i for i in range(start, stop) if self.is_word(i) and self.stems[i] not in spoken), stop)
@@ -264,7 +266,7 @@ class Reading:
         return word[:1].isalnum() and i not in self.taken and _bare(word) not in STOP_WORDS
 
     def _words(self) -> list[Piece]:
-        """All runs of words, up to `MAX_WORDS`; names go on over "of" and a comma ("Bank of Spain", "Boston, MA")."""
+        """All runs of words, up to `MAX_WORDS`; names may include "of" and a comma ("Bank of Spain", "Boston, MA")."""
         found = []
         for start in range(len(self)):
             end = start

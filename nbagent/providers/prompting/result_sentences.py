@@ -48,7 +48,7 @@ def result_sentence(call: FunctionCall | None, message: LLMMessage) -> str:
 
 
 def repeats_itself(answer: str) -> bool:
-    """Whether an answer has begun to repeat itself without end. Numbers do not count, since lists go on counting.
+    """Whether an answer has begun to repeat itself without end. Numbers are ignored, since lists keep counting.
 
     >>> repeats_itself("1. Fish 2. Bird 3. Fish"), repeats_itself("1. Fish 2. Fish 3. Fish 4. Fish 5. Fish")
     (False, True)

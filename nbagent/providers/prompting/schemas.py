@@ -1,4 +1,4 @@
-"""A tool's JSON Schema as `grounding` and the small model read it."""
+"""A tool's JSON Schema in the form for `grounding` and the small model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parameter_schemas(tool: Tool) -> dict[str, dict[str, Any]]:
 def _given(schema: Schema) -> dict[str, Any]:
     """A schema with "this or null" as "this": it describes a value that is given.
 
-    One that says nothing, as `true` or an array's list of schemas, is `{}` here.
+    An empty one, such as `true` or an array's list of schemas, is `{}` here.
     """
     schema = dict(schema) if isinstance(schema, Mapping) else {}
     options = [option for option in schema.get("anyOf") or schema.get("oneOf") or () if option.get("type") != "null"]

@@ -1,1 +1,1 @@
-"""Recordings: what models answered, kept in a file and played again."""
+"""Recordings: models' answers, saved in a file and replayed."""

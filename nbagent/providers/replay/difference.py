@@ -1,4 +1,4 @@
-"""How a request differs from recorded ones, for the error that tells that it has no recorded answer."""
+"""Shows how a request differs from recorded ones, for the error about a missing recorded answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_LINES, LINE_WIDTH = 24, 110
 
 
 def nearest(request: Fingerprint, recorded: Sequence[Fingerprint]) -> Fingerprint:
-    """The most similar recorded request: it shares most lines."""
+    """The most similar recorded request: the one with most lines in common."""
     wanted = set(_lines(request))
 
     def shared(other: Fingerprint) -> float:

@@ -1,7 +1,7 @@
-"""The file of a recording: what stands in it, reading it and appending to it.
+"""The file of a recording: its format, reading and appending.
 
 It is a file of JSON lines. The first line names the format; every other line is one exchange with a model, written when
-the exchange is over, so that a recording that was cut off holds all exchanges before the cut:
+the exchange is over, so an interrupted recording has all exchanges before the interruption:
 
 ```json
 {"format": "nbagent recording", "version": 1}
@@ -11,9 +11,9 @@ the exchange is over, so that a recording that was cut off holds all exchanges b
 {"request": {"id": "e07a…", "after": "5c1f…", "messages": […]}, …}
 ```
 
-A request `after` another one goes on with that one's messages; `functions` and `options` are the same unless it has its
+A request `after` another one continues that one's messages; `functions` and `options` are the same unless it has its
 own. So a conversation is written once, not once per request, and files can be joined end to end. `at` is in seconds
-since the request could be sent. If the provider failed, `error` stands in place of `response`. Keys are never written.
+since the request could be sent. If the provider failed, `error` replaces `response`. Keys are never written.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def event_to_json(event: Event, at: float) -> dict[str, Any]:
 
 
 def event_from_json(data: dict[str, Any]) -> Event:
-    """A new event from what `event_to_json` made."""
+    """A new event from the data of `event_to_json`."""
     kind: type[Event] = _EVENT_TYPES[data["type"]]
     return kind(data["content"], data.get("tool_name"), data.get("tool_arguments"), data.get("metadata") or {})
 
 
 def response_to_json(response: LLMResponse) -> dict[str, Any]:
-    """An answer as JSON data. Metadata and a raw response that JSON can't hold are left out."""
+    """An answer as JSON data. Metadata and raw responses that are not JSON are omitted."""
     metadata = {key: value for key, value in (response.metadata or {}).items() if _is_json(value) and key != "usage"}
     if isinstance(usage := (response.metadata or {}).get("usage"), Usage):
         metadata["usage"] = usage.to_dict()
@@ -144,25 +144,25 @@ def _is_json(value: Any) -> bool:
 
 
 class RecordingFile:
-    """The file: `exchanges` is what it held when it was read; `append` adds to it. Thread-safe.
+    """The file: `exchanges` is its content when read; `append` adds to it. Thread-safe.
 
-    Other processes may append to it at the same time. `redact` takes the secrets out of a line's data.
+    Other processes may append to it at the same time. `redact` removes secrets from a line's data.
     """
 
     def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda data: data) -> None:
         self.path, self._redact = path, redact
-        #: Also after the working folder has changed.
+        #: Also valid after the working folder has changed.
         self._place = path.absolute()
         self.fingerprints = Fingerprints()
         self.exchanges: list[RecordedExchange] = []
-        #: Whether the next line that is written replaces what the file holds.
+        #: Whether the next written line replaces the file's content.
         self.begins_anew = False
-        #: The requests in the file with their ids there, by the hash of their last message: others go on with them.
+        #: The file's requests with their ids, by the hash of their last message, for later requests to continue.
         self._ends: dict[str, tuple[str, Fingerprint]] = {}
         self._lock = threading.Lock()
 
     def read(self) -> None:
-        """Read `exchanges`. An incomplete last line is left out: a crash left it, or it is being written.
+        """Read `exchanges`. An incomplete last line is skipped: it is from a crash, or still being written.
 
         Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
         """
@@ -195,7 +195,7 @@ class RecordingFile:
         functions, options = (written.get(name, getattr(before, name)) for name in ("functions", "options"))
         request = requests[written["id"]] = self.fingerprints.known(hashes, functions, options)
         self.exchanges.append(RecordedExchange(**{**data, "request": request}))
-        self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # its hash is another if it was edited
+        self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # an edited one has another hash
 
     def append(self, exchange: RecordedExchange) -> None:
         """Write an exchange. Raises OSError if that is not possible."""
@@ -204,7 +204,7 @@ class RecordingFile:
                 file.truncate(0)
                 self.begins_anew = False
             end = cut_torn_line(file)
-            ends = dict(self._ends) if end else {}  # a file that was deleted meanwhile begins anew
+            ends = dict(self._ends) if end else {}  # a file that was deleted meanwhile starts anew
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines.append(_line(exchange, ends))
             written = b"".join(json_text(self._redact(line)).encode() + b"\n" for line in lines)
@@ -213,7 +213,7 @@ class RecordingFile:
 
 
 def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:
-    """An exchange as JSON data. Its request goes on with the longest of `ends` that it can, and becomes one of them."""
+    """An exchange as JSON data. Its request continues the longest matching one of `ends`, and becomes one of them."""
     request = exchange.request
     known = next((n for n in range(len(request.hashes), 0, -1) if request.hashes[n - 1] in ends), 0)
     written: dict[str, Any] = {"id": request.hash}

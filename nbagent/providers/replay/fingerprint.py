@@ -1,7 +1,7 @@
-"""Comparing requests to models: the fingerprint of a request and its hash. `difference` shows how two requests differ.
+"""Compares model requests: the fingerprint of a request and its hash. `difference` shows how two requests differ.
 
-A fingerprint holds what is said and what is offered, and nothing that changes from run to run. Tool calls have numbers
-instead of ids, images are replaced by their hashes, and the data that providers want returned unread is left out. So a
+A fingerprint has the messages and the tools on offer, and nothing that changes between runs. Tool calls have numbers
+instead of ids, images are replaced by their hashes, and data that providers want returned unread is omitted. So a
 request has the same fingerprint in each run, with each provider, with or without a key.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content, LLMMessage
 
-#: The options of a request that can change its answer. Other options are left out: they may hold anything, even a key.
+#: The request options that can change an answer. Other options are omitted: they may contain anything, even a key.
 OPTIONS = ("temperature", "max_tokens", "thinking", "tool_choice", "top_p", "seed", "stop")
 
 
@@ -34,7 +34,7 @@ class Fingerprint:
 
 
 class Fingerprints:
-    """Makes fingerprints. A message that many requests share is read, kept and hashed once.
+    """Makes fingerprints. A message shared by many requests is read, cached and hashed once.
 
     >>> Fingerprints().of([LLMMessage("user", "Hi")], None, {"temperature": None}).messages
     [{'role': 'user', 'content': 'Hi'}]
@@ -57,7 +57,7 @@ class Fingerprints:
         options: Mapping[str, Any],
         redact: Callable[[Any], Any] = lambda data: data,
     ) -> Fingerprint:
-        """The fingerprint of a request. `redact` takes the secrets out of JSON data."""
+        """The fingerprint of a request. `redact` removes secrets from JSON data."""
 
         def plain(data: Any) -> Any:
             return redact(json.loads(json_text(data))) if data else data
@@ -77,7 +77,7 @@ class Fingerprints:
         return self.known(hashes, plain(offered), plain(chosen))
 
     def add(self, after: str, message: dict[str, Any]) -> str:
-        """Keep a message. Returns the hash of the conversation up to it; `after` is that of the one before."""
+        """Keep a message. Returns the hash of the conversation up to it; `after` is the previous message's."""
         key = _hash(after, message)
         self._data.setdefault(key, message)
         return key

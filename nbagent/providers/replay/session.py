@@ -1,7 +1,7 @@
-"""Recording what models answer and replaying it: `record`, `replay`, and a provider that only replays.
+"""Records and replays models' answers: `record`, `replay`, and a provider that only replays.
 
-What is recorded is the neutral conversation between the agent and its provider. So one recording serves agents, cells
-and scripts, needs neither key nor network to replay, and holds no secret.
+A recording is the neutral conversation between the agent and its provider. So it works for agents, cells and scripts,
+needs neither key nor network to replay, and contains no secret.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ log = logging.getLogger("nbagent")
 Mode = Literal["once", "none", "new", "all"]
 #: A provider and its model.
 ModelKey = tuple[str, str]
-#: The hash of a request, and the model that answered it, or None for all that did.
+#: The hash of a request, and the model that answered it, or None for all models.
 AnswersKey = tuple[str, ModelKey | None]
 
 
 def record(path: str | os.PathLike[str]) -> Recording:
     """Record the answers to all agents, in cells, panels and scripts, in this block or until `stop()`.
 
-    The first answer replaces what the file held before. Keys, and the values of environment variables whose names look
-    like secrets, are not written; everything else that is said is, including the results of tools.
+    The first answer replaces the file's old content. Keys, and the values of environment variables whose names look
+    like secrets, are not written; everything else is, including tool results.
 
     >>> with nbagent.record("run.jsonl"):                                   # doctest: +SKIP
     ...     agent.chat_sync("How warm is it in Berlin?")
@@ -62,17 +62,16 @@ def replay(
     """Answer all agents from a recording, in this block or until `stop()`.
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
-    model gets its own answer. A repeated request gets the next answer that was recorded for it, and the last one from
-    then on. Tools run for real, and their results are part of the next request. With `run_tools=False` their results
-    are replayed too, as the model read them.
+    model gets its own answer. A repeated request gets its next recorded answer, and the last one from then on. Tools
+    run for real, and their results are part of the next request. With `run_tools=False`, their recorded results are
+    replayed.
 
     - `"once"`: replay the file, or record it if it does not exist
-    - `"none"`: replay the file and never ask a model
-    - `"new"`: replay what the file holds, and record the rest
+    - `"none"`: replay the file and never call a model - `"new"`: replay the recorded requests, and record the rest
     - `"all"`: record everything anew
 
-    A request that is not in the file and may not be recorded raises `ReplayError`, which shows how it differs from the
-    most similar request in the file. `speed=1` keeps the recorded pace, 10 is ten times as fast, None does not wait.
+    A request that is not in the file and may not be recorded raises `ReplayError`, which shows the difference from the
+    most similar recorded request. `speed=1` keeps the recorded pace, 10 is ten times as fast, None does not wait.
 
     >>> with nbagent.replay("run.jsonl"):                                   # doctest: +SKIP
     ...     agent.chat_sync("How warm is it in Berlin?")
@@ -94,7 +93,7 @@ class Recording:
         self.vendors: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._answers: dict[AnswersKey, list[RecordedExchange]] = {}
-        #: How many of these answers were taken.
+        #: How many of these answers were used.
         self._taken: dict[AnswersKey, int] = {}
         self._file = RecordingFile(self.path)
         self._secrets: set[str] = set()
@@ -103,7 +102,7 @@ class Recording:
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
-        """What the file held at the start, in its order."""
+        """The file's content at the start, in order."""
         return self._file.exchanges
 
     def __repr__(self) -> str:
@@ -118,7 +117,7 @@ class Recording:
         return self
 
     def stop(self) -> None:
-        """End: the recording that began before it is current again; without one, agents ask their models."""
+        """End: an earlier open recording becomes current again; without one, agents call their models."""
         if self in active:
             active.remove(self)
 
@@ -130,7 +129,7 @@ class Recording:
 
     def open(self) -> None:
         """Read the file if the mode replays it. Raises `ConfigurationError` if it can't be read or written."""
-        exists = os.path.exists(self.path)  # False as well if a folder on the way is not this user's
+        exists = os.path.exists(self.path)  # also False if a parent folder is not readable
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
         place = self.path if exists else self.path.absolute().parent
         may_write = os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
@@ -155,7 +154,7 @@ class Recording:
         return wrapped, ReplayedTools(tools, lambda: wrapped.asked.last_exchange, self.exchanges)
 
     def fingerprint(self, request: ModelRequest) -> Fingerprint:
-        """The request as it stands in the file, without secrets."""
+        """The request in the file's form, without secrets."""
         with self._lock:
             redactor = Redactor(self._secrets)
             if redactor.names != self._names:
@@ -166,7 +165,7 @@ class Recording:
     def peek(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
         """The exchange that will answer this request next, or None if none is recorded.
 
-        Several models may receive the same request: each gets the answers of its own, if there are any.
+        Several models may receive the same request: each gets its own answers, if there are any.
         """
         key = self._key(request, model)
         answers = self._answers.get(key)
@@ -183,7 +182,7 @@ class Recording:
         return found
 
     def _key(self, request: Fingerprint, model: ModelKey | None) -> AnswersKey:
-        """Where the answers to a request stand: under its model, or under None if that model has none of its own."""
+        """The key of a request's answers: its model, or None if that model has no own answers."""
         key = (request.hash, model)
         return key if key in self._answers else (key[0], None)
 
@@ -202,7 +201,7 @@ class Recording:
     ) -> AsyncGenerator[Event | LLMResponse]:
         """The items of a stream, written to the file when the answer is complete or the provider has failed.
 
-        Interrupted streams and missing keys are not written. What had to be set up first does not count.
+        Interrupted streams and missing keys are not written. Set-up time does not count.
         """
         started, begun = time.time(), time.perf_counter()
         items: list[dict[str, Any]] = []
@@ -215,7 +214,7 @@ class Recording:
             exchange = RecordedExchange(request, *model, round(started, 3), items, now(), **outcome)
             try:
                 self._file.append(exchange)
-            except OSError as error:  # the answer must reach the agent all the same
+            except OSError as error:  # the answer must still reach the agent
                 log.warning("an answer is not in the recording %s: %s", self.path, error.strerror or error)
 
         try:
@@ -251,15 +250,15 @@ class Recording:
 
 
 class RecordingProvider(WrapperProvider):
-    """Stands between an agent and its provider for one run, and records its answers or replays recorded ones."""
+    """Sits between an agent and its provider for one run, and records answers or replays recorded ones."""
 
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
         super().__init__(inner)
         self._model = inner.model_name
-        #: The exchange that was replayed last; None if the inner provider was asked.
+        #: The exchange that was replayed last; None if the inner provider answered.
         self.last_exchange: RecordedExchange | None = None
         self._tape, self._model_key = tape, (inner.vendor, inner.model_name)
-        #: Who was asked last: this one, or what records a candidate of a provider that is made of several.
+        #: The provider used last: this one, or the recorder of a candidate.
         self.asked = self
         tape.learn_secrets(inner)
 
@@ -274,7 +273,7 @@ class RecordingProvider(WrapperProvider):
         return self._model
 
     def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
-        """See `LLMProvider.candidates`. Each of them is recorded by itself."""
+        """See `LLMProvider.candidates`. Each of them is recorded separately."""
         found = self.inner.candidates(request)
         return (self,) if isinstance(found, tuple) else self._recorded(found)
 
@@ -309,7 +308,7 @@ class RecordingProvider(WrapperProvider):
 class ReplayProvider(StreamingProvider):
     """Answers from a recording, and only from it: `Agent("replay:run.jsonl")`, or as an object.
 
-    `vendor` and `model_name` are those of the first recorded answer, so that tokens have their price. See `replay` for
+    `vendor` and `model_name` come from the first recorded answer, so that tokens have their price. See `replay` for
     `speed`, and for how a request is identified.
 
     >>> agent = Agent(ReplayProvider("run.jsonl"), tools=[mean_by])         # doctest: +SKIP
@@ -339,11 +338,11 @@ class ReplayProvider(StreamingProvider):
         return self._model
 
     def supports_function_calling(self) -> bool:
-        """True: the recording holds the calls."""
+        """True: the recording has the calls."""
         return True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """The recorded answer, in the pieces in which it came. Raises `ReplayError` if none is recorded."""
+        """The recorded answer, in its original pieces. Raises `ReplayError` if none is recorded."""
         found = self._tape.take(self._tape.fingerprint(request))
         if found is not None:
             async for item in self._tape.play(found):

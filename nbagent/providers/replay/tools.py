@@ -1,4 +1,4 @@
-"""Replaying the results of tools, for a replay that does not run them."""
+"""Replays tool results, for a replay that does not run tools."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from nbagent.providers.replay.file import RecordedExchange
 class ReplayedTools:
     """The tools of one run: calls in a replayed answer get the results that were recorded for them.
 
-    `last_exchange` gives the exchange that was replayed last, or None if the model itself was asked: then tools run for
-    real. `recorded` are all exchanges of the recording. Raises `ReplayError` if a call's result is not recorded.
+    `last_exchange` returns the exchange that was replayed last, or None if the model itself answered: then tools run
+    for real. `recorded` are all exchanges of the recording. Raises `ReplayError` if a call's result is not recorded.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class ReplayedTools:
         self._results: list[tuple[str, dict[str, Any]]] = []
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """What the model is offered: part of what identifies a request."""
+        """The tools on offer, which are part of a request's identity."""
         return self._inner.list_functions()
 
     def is_parallel(self, name: str) -> bool:
-        """Whether the tool may run beside others."""
+        """Whether the tool may run at the same time as others."""
         return self._inner.is_parallel(name)
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """The recorded result, or the function's own if the model itself was asked."""
+        """The recorded result, or the function's own if the model itself answered."""
         exchange = self._last_exchange()
         if exchange is None:
             return await self._inner.run(call, interrupted)
@@ -63,7 +63,7 @@ def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]
     """The results of an answer's calls, each with its call, from the next request of the same conversation.
 
     Several models may have received the same request, and their tools may have returned different results. So requests
-    of the same model are searched first, and among them the later ones.
+    of the same model are searched first, later ones before earlier ones.
     """
     asked = exchange.request.messages
     calls = [_call_text(call) for call in (exchange.response or {}).get("function_calls", ())]

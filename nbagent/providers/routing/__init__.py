@@ -1,1 +1,1 @@
-"""Who answers: which of several models (`candidates`), or a function in place of a model (`routes`)."""
+"""Routing: which of several models answers (`candidates`), or a function instead of a model (`routes`)."""

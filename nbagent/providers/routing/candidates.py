@@ -1,4 +1,6 @@
-"""`Candidates`: several models as one provider. The question chooses, and the next one goes on where one fails."""
+"""`Candidates`: several models as one provider. The prompt decides which one answers, and the next one takes over if it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +20,30 @@ from nbagent.errors import AuthenticationError, ProviderError
 from nbagent.providers import ProviderInput, resolve
 from nbagent.providers.base import LLMProvider
 
-#: Seconds for which a model that failed is asked after the others.
+#: Seconds for which a failed model comes after the others.
 REST_S = 60.0
-#: Characters of a question that the default rule takes for a short one.
+#: Characters up to which the default rule counts a prompt as short.
 SHORT = 300
 
 Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
 
 
 class Candidates(LLMProvider):
-    """Several models, of which one answers each question. Pass it as an agent's provider.
+    """Several models, one of which answers each prompt. Pass it as an agent's provider.
 
-    - `models`: a list, of which the first model is asked, and the next one if it fails; `Agent([…])` makes this. Or a
-      dict of models and such lists by names of your own, of which `choose` picks one for each question.
-    - `choose`: gets the messages as the model would read them, the question last, and returns a name. It may be async
-      and ask an agent, whose tokens then count for this run. It is called once for each question: the same model goes
-      on after a tool's result. Without `choose`, the first name gets short questions (under 300 characters, without
-      images and blocks of code), and the last one all others.
+    - `models`: a list of models: the first one answers, and the next one if it fails; `Agent([…])` makes this. Or a
+      dict of models and such lists by your own names; `choose` picks one for each prompt.
+    - `choose`: gets the messages for the model, the prompt last, and returns a name. It may be async and call an agent,
+      whose tokens then count for this run. It is called once for each prompt: the same model continues after a tool's
+      result. Without `choose`, the first name gets short prompts (under 300 characters, without images and code
+      blocks), and the last one all others.
 
-    The next model goes on after an error that has nothing to do with the request (`ProviderError.may_fall_back`): no
-    connection, a provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all.
-    A wrong key, an unknown model and a request that a provider refuses are errors. Each model retries first, as its
-    `max_retries` says. A model that failed is asked last for a minute, by all agents that share these candidates.
+    The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
+    provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
+    an unknown model and a refused request are raised. Each model first retries up to its `max_retries`. A failed model
+    comes last for a minute, for all agents that share these candidates.
 
-    An agent asks the candidates itself, so that its trace, prices and options are those of the one that answers.
+    An agent calls the candidates itself, so trace, prices and options belong to the one that answers.
 
     >>> models = {"cheap": "openai:gpt-5.6-luna", "strong": ["claude", "openai"]}               # doctest: +SKIP
     >>> agent = Agent(Candidates(models, lambda messages: "strong" if "why" in messages[-1].text else "cheap"))
@@ -58,26 +60,26 @@ class Candidates(LLMProvider):
             raise invalid("models", models, "a list of models, or a dict of them by name", fix, secret=True)
         if choose is not None and (self._is_list or not callable(choose)):
             raise invalid("choose", choose, "a function of the messages that returns a name of a dict of models")
-        #: The models by name, each with those that go on for it.
+        #: The models by name, each with its fallbacks.
         self.models = {name: _in_turn(model) for name, model in named.items()}
         first = self.members[0]
         self.vendor, self.price = (first.vendor, first.price) if self._is_list else ("candidates", None)
         self._choose = choose or self._by_length
         self._ready: Callable[[LLMProvider], LLMProvider] = lambda member: member
-        #: When the rest of a model is over, by its id.
+        #: By a model's id, the time until which it comes last.
         self._rests: dict[int, float] = {}
-        #: Under which questions keep what was chosen for them.
+        #: The key under which prompts keep their chosen name.
         self._mark = object()
 
     def ready(self, ready: Callable[[LLMProvider], LLMProvider]) -> Self:
-        """The same for one run, for which each candidate is made ready, as a provider by itself would be."""
+        """The same for one run, with each candidate set up like a single provider."""
         other = copy(self)
         other._ready = ready
         return other
 
     @property
     def members(self) -> Sequence[LLMProvider]:
-        """All that may answer."""
+        """All possible models."""
         return [member for models in self.models.values() for member in models]
 
     @property
@@ -94,7 +96,7 @@ class Candidates(LLMProvider):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The secrets of all members, which the redaction hides."""
+        """All members' secrets, for redaction."""
         return [secret for member in self.members for secret in getattr(member, "secrets", ())]
 
     def __repr__(self) -> str:
@@ -115,7 +117,7 @@ class Candidates(LLMProvider):
                 raise problems[0]
 
     def supports_function_calling(self) -> bool:
-        """True: an agent helps those members that can't."""
+        """True: an agent helps members that can't."""
         return True
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
@@ -123,7 +125,10 @@ class Candidates(LLMProvider):
         return replace(request, effective_options=self.members[0].resolve(request).effective_options)
 
     async def candidates(self, request: ModelRequest) -> Iterable[LLMProvider]:
-        """The models of the chosen name, resting ones last. Asking for the next one says that the last one failed."""
+        """The models of the chosen name, recently failed ones last.
+
+        Taking the next one marks the last one as failed.
+        """
         return self._one_by_one(self.models[await self._chosen(request.messages)])
 
     def _one_by_one(self, members: Sequence[LLMProvider]) -> Iterator[LLMProvider]:
@@ -179,7 +184,7 @@ class Candidates(LLMProvider):
 
 
 def _in_turn(model: Any) -> tuple[LLMProvider, ...]:
-    """The model, or those of a list."""
+    """The model, or the models of a list."""
     members = tuple(resolve(each) for each in (model if isinstance(model, list | tuple) else [model]))
     if not members or any(isinstance(member, Candidates) for member in members):
         fix = "Pass names, such as ['claude:claude-sonnet-5', 'openai:gpt-5.6-terra']."

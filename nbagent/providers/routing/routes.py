@@ -1,4 +1,4 @@
-"""Routes: functions that answer simple questions in place of a model. `Agent.route` adds one."""
+"""Routes: functions that answer simple prompts instead of a model. `Agent.route` adds one."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
 
-#: The provider of answers that functions give.
+#: The provider name of functions' answers.
 ROUTE = "route"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which questions a function answers: those in which a pattern finds something, or that a predicate says yes to."""
+    """A function and its prompts: those that match a pattern, or for which a predicate returns True."""
 
     when: str | re.Pattern[str] | Callable[[str], Any]
     function: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
-        """Raises `re.error` for what is no pattern."""
+        """Raises `re.error` for an invalid pattern."""
         if not callable(self.when):
             re.compile(self.when)
 
     def match(self, question: str) -> Any:
-        """What the function gets: the match of the pattern, or the question; None for another question."""
+        """The function's argument: the pattern's match, or the prompt; None if the route does not apply."""
         if callable(self.when):
             return question if self.when(question) else None
         return re.search(self.when, question)
 
 
 def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvider | None:
-    """What answers the question: the first route that takes it, if there is one."""
+    """The answer's provider: the first route that applies, or None."""
     question = next((each.text for each in reversed(as_messages(message)) if each.opens_turn), "") if routes else ""
     for route in routes if question else ():
         if (match := route.match(question)) is not None:
@@ -49,7 +49,7 @@ def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvide
 
 
 class RouteProvider(StreamingProvider):
-    """A function as the model of one run: its answer is shown and traced as any other, and costs nothing."""
+    """A function as the model of one run: its answer is shown and traced like any other, and costs nothing."""
 
     vendor = ROUTE
 
@@ -68,7 +68,7 @@ class RouteProvider(StreamingProvider):
         return True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """What the function returns. A blocking one runs in a thread."""
+        """The function's return value. A blocking function runs in a thread."""
         is_async = inspect.iscoroutinefunction(self._function)
         given: Any = self._function(self._match) if is_async else run_in_thread(self._function, self._match)
         answer = await given

@@ -1,4 +1,5 @@
-"""The providers, one file each: its facts (`VENDOR`), how its models behave (`PROFILES`), and its class if it has one.
+"""The providers, one file each: the facts (`VENDOR`), how the models behave (`PROFILES`), the provider if it has its
+own.
 
 `nbagent.providers.catalog` names the modules and looks them up.
 """

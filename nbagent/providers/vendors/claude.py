@@ -1,4 +1,4 @@
-"""Claude, over the anthropic SDK; and what every provider that speaks the Messages format shares.
+"""Claude, over the anthropic SDK; and the common part of all providers with the Messages format.
 
 Thinking: https://platform.claude.com/docs/en/build-with-claude/thinking, …/preserved-thinking and the models' guides
 (read in November 2026)
@@ -95,7 +95,7 @@ def _remote_mcp(options: Fields) -> tuple[Fields, Fields]:
 _NOT_BEFORE_4 = r"^(?!.*claude-(2|3|instant))"
 _DOMAINS = {name: name for name in ("max_uses", "allowed_domains", "blocked_domains")}
 #: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference (read in November 2026). Newer forms of
-#: the search filter what they find by code, in a sandbox that nobody asked for.
+#: the search filter results with code, in a sandbox that nobody asked for.
 TOOLS = {
     "web_search": (
         OwnTool(
@@ -125,7 +125,7 @@ TOOLS = {
 
 
 def _compacted(tokens: int) -> dict[str, Any]:
-    """Old results of tools are cleared first; then all that came before is summarised."""
+    """Old tool results are cleared first; then all earlier messages are summarised."""
     clear = {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": tokens * 3 // 4}}
     compact = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": tokens}}
     return {"context_management": {"edits": [clear, compact]}}
@@ -164,11 +164,11 @@ VENDOR = Vendor(
 
 
 class AnthropicBaseProvider(HTTPProvider):
-    """A provider that speaks the Messages format.
+    """A provider with the Messages format.
 
-    `cache` is how long the provider caches the beginning of a conversation: `"5m"` (or True, the default), or False for
-    no caching. Claude also takes `"1h"`, which costs more to write. A request holds at most four breakpoints; your own,
-    `cache_control` in a content part, count and come first.
+    `cache` says how long the provider caches the beginning of a conversation: `"5m"` (or True, the default), or False
+    for no caching. Claude also takes `"1h"`, which costs more to write. A request has at most four breakpoints; your
+    own, `cache_control` in a content part, count and take precedence.
 
     >>> from nbagent.providers import MiniMaxProvider
     >>> MiniMaxProvider(cache="1h")

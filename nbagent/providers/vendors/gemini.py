@@ -49,13 +49,13 @@ PROFILES = (
     replace(_LEVEL, thinks_by_default=None, show_thinking={}, thinking_off={"thinkingConfig": {"thinkingBudget": 0}}),
 )
 
-#: Since Gemini 3, they stand beside functions, and their calls and results are parts of the answer.
+#: Since Gemini 3, they can be combined with functions, and their calls and results are parts of the answer.
 _TOLD = {"toolConfig": {"includeServerSideToolInvocations": True}}
 
 
 def _tool(entry: str, price: float = 0.0) -> tuple[OwnTool, ...]:
-    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026). Before Gemini 3, a prompt is billed, however
-    many searches it leads to: https://ai.google.dev/gemini-api/docs/google-search
+    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026). Before Gemini 3, each prompt with searches
+    is billed once: https://ai.google.dev/gemini-api/docs/google-search
     """
     before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False, price=price * 2.5, priced_once=True)
     since_3 = replace(before_3, body=_TOLD, models="", with_functions=True, price=price, priced_once=False)
@@ -90,8 +90,9 @@ VENDOR = Vendor(
 class GeminiProvider(HTTPProvider):
     """Gemini models. `base_url` ends in the API's version; if it has none, `/v1beta` is added.
 
-    Options such as `max_tokens`, `top_p` or `seed` go into `generationConfig`, and so does what you pass under that
-    name; `safetySettings` and `tools` (Gemini's own) stay beside it. `client` is an `AsyncClient` of httpx2 or httpx.
+    Options such as `max_tokens`, `top_p` or `seed` go into `generationConfig`, and so do fields that you pass under
+    that name; `safetySettings` and `tools` (Gemini's own) stay outside. `client` is an `AsyncClient` of httpx2 or
+    httpx.
     """
 
     vendor = "gemini"

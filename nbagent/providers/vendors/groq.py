@@ -1,6 +1,6 @@
 """Groq, which runs open models. Read in November 2026:
 
-- https://console.groq.com/docs/openai: what it does not take
+- https://console.groq.com/docs/openai: unsupported fields
 - the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` by model; `reasoning` may go back
 - https://console.groq.com/docs/structured-outputs: neither with a stream nor with tools
 """

@@ -1,4 +1,4 @@
-"""The embedded model, which runs in a server of nbagent's own (llama.cpp)."""
+"""The embedded model, which runs in nbagent's own server (llama.cpp)."""
 
 from nbagent.providers.vendor import Vendor
 from nbagent.providers.vendors.open_source import PROFILES

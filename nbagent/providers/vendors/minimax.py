@@ -3,7 +3,7 @@
 Read in November 2026:
 
 - https://platform.minimax.io/docs/api-reference/text-anthropic-api: a temperature is in (0, 1]
-- https://github.com/MiniMax-AI/MiniMax-MCP: the key and the host have to be of one region; so have those of its plans
+- https://github.com/MiniMax-AI/MiniMax-MCP: the key and the host must belong to the same region, as for its plans
 """
 
 from nbagent.providers.vendor import ModelProfile, Region, Vendor, same_words
@@ -45,7 +45,7 @@ VENDOR = Vendor(
 class MiniMaxProvider(AnthropicBaseProvider):
     """MiniMax models. With a key of platform.minimax.io, pass `region="international"`.
 
-    MiniMax refuses a temperature of 0: the lowest that is sent is 0.01.
+    MiniMax refuses a temperature of 0, so at least 0.01 is sent.
     """
 
     vendor = "minimax"

@@ -1,8 +1,8 @@
 """Mistral. Read in November 2026:
 
 - https://docs.mistral.ai/inference/conversations/reasoning: a model thinks if `reasoning_effort` says so; its thinking
-  comes as parts of the text
-- the fields of https://pypi.org/project/mistralai/ 3.7: `stream_options` is none, and usage comes unasked
+  arrives as parts of the text
+- the fields of https://pypi.org/project/mistralai/ 3.7: there is no `stream_options`, and usage is always sent
 - https://mistralai.github.io/mistral-common/usage/tools: the id of a call has nine letters and digits
 """
 

@@ -2,7 +2,7 @@
 
 - https://platform.kimi.ai/docs/api/models-overview: a temperature is an error, but for moonshot-v1
 - https://platform.kimi.ai/docs/guide/use-thinking-effort: K3 always thinks; reasoning goes back with tool results
-- https://platform.kimi.ai and https://platform.kimi.com/docs/api/overview: two sites, with keys of their own
+- https://platform.kimi.ai and https://platform.kimi.com/docs/api/overview: two sites with separate keys
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Any server that speaks OpenAI chat completions: vLLM, llama.cpp, LM Studio, LocalAI, gateways.
 
-Providers that need no provider class of their own use this one too.
+Providers without their own provider class also use this one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VENDOR = Vendor(
     base_url="http://localhost:8000/v1",
     keyless=True,
     profiles=PROFILES,
-    # what came goes back under the name under which it came
+    # data goes back under the name under which it arrived
     replay_fields=("reasoning_details", "reasoning_content", "reasoning"),
 )
 

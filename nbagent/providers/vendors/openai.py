@@ -134,18 +134,17 @@ VENDOR = Vendor(
 class OpenAIProvider(HTTPProvider):
     """GPT models, through the Responses API or chat completions. See `HTTPProvider` for the other options.
 
-    - `api`: `"responses"`, `"chat"`, or None to choose. Models that reason use Responses, since only there does their
-      reasoning last from one turn to the next; all others use chat completions. So do all models if a `base_url` or
-      `client` leads elsewhere than to OpenAI, since every gateway speaks chat completions; Azure users pass
-      `api="responses"`.
+    - `api`: `"responses"`, `"chat"`, or None to choose. Models that reason use Responses, because only there their
+      reasoning carries over to the next turn; all others use chat completions. So do all models if a `base_url` or
+      `client` points elsewhere, because every gateway supports chat completions; Azure users pass `api="responses"`.
     - `client`: any client of the SDK, such as `AsyncAzureOpenAI`
 
     Responses requests ask for encrypted reasoning, and OpenAI stores nothing. At an address that is not OpenAI's, a
-    model that does not reason may refuse the former: pass `include=[]`. Requests ask for summaries of the reasoning,
-    which arrive as thinking; OpenAI gives them to verified organizations only.
+    model that does not reason may refuse that: pass `include=[]`. Requests ask for summaries of the reasoning, which
+    arrive as thinking; OpenAI gives them to verified organizations only.
 
-    OpenAI caches the beginning of a prompt by itself; with `prompt_cache_key="name"`, requests that begin alike share
-    the cache more often.
+    OpenAI caches the beginning of prompts automatically; with `prompt_cache_key="name"`, requests with the same
+    beginning share the cache more often.
 
     Raises `ConfigurationError` for any other `api`.
 
@@ -171,7 +170,7 @@ class OpenAIProvider(HTTPProvider):
 
     def _make_codec(self, vendor: Vendor) -> Codec:
         profile = VENDOR.profile(self.model_name)
-        reasons = profile.thinks and bool(profile.models)  # the last profile is for models that nobody knows
+        reasons = profile.thinks and bool(profile.models)  # the last profile is for unknown models
         at_home = self._at_openai()
         api = self._api or ("responses" if reasons and at_home else "chat")
         # elsewhere a model may have any name: only OpenAI's own are known not to reason
@@ -181,6 +180,6 @@ class OpenAIProvider(HTTPProvider):
         return SDKTransport(self.package, "AsyncOpenAI", client)
 
     def _at_openai(self) -> bool:
-        """Whether requests go to OpenAI itself, in whatever region."""
+        """Whether requests go to OpenAI itself, in any region."""
         address = self.base_url if self.client is None else str(getattr(self.client, "base_url", ""))
         return f".{urlsplit(address).hostname}".endswith(".api.openai.com")

@@ -1,10 +1,10 @@
 """Qwen models of Alibaba Cloud. Read in November 2026:
 
-- https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, calls are parallel only if asked for, the open
-  models think in a stream only
+- https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, calls are parallel only on request, the open
+  models think only in a stream
 - https://help.aliyun.com/en/model-studio/deep-thinking
-- https://help.aliyun.com/en/model-studio/base-url: Beijing, Singapore, Virginia, Hong Kong, each with keys of its own
-- https://help.aliyun.com/zh/model-studio/coding-plan-quickstart: the plan has keys and addresses of its own
+- https://help.aliyun.com/en/model-studio/base-url: Beijing, Singapore, Virginia, Hong Kong, each with separate keys
+- https://help.aliyun.com/zh/model-studio/coding-plan-quickstart: the plan has separate keys and addresses
 """
 
 from dataclasses import replace
@@ -50,5 +50,5 @@ VENDOR = Vendor(
     tool_choices=("none", "named"),
     json_output="",  # refused while thinking
     no_images="qwen3-(max|coder)|qwq",
-    tools={"web_search": (OwnTool(body={"enable_search": True}),)},  # its sources are not told in this API
+    tools={"web_search": (OwnTool(body={"enable_search": True}),)},  # this API does not report its sources
 )

@@ -1,4 +1,4 @@
-"""Recorded answers in place of a provider."""
+"""Recorded answers instead of a provider."""
 
 from nbagent.providers.vendor import Vendor
 

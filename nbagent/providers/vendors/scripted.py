@@ -1,4 +1,4 @@
-"""Answers from a script in place of a provider, for tests."""
+"""Scripted answers instead of a provider, for tests."""
 
 from nbagent.providers.vendor import OwnTool, Vendor
 

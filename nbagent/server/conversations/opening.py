@@ -23,7 +23,7 @@ def open_store(place: str, **options: Any) -> ConversationStore:
       `"sqlite:////srv/conversations.sqlite"` with four slashes is an absolute path
     - `"redis://user:password@host:6379/0"`, `"rediss://…"` with TLS, `"unix:///path/to/redis.sock"`
 
-    `options` are those of `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
+    `options` as for `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
 
     >>> open_store("sqlite:///conversations.sqlite", ttl_s=86_400)
     SQLiteStore('conversations.sqlite')
@@ -42,7 +42,7 @@ def open_store(place: str, **options: Any) -> ConversationStore:
 
 
 def default_store() -> str:
-    """The address of the user's own file of conversations, in the folder for data of applications."""
+    """The address of the user's own file of conversations, in the folder for application data."""
     folder = platformdirs.user_data_path("nbagent")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

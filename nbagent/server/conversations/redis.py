@@ -1,7 +1,7 @@
 """Conversations in Redis: for any number of processes on any number of machines.
 
-Each step that must not be divided is one Lua script. Leases follow the clock of the Redis server. What expires has a
-TTL of its own there. Give Redis a persistence that you trust (`appendonly yes`), and no eviction.
+Each atomic step is one Lua script. Leases follow the clock of the Redis server, and expiring keys have a TTL there.
+Configure Redis with persistence that you trust (`appendonly yes`) and no eviction.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ FORMAT = "2"
 #: Connections of one process, and seconds to wait for a free one.
 _CONNECTIONS, _WAIT_S = 32, 30.0
 
-#: Milliseconds after its end for which a lease is its owner's if no other takes it, as after a pause of the process.
+#: Milliseconds after its end for which a lease still belongs to its owner unless another takes it, as after a pause of
+#: the process.
 _KEPT_MS = 3_600_000
 
 #: Seconds for which the names of an owner's notes are kept after the last one expired.
@@ -131,8 +132,8 @@ class RedisStore(ConversationStore):
         except ImportError:
             raise missing_extra("Redis", "redis") from None
         try:
-            # No retries: what is sent twice may count twice. A connection that was closed while it was idle is opened
-            # again all the same.
+            # No retries, because a repeated command may count twice. An idle connection that was closed is still
+            # reopened.
             pool = redis.BlockingConnectionPool.from_url(
                 self._url,
                 max_connections=_CONNECTIONS,
@@ -145,7 +146,7 @@ class RedisStore(ConversationStore):
             async with self._commands() as client:
                 await client.set("nbagent:format", FORMAT, nx=True)
                 found = await client.get("nbagent:format")
-        except (ValueError, TypeError):  # their texts may hold the password
+        except (ValueError, TypeError):  # their texts may contain the password
             self._client = None
             raise ConfigurationError(
                 f"The address of Redis, {self.address!r}, can't be used. Write 'redis://user:password@host:6379/0', "
@@ -282,7 +283,7 @@ class RedisStore(ConversationStore):
     # -- the server ---------------------------------------------------------------------------------------------------
 
     def _key(self, owner: str, *parts: str) -> str:
-        """The braces keep all keys of an owner on one node of a cluster, as a script needs them."""
+        """The braces keep all keys of an owner on one cluster node, as scripts require."""
         return f"nbagent:{{{owner}}}:{':'.join(parts)}"
 
     async def _run(self, script: str, keys: list[str], *values: Any) -> Any:

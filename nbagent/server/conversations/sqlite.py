@@ -1,7 +1,7 @@
 """Conversations in a SQLite file: for all processes of one machine. Or in memory: for one process, until it ends.
 
-One thread writes and reads, so that the event loop never waits for the disk. What `save` writes is on the disk when it
-returns, so that even a loss of power takes nothing; leases are written without waiting for the disk.
+One thread writes and reads, so that the event loop never waits for the disk. When `save` returns, its data is on the
+disk, safe from a power failure; leases are written without waiting for the disk.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CREATE TABLE spending (owner TEXT PRIMARY KEY, dollars REAL, tokens INTEGER) WIT
 CREATE TABLE notes (owner TEXT, name TEXT, text TEXT, expires REAL, PRIMARY KEY (owner, name));
 CREATE INDEX notes_by_age ON notes (expires);
 """
-#: Of those who have a turn now, so no part of the format.
+#: Only for current turns, so not part of the format.
 _LEASES = """
 CREATE TABLE IF NOT EXISTS leases (
     owner TEXT, name TEXT, ticket TEXT, until REAL, PRIMARY KEY (owner, name)
@@ -178,7 +178,7 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(write, begin="IMMEDIATE")
 
     def _oldest(self) -> float:
-        """The time after which a conversation must have changed to exist."""
+        """A conversation must have changed after this time to exist."""
         return float("-inf") if self.ttl_s is None else time.time() - self.ttl_s
 
     def _delete_oldest(self, database: sqlite3.Connection) -> None:
@@ -250,9 +250,9 @@ class SQLiteStore(ConversationStore):
         return database
 
     def _is_alone(self) -> bool:
-        """Whether no other process has the file open: then all leases are those of processes that died.
+        """Whether no other process has the file open: then all leases belong to dead processes.
 
-        Each process shares a lock of a file beside it until it ends. Where there are none, dead leases run out.
+        Each process shares a lock on a file next to it until it ends. Without locks, dead leases run out.
         """
         if sys.platform == "win32":
             return False
@@ -276,10 +276,7 @@ class SQLiteStore(ConversationStore):
     async def _in_thread(
         self, work: Callable[[sqlite3.Connection], T], begin: Literal["DEFERRED", "IMMEDIATE"] | None = None
     ) -> T:
-        """Do the work in the thread: in one transaction of this kind, or each statement by itself.
-
-        What an immediate transaction writes is on the disk when it ends.
-        """
+        """Do the work in the thread, in one transaction; `durable` waits until the data is on the disk."""
 
         def run() -> T:
             with FORMAT.clear_errors(self.path):

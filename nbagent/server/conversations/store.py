@@ -1,9 +1,9 @@
-"""What a store of conversations promises, and what is the same in all of them.
+"""The guarantees of a conversation store, and the common part of all stores.
 
-Everything belongs to an owner, and is invisible to others. Whoever takes a turn of a conversation has its *lease*: a
-heartbeat renews it, and when the process dies, it runs out. The others wait, in order of arrival in one process. What a
-turn has changed is saved at once, or not at all: the messages, what they cost, and the answer for a repeated request. A
-process that was paused for longer than its lease can't save any more, if another has gone on.
+Everything belongs to an owner and is invisible to others. A conversation's turn holds its *lease*: a heartbeat renews
+it, and when the process dies, it runs out. Other turns wait, within one process in order of arrival. A turn's changes
+are saved atomically: the messages, their cost, and the answer for a repeated request. A process that was paused for
+longer than its lease can't save if another one has continued.
 
 Times are seconds since 1970.
 """
@@ -30,16 +30,16 @@ from nbagent.text import shortened
 #: Characters of a conversation's title.
 TITLE_CHARS = 80
 
-#: Seconds between two looks at a lease or a decision: at first, and at most.
+#: Seconds between two checks of a lease or a decision: at first, and at most.
 _FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
 
-#: How the names of notes begin: calls that wait, and the decisions on them.
+#: Prefixes of notes' names: waiting calls, and the decisions on them.
 _ASKED, _DECIDED = "approval:", "decision:"
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """US dollars, as far as prices are known, and tokens of input and output.
+    """US dollars, without unknown prices, and tokens of input and output.
 
     >>> Spent(0.25, 100) + Spent(0.5, 20)
     Spent(dollars=0.75, tokens=120)
@@ -54,7 +54,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A conversation. `title` is the beginning of the first question. In a `Page` it is without its messages."""
+    """A conversation. `title` is the beginning of the first prompt. In a `Page` it has no messages."""
 
     id: str
     owner: str = field(repr=False)
@@ -80,7 +80,7 @@ class Page:
 class KeptAnswer:
     """The first answer to a request with an idempotency key.
 
-    `fingerprint` tells whether a second request with this key is the same one. `body` is for the server to read.
+    `fingerprint` tells whether a second request with this key is the same one. `body` is for the server.
     """
 
     key: str
@@ -90,7 +90,7 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided on a call: `arguments` replace those of the model, `reason` is for the model to read."""
+    """A person's decision on a call: `arguments` replace the model's, `reason` is for the model."""
 
     approved: bool
     arguments: dict[str, Any] | None = None
@@ -99,7 +99,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingCall:
-    """A call of a tool that waits for a person's decision, until it expires; `decision` is None as long as it waits."""
+    """A tool call that waits for a person's decision until it expires; `decision` is None while it waits."""
 
     id: str
     owner: str = field(repr=False)
@@ -115,9 +115,9 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """The right to do something alone. `lost` is done when another process has it, or the conversation was deleted.
+    """An exclusive right. `lost` is done when another process has it or the conversation was deleted.
 
-    That of a turn has its conversation, None if it is new. Saving the turn ends it.
+    A turn's lease has its conversation, None if it is new; each `save` updates it.
     """
 
     owner: str
@@ -130,14 +130,14 @@ class Lease:
     is_saved: bool = False
 
     def lose(self) -> None:
-        """Tell who has it that it is lost: end the run, which can't be saved any more."""
+        """Notify its holder that it is lost: the run must end, since it can't be saved."""
         if not self.lost.done():
             self.lost.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a turn makes of its conversation: `info`, and after the first `kept` of `before` those `added`, as JSON."""
+    """A turn's change of its conversation: `info`, and after the first `kept` messages the `added` ones, as JSON."""
 
     lease: Lease
     info: Conversation
@@ -147,11 +147,11 @@ class Change:
 
 
 class ConversationStore(ABC):
-    """Conversations and what belongs to them: turns, spending, answers, approvals. Each store writes the abstract part.
+    """Conversations with their turns, spending, answers and approvals. Each store writes the abstract part.
 
-    - `lease_s`: seconds after which the turn of a process that died goes to the next one
-    - `ttl_s`: seconds after its last change after which a conversation is deleted; None keeps it
-    - `answer_ttl_s`: seconds for which a repeated request gets its first answer
+    - `lease_s`: seconds after which a dead process's turn goes to the next one - `ttl_s`: seconds from a conversation's
+      last change to its deletion; None keeps it - `answer_ttl_s`: seconds for which a repeated request gets its first
+      answer
 
     All methods raise `StoreError` if the store can't be read or written.
 
@@ -172,7 +172,7 @@ class ConversationStore(ABC):
         self.lease_s = lease_s
         self.ttl_s = ttl_s
         self.answer_ttl_s = answer_ttl_s
-        #: Of this process: who waits for a lease goes in order of arrival; and the leases that it has.
+        #: This process's waiters for leases, in order of arrival; and its leases.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._held: dict[tuple[str, str], Lease] = {}
 
@@ -180,7 +180,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and make what is missing. Raises ConfigurationError if the place is not one for conversations."""
+        """Connect, and create missing tables. Raises ConfigurationError if the address has other data."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -188,19 +188,19 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        """A conversation, or None if the owner has none of this id."""
+        """A conversation, or None if the owner has none with this id."""
 
     @abstractmethod
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
-        """Some of the owner's conversations, the last changed first. `after` is the cursor of the page before.
+        """Some of the owner's conversations, the last changed first. `after` is the previous page's cursor.
 
         Raises ConfigurationError for a cursor that `page` did not make.
         """
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Delete a conversation at once; False if there was none. What it cost stays counted for its owner.
+        """Delete a conversation immediately; False if there was none. Its cost still counts for its owner.
 
-        A turn that runs loses its lease: its `lost` is done, and it can't save any more.
+        A running turn loses its lease: its `lost` is done, and it can no longer save.
         """
         deleted = await self._delete(owner, conversation_id, _turn_of(conversation_id))
         if (lease := self._held.get((owner, _turn_of(conversation_id)))) is not None:
@@ -209,7 +209,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def spent(self, owner: str) -> Spent:
-        """What all runs of the owner cost."""
+        """The cost of all runs of the owner."""
 
     # -- turns --------------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class ConversationStore(ABC):
 
     @asynccontextmanager
     async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
-        """Enter a request with an idempotency key: gives its first answer, if it has one.
+        """Enter a request with an idempotency key: yields its first answer, if it has one.
 
         Waits while the same key is being answered, so that a repeated request gets that answer. If that fails or its
         process dies, the next one answers. Pass the new answer to `save`.
@@ -236,7 +236,7 @@ class ConversationStore(ABC):
             yield await self.answer(owner, key)
 
     async def answer(self, owner: str, key: str) -> KeptAnswer | None:
-        """The first answer to the request with this key, if it was saved and did not expire."""
+        """The first answer to the request with this key, if it was saved and has not expired."""
         text = await self._note(owner, answer_name(key))
         return None if text is None else KeptAnswer(**json.loads(text))
 
@@ -250,11 +250,11 @@ class ConversationStore(ABC):
         answer: KeptAnswer | None = None,
         recorded: Mapping[str, Any] | None = None,
     ) -> None:
-        """Save all messages of the turn's conversation, what they cost, and the answer: everything, or nothing.
+        """Save all messages of the turn's conversation, their cost, and the answer, atomically.
 
-        `recorded` is JSON data about this turn, which is kept with its messages. Saving ends the turn. Without a turn,
-        it counts what was spent and keeps the answer. Raises `TurnLostError` if the turn is lost, or if the key has an
-        answer by now. Even then, what was spent is counted for the owner.
+        A turn can save several times, each time with the spending since the last. Without a turn, it counts the
+        spending and keeps the answer. Raises `TurnLostError` if the turn is lost or the key already has an answer. Even
+        then, the spending counts for the owner.
         """
         if turn and turn.heartbeat:
             turn.heartbeat.cancel()
@@ -292,14 +292,14 @@ class ConversationStore(ABC):
         return sorted(waiting, key=lambda each: each.created)
 
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
-        """Decide on a call. False if it was decided before, by anybody, has expired, or does not exist."""
+        """Decide on a call. False if it was already decided, has expired, or does not exist."""
         approval = await self.approval(owner, approval_id)
         if approval is None:
             return False
         return await self._add_note(owner, f"{_DECIDED}{approval_id}", json.dumps(asdict(decision)), approval.expires)
 
     async def decision(self, approval: WaitingCall) -> Decision | None:
-        """Wait for the decision on a call, whichever process gets it. None when the call has expired."""
+        """Wait for the decision on a call, in any process. None when the call has expired."""
         pause = _FIRST_LOOK
         while (found := await self.approval(approval.owner, approval.id)) is not None and found.decision is None:
             await asyncio.sleep(pause)
@@ -319,30 +319,26 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
-        """Save, and end the lease.
+        """False if the lease is another's or the key has an answer: then only the owner's spending is counted.
 
-        False if the lease is another's, or the key has an answer: only the owner's spending is counted.
-        None if the messages that the change keeps are not there: then nothing is done.
+        None if the kept messages are missing: then nothing is done.
         """
 
     @abstractmethod
     async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
-        """Keep a text under a name until it expires; False if there is one of this name."""
+        """Keep a text under a name until it expires; False if the name is taken."""
 
     @abstractmethod
     async def _note(self, owner: str, name: str) -> str | None:
-        """The text of this name, if it did not expire."""
+        """The text with this name, if it has not expired."""
 
     @abstractmethod
     async def _notes(self, owner: str, prefix: str) -> list[str]:
-        """The texts whose names begin so."""
+        """The texts whose names have this prefix."""
 
     @abstractmethod
     async def _take(self, lease: Lease) -> bool:
-        """Take a lease that nobody has, or that ran out, and read the conversation of a turn.
-
-        False if another has it.
-        """
+        """Take a free or expired lease; False if another has it."""
 
     @abstractmethod
     async def _renew(self, lease: Lease) -> bool:

@@ -1,1 +1,1 @@
-"""The protocols of the server. A route reads its protocol into a `RunRequest`, and writes the events of the run."""
+"""The protocols of the server. A route converts its protocol to a `RunRequest`, and writes the run's events."""

@@ -39,7 +39,7 @@ class PendingApprovals(BaseModel):
 
 
 class DecisionRequest(BaseModel):
-    """A decision. `arguments` replace those of the model; the model reads `reason` if the call is denied."""
+    """A decision. `arguments` replace the model's; the model reads `reason` if the call is denied."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"decision": "approve"}]})
 

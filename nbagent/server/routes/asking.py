@@ -1,4 +1,4 @@
-"""What a route takes of a request: the server's agent, and whose request it is."""
+"""A route's view of a request: the server's agent, and the request's owner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.server.tokens import Holder
 #: Ids of conversations and approvals.
 ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
 
-#: Messages of a conversation that a client holds and sends.
+#: Maximum messages of a client's own conversation.
 MAX_MESSAGES = 10_000
 
 # FastAPI would call plain functions in a thread, which takes longer than they do.
@@ -34,5 +34,5 @@ async def _owner_of(request: Request) -> str:
 
 Host = Annotated[AgentHost, Depends(_host_of)]
 Whose = Annotated[Holder, Depends(_holder_of)]
-#: To whom conversations and budgets belong.
+#: The owner of conversations and budgets.
 Owner = Annotated[str, Depends(_owner_of)]

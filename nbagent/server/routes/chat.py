@@ -1,4 +1,4 @@
-"""`POST /agent/chat`: one question to the agent, answered as JSON or as the run's events."""
+"""`POST /agent/chat`: one prompt, answered as JSON or as the run's events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(tags=["agent"])
 
 
 class ChatRequest(BaseModel):
-    """The run that a chat request asks for."""
+    """The run of a chat request."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"message": "What is the mean of 1 and 3?"}]}
@@ -95,7 +95,7 @@ async def chat(
     accept: Annotated[str, Header()] = "",
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> Response:
-    """Ask the agent. With `Accept: text/event-stream` the answer is the run's events, one by one."""
+    """Send a prompt. With `Accept: text/event-stream` the answer is the run's events, one by one."""
     streams = event_stream.MEDIA_TYPE in accept
     began = monotonic()
 
@@ -120,7 +120,7 @@ async def chat(
 
 
 def run_request(body: ChatRequest, repeatable: Repeatable | None = None) -> RunRequest:
-    """The run that a chat request asks for."""
+    """The run of a chat request."""
     limits = Limits(max_tool_calls=body.max_tool_calls, max_total_tokens=body.max_total_tokens, max_cost=body.max_cost)
     return RunRequest(
         message=body.message,
@@ -171,7 +171,7 @@ def _tool_call(event: ToolResult) -> ToolCallMade:
 
 
 def _result(event: ToolResult) -> dict[str, Any]:
-    """`{"success": …, "data": …}` as skills return it; of other tools, what the model read, as data if it is JSON."""
+    """`{"success": …, "data": …}` as skills return it; for other tools, the model's text, as data if it is JSON."""
     outcome = event.outcome
     assert outcome is not None
     text = content_as_text(outcome.content)
@@ -197,7 +197,7 @@ def _event_text(event: AnyEvent) -> str:
 
 
 def _event_data(event: Event) -> dict[str, Any]:
-    """The five items of an event; with one of a child also `event`, the items of that."""
+    """The five items of an event; for a child's event, also `event` with its items."""
     data = event.to_dict()
     if isinstance(event, ChildEvent):
         data["event"] = _event_data(event.event)

@@ -1,4 +1,4 @@
-"""`/agent/conversations`: what is stored of the caller's conversations."""
+"""`/agent/conversations`: the caller's stored conversations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ConversationId = Annotated[str, Path(pattern=ID_PATTERN)]
 
 
 class ConversationSummary(BaseModel):
-    """A conversation without its messages. The title is the beginning of its first question."""
+    """A conversation without its messages. The title is the beginning of its first prompt."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -33,14 +33,14 @@ class ConversationSummary(BaseModel):
 
 
 class ConversationPage(BaseModel):
-    """Some conversations, the last changed first. Pass `next` as `after` for the next ones."""
+    """Some conversations, the last changed first. Pass `next` as `after` for the next page."""
 
     conversations: list[ConversationSummary]
     next: str | None
 
 
 class StoredConversation(ConversationSummary):
-    """A conversation with its messages: `role`, `content`, and what else a message has."""
+    """A conversation with its messages: `role`, `content`, and a message's other fields."""
 
     messages: Annotated[list[dict[str, Any]], BeforeValidator(lambda messages: list(map(_shown, messages)))]
 
@@ -69,12 +69,12 @@ async def conversation(host: Host, owner: Owner, conversation_id: ConversationId
 
 @router.delete("/{conversation_id}", status_code=204)
 async def delete_conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> Response:
-    """Delete a conversation. A run of it ends."""
+    """Delete a conversation. This ends its run."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation of that id")
     return Response(status_code=204)
 
 
 def _shown(message: LLMMessage) -> dict[str, Any]:
-    """The message without what only its provider can read."""
+    """The message without provider-only data."""
     return {name: value for name, value in message.to_dict().items() if name != "provider_extras"}

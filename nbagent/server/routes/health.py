@@ -1,4 +1,4 @@
-"""What balancers and operators ask: whether the server lives, whether it is ready, and numbers for Prometheus."""
+"""Health checks for balancers and operators: liveness, readiness, and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ async def health() -> dict[str, str]:
 
 @router.get("/readyz", openapi_extra={"security": []})
 async def ready(host: Host) -> dict[str, str]:
-    """Whether the store can be read, without which no question is answered: else status 503. Needs no token."""
+    """Whether the store, which every prompt needs, can be read: otherwise status 503. Needs no token."""
     await host.store.spent("readyz")
     return {"status": "ok"}
 
 
 @router.get("/readyz/providers")
 async def providers_ready(host: Host) -> dict[str, str]:
-    """Whether the store can be read and the agents' providers answer, which are asked for their lists of models."""
+    """Whether the store can be read and the agents' providers answer, checked with their lists of models."""
     await host.store.spent("readyz")
     for agent in host.agents.values():
         await agent.provider.model_list()

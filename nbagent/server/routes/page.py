@@ -1,6 +1,6 @@
 """`GET /`: a page to chat with the agent in a browser. It is a host of the notebook's panel (`nbagent.chat`).
 
-The other routes are the page's own: they give it the state of a panel, and patches of this state while a run goes on.
+The other routes are the page's own: they send it a panel's state, and patches of this state during a run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ABOUT = "Your conversations are kept on this server."
 
 @router.get("/")
 async def page() -> HTMLResponse:
-    """The page. It is the same for everybody and holds no data; it asks for the token."""
+    """The page. It is the same for everybody and contains no data; it asks for the token."""
     return HTMLResponse(_page(), headers=_headers())
 
 
@@ -56,7 +56,7 @@ async def page() -> HTMLResponse:
 async def conversations(
     host: Host, owner: Owner, after: Annotated[str | None, Query(max_length=300)] = None
 ) -> dict[str, Any]:
-    """Ids and titles of the conversations of this token, the last changed first; `next` is for the next ones.
+    """Ids and titles of the conversations of this token, the last changed first; `next` is for the next page.
 
     Of several agents also their names, to choose from.
     """
@@ -85,7 +85,7 @@ def _turns(conversation: Conversation) -> State:
 
 
 def _state(entry: PanelEntry) -> State:
-    """A turn as panels get it and, once it is over, the answer's Markdown as `text`, to be copied."""
+    """A turn in the panel's form and, once it is over, the answer's Markdown as `text`, for copying."""
     texts = [each.text for each in entry.transcript.segments if each.kind == "text"]
     return {**entry.state(), **({"text": printable("\n\n".join(texts))} if texts and entry.transcript.over else {})}
 
@@ -96,13 +96,13 @@ def _json(shown: State) -> Response:
 
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: ChatRequest, accept_language: Annotated[str, Header()] = "") -> Response:
-    """Ask the agent as `/agent/chat` does. The answer is a stream of merge patches of the panel's state."""
+    """Send a prompt as with `/agent/chat`. The answer is a stream of merge patches of the panel's state."""
     request = replace(run_request(body), recorded=lambda agent: rows_to_keep(agent.trace))
     return EventStream(host.run(owner, request), partial(_patches, body.message, accept_language))
 
 
 class StopRequest(BaseModel):
-    """Whose run to stop."""
+    """The owner and conversation of the run to stop."""
 
     conversation_id: str = Field(pattern=ID_PATTERN)
 
@@ -125,7 +125,7 @@ async def _patches(question: str, language: str, run: HostedRun) -> AsyncGenerat
 
 
 class RunningTurn:
-    """A turn whose run goes on: `patches` gets what changes the panel's state, and None at the end."""
+    """A turn during its run: `patches` gets the changes of the panel's state, and None at the end."""
 
     def __init__(self, question: str, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()
@@ -133,7 +133,7 @@ class RunningTurn:
         self._language = language
         self._shown: State = {}
         self._throttle = Throttle(self._publish)
-        #: What to do once a call is decided on, by its id.
+        #: Callbacks after the decision on a call, by its id.
         self._asked: dict[str, ExitStack] = {}
 
     async def follow(self, run: HostedRun) -> None:

@@ -1,5 +1,5 @@
-"""Which files the skills may read: regular ones in the folder that Python works in, and in those of
-`NBAGENT_SKILL_FOLDERS`. Nothing that is hidden there, such as `.env`.
+"""The files that skills may read: regular files in Python's working folder and in the folders of
+`NBAGENT_SKILL_FOLDERS`, but no hidden ones such as `.env`.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""A trace in the forms that other tools read: OpenTelemetry, curl, HTTP archives, files for fine-tuning."""
+"""Exports a trace for other tools: OpenTelemetry, curl, HTTP archives, files for fine-tuning."""

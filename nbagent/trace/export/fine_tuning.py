@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
-    """What the last call of each run sent, and its answer; without the runs that are not good examples."""
+    """Each run's last request and its answer, without runs that are not good examples."""
     requests = Requests(tables)
     last_calls = {call["run_id"]: call["call_id"] for call in tables["calls"]}
     answers = {row["call_id"]: row for row in tables["messages"] if row["role"] == "assistant" and row["call_id"]}
@@ -39,7 +39,7 @@ def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | Non
 
 
 def _example(messages: list[LLMMessage], tools: Functions | None) -> dict[str, Any] | None:
-    """None if a call in it could not run, or if the answer says nothing."""
+    """None if a call in it could not run, or if the answer is empty."""
     calls = [call for message in messages for call in message.tool_calls or ()]
     if not all(map(_could_run, calls)) or not _says_something(messages[-1]):
         return None
@@ -62,7 +62,7 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _message(message: LLMMessage) -> dict[str, Any]:
-    """Images stand in questions only; the others become short descriptions."""
+    """Images are kept only in prompts; others become short descriptions."""
     if message.role == "user" and not isinstance(message.content, str):
         return {"role": "user", "content": list(map(_part, message.content))}
     data = {"role": message.role, "content": content_as_text(message.content)}

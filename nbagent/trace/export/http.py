@@ -14,7 +14,7 @@ _LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfe
 
 
 def curl(row: Row) -> str:
-    """The request as a command for a POSIX shell, with variables in place of the keys."""
+    """The request as a command for a POSIX shell, with variables for the keys."""
     body, secrets = row["request_body"], json.loads(row["secrets"])
     headers = [f"{name}: {text}" for name, text in json.loads(row["request_headers"]).items()]
     parts = [f"curl -gsSN -X {row['method']} {_quoted(row['url'], secrets)}"]

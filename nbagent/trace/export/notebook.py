@@ -1,4 +1,4 @@
-"""Past turns as a notebook: questions and answers as text, the code of tool calls as cells. See `Trace.to_notebook`."""
+"""Past turns as a notebook: prompts and answers as text, the code of tool calls as cells. See `Trace.to_notebook`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from nbagent.text import shortened
 from nbagent.trace.rows import Row
 
-#: Tools that only look, keep the model's own notes, or work on a cell that an `add_cell` stands for.
+#: Tools that only read, keep the model's own notes, or work on a cell that is already exported with its `add_cell`.
 _LEFT_OUT = {
     *("list_variables", "describe_variable", "read_cell_outputs", "update_plan"),
     *("list_cells", "read_cell", "edit_cell", "run_cells", "move_cell", "delete_cell"),
 }
-#: The `source` of runs that are no turns of a conversation.
+#: The `source` of runs that are not turns of a conversation.
 _BESIDE = {"map", "extract", "summary", "agent"}
-#: Characters of a heading, and of a result that stands in the notebook as text.
+#: Characters of a heading, and of a result shown as text.
 _HEADING_CHARS, _RESULT_CHARS = 80, 2_000
 
 
@@ -69,7 +69,7 @@ def _question(text: str) -> str:
 
 
 def _cell_of(row: Row) -> tuple[str, str]:
-    """A tool call: the code that it ran or stands for; without any, the call and its result as text."""
+    """A tool call: its code or equivalent code; without any, the call and its result as text."""
     arguments = _arguments(row)
     if not row["source"] and (code := row.get("python") or _code_of(row["name"], arguments)):
         return "code", code
@@ -79,7 +79,7 @@ def _cell_of(row: Row) -> tuple[str, str]:
 
 
 def _code_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """What a call of one of our tools ran; empty for others."""
+    """The code that a call of our own tools ran; empty for others."""
     match name, arguments:
         case "run_code", {"code": str(code)}:
             return code

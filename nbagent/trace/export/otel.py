@@ -9,7 +9,7 @@
 A replayed answer is marked `nbagent.replayed`. It cost nothing and took no time: its tokens are 0, and no metric
 counts it. Only `chat` spans have a model and the token counts that backends add up; those of a run have other names.
 
-The texts of messages and errors, and the tools' parameters, are left out unless the user asks for them. The description
+The texts of messages and errors, and the tools' parameters, are omitted unless the user asks for them. The description
 of a tool that runs, its docstring, is sent.
 """
 
@@ -44,12 +44,12 @@ from nbagent.trace.recorder import Recorder
 #: The environment variable that asks for the texts of messages, and its values that ask for them on spans.
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURING = ("true", "span_only", "span_and_event")
-#: How long to wait for a collector that does not answer, unless OTEL_EXPORTER_OTLP_TIMEOUT says so; `stop` waits too.
+#: How long to wait for a collector that does not answer, unless OTEL_EXPORTER_OTLP_TIMEOUT is set; `stop` also waits.
 TIMEOUT_S = 2.0
 
 
 class TraceLike(Protocol):
-    """What telemetry needs of a `Trace`."""
+    """Telemetry's interface to a `Trace`."""
 
     recorder: Recorder
 
@@ -133,7 +133,7 @@ class _Chat:
     #: When the current attempt was sent, and when its first piece arrived.
     sent: float = field(default_factory=perf_counter)
     first: float | None = None
-    #: What its attempts took so far. Dollars are None if a price is not known.
+    #: The usage of its attempts so far. Dollars are None if a price is unknown.
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
 
@@ -178,7 +178,7 @@ class ServerSpan(NamedTuple):
 class Telemetry:
     """Turns events into spans and metrics. `Trace.to_otel` makes one, which observes the trace. Thread-safe.
 
-    `stop()` ends it, and sends what is left to a collector that was named by its address.
+    `stop()` ends it, and sends the rest to a collector named by its address.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Telemetry:
         own_providers: list[Any],
     ) -> None:
         self.capture_content = capture_content
-        #: The observers of the trace that started it. Those of forks hold it too.
+        #: The observers of the trace that started it. Observers of forks have it as well.
         self.observers = observers
         self._tracer = tracer_provider.get_tracer("nbagent")
         meter = meter_provider.get_meter("nbagent")
@@ -221,7 +221,7 @@ class Telemetry:
             yield ServerSpan(span, method)
 
     def stop(self) -> None:
-        """Leave out runs that begin from now on, those of forks too."""
+        """Ignore runs that begin from now on, including forks' runs."""
         self._stopped = True
         if self in self.observers:
             self.observers.remove(self)
@@ -232,7 +232,7 @@ class Telemetry:
         return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} the texts of messages>"
 
     def _run_started(self, recorder: Recorder, event: kinds.RunStarted) -> None:
-        """The parent is the span of the tool that started the run, or else that of its run."""
+        """The parent is the span of the tool that started the run, or else of the tool's run."""
         meta = event.metadata
         current = otel.get_current_span()
         current_id = current.get_span_context().span_id
@@ -273,16 +273,16 @@ class Telemetry:
         if run.chat is not None:
             run.chat.span.add_event("retry", attributes_from(names.RETRY, event.metadata))
             run.chat.sent, run.chat.first = perf_counter() + (event.metadata.get("wait_s") or 0.0), None
-        if "next" in event.metadata:  # another model is asked
+        if "next" in event.metadata:  # another model is used
             self._end_chat(run, False, event.metadata["error"], event.metadata["error_message"])
 
     def _on_usage(self, run: _RunSpans, event: kinds.UsageReport) -> None:
-        """What an answer took that broke off; that of a complete one is counted when it comes."""
+        """The usage of a broken answer; a complete one's is counted when it arrives."""
         if run.chat is not None and not event.metadata["replayed"] and "input_tokens" in event.metadata:
             self._count(run, run.chat, event.usage, event.metadata["cost_usd"], is_estimated=True)
 
     def _count(self, run: _RunSpans, chat: _Chat, usage: Usage, cost: float | None, *, is_estimated: bool) -> None:
-        """Add what an attempt of the call took."""
+        """Add an attempt's usage."""
         chat.usage += usage
         run.usage += usage
         chat.cost = None if cost is None or chat.cost is None else chat.cost + cost
@@ -314,7 +314,7 @@ class Telemetry:
         self._end_chat(run, is_replayed)
 
     def _measure(self, chat: _Chat, response: LLMResponse) -> Attributes:
-        """Record tokens and the time to the first chunk as metrics. Returns what belongs on the span, too."""
+        """Record tokens and the time to the first chunk as metrics. Returns the attributes for the span."""
         about = chat.metric_attributes()
         if response.is_counted:
             for kind, count in (("input", response.usage.input_tokens), ("output", response.usage.output_tokens)):
@@ -403,7 +403,7 @@ class Telemetry:
         return self._tracer.start_span(f"{operation} {name}" if name else operation, context, kind, attributes)
 
     def _end(self, span: Span, error: str | None = None, text: str = "") -> None:
-        """End a span. The text of an error may quote messages, so it is left out like them."""
+        """End a span. The text of an error may quote messages, so it is omitted like them."""
         if error:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR, text if self.capture_content and text else None))

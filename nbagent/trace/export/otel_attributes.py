@@ -13,7 +13,7 @@ from nbagent.core.content.images import content_as_text
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, Usage
 
-#: Vendors that the conventions name differently.
+#: Providers that the conventions name differently.
 PROVIDERS = {"claude": "anthropic", "gemini": "gcp.gemini"}
 #: Attributes of a request -> keys in the metadata of `turn_started`.
 REQUEST = {
@@ -73,7 +73,7 @@ FIRST_CHUNK = (
     "Time to receive the first chunk.",
     [0.01 * 2**n for n in range(14)],
 )
-#: Attributes of a chat span that its metrics carry too.
+#: Attributes of a chat span that its metrics also have.
 METRIC_ATTRIBUTES = (
     "gen_ai.operation.name",
     "gen_ai.provider.name",
@@ -104,7 +104,7 @@ def finish_reasons(reason: str | None) -> Attributes:
 
 
 def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
-    """The messages that a model or an agent was given."""
+    """The input messages of a model or an agent."""
     given = list(messages)
     system = [{"type": "text", "content": message.text} for message in given if message.role == "system"]
     found = {"gen_ai.input.messages": json_text([_message_data(each) for each in given if each.role != "system"])}

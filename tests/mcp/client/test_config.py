@@ -80,7 +80,7 @@ def test_what_editors_write(tmp_path, monkeypatch, caplog):
     assert files.address.env == {"TOKEN": "s3cret value", "LEVEL": "low"}
     assert tickets.address.headers == {"A": "Bearer k-4711", "X": "k-4711"}
     assert asked == ["How much (low, high) [low]: ", "The key: "]
-    assert "theme: command: ${config:theme} is known to the editor only" in caplog.text
+    assert "theme: command: ${config:theme} is known only to the editor" in caplog.text
 
     def nobody(prompt):
         raise EOFError
@@ -102,7 +102,7 @@ def test_what_editors_write(tmp_path, monkeypatch, caplog):
         ({"a": {"url": "t.example/mcp"}}, "begins with https://"),
         ({"a": {"type": "sse", "url": "https://a.example/sse"}}, "a: type: Input should be 'stdio', 'http'"),
         ({"a": {"command": "x", "env": {"K": []}}}, "a: env.K: Input should be a valid string."),
-        ("{", "is no JSON: "),
+        ("{", "is not JSON: "),
         ("{}", "mcpServers: Field required"),
     ],
 )
@@ -118,8 +118,8 @@ def test_what_is_wrong_with_a_config_file(tmp_path, monkeypatch, servers, said):
     [
         ((), {}, "the words of a command, or a URL"),
         (("https://a.example", "more"), {}, "one URL, or the words of a command"),
-        (("npx",), {"headers": {"A": "b"}}, "headers does not go with a command"),
-        (("https://a.example",), {"env": {"A": "b"}}, "env does not go with a URL"),
+        (("npx",), {"headers": {"A": "b"}}, "headers can't be used with a command"),
+        (("https://a.example",), {"env": {"A": "b"}}, "env can't be used with a URL"),
         (("npx",), {"timeout": 0}, "timeout: expected a number above 0"),
     ],
 )

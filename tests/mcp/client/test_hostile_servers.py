@@ -108,5 +108,5 @@ def test_results_that_a_model_can_not_be_shown_are_described():
     assert text == "[image, image/svg+xml, 5 bytes]\n[audio, audio/wav, 3 bytes]"
     both = CallToolResult(content=[TextContent(type="text", text="see below")], structured_content={"n": 1})
     assert value_of(both, "t") == 'see below\n{"n": 1}'
-    with pytest.raises(ToolError, match="says nothing"):
+    with pytest.raises(ToolError, match="without a message"):
         value_of(CallToolResult(content=[], is_error=True), "t")

@@ -167,7 +167,7 @@ async def test_a_program_that_nobody_allowed_is_run_by_no_later_step(tmp_path):
     result = await write_notebook(path, "Touch it.", Agent(script(*turns, *["No."] * TRIES)), kernel="tested")
     again = await fix_notebook(path, Agent(ScriptedProvider(["No."] * TRIES)), kernel="tested")
     assert (result.ok, again.ok, made.exists()) == (False, False, False)
-    assert "starts a program, which nobody allowed: it was not run" in str(again.verification)
+    assert "starts a program, which nobody approved: it was not run" in str(again.verification)
 
 
 def test_a_model_that_writes_nothing_and_a_missing_kernel_are_failures(tmp_path, monkeypatch, capsys):

@@ -126,7 +126,7 @@ async def test_what_was_told_of_a_run_stays():
     assert [each.plain() for each in past] == [each.plain() for each in live][-len(past) :]
     first, second = (each.plain().splitlines() for each in live)
     assert first[:-1] == [
-        "▸ add(a=2)", "  2", "scripted:a: It is down. Going on with scripted:b.", "One.",
+        "▸ add(a=2)", "  2", "scripted:a: It is down. Continuing with scripted:b.", "One.",
         "Sent back: a check of it fails", "Two.",
     ]  # fmt: skip
     assert second[:-1] == ["trimmed 6 old messages", "No.", "Sent back: Name <b>a number</b>.", "3."]

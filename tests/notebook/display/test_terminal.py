@@ -78,7 +78,7 @@ def test_a_session(terminal):
     terminal.run("%%agent", "wipe more")
     assert "allowed" in terminal.run("agent.trace.tool_calls.iloc[-1].approval")
     assert "always; allowed" in terminal.run("%agent tools")
-    assert "taken back" in terminal.run("%agent tools ask wipe")
+    assert "revoked" in terminal.run("%agent tools ask wipe")
 
     terminal.start("%%agent", "go on")
     terminal.child.expect_exact("slow slow")

@@ -175,7 +175,7 @@ async def test_a_cancelled_run_ends_its_kernel_quietly(tmp_path):
 def test_other_files_are_refused_and_stay(tmp_path, text):
     path = tmp_path / "notes.ipynb"
     path.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"notes.ipynb' is no notebook"):
+    with pytest.raises(ConfigurationError, match=r"notes.ipynb' is not a notebook"):
         FileNotebook(path)
     assert path.read_text() == text
 

@@ -120,11 +120,11 @@ async def test_a_cell_that_the_person_changed_is_left_and_read_out(notebook, too
     asked = []
     call = model(notebook, approver=lambda call, definition: asked.append(call.name) or True)
     new = {"source": "x = 1"} if tool == "edit_cell" else {}
-    unread = "Error: cell 2 was left as it is: you have not read it yet. This is what it holds now:\nCell 2, id sum"
+    unread = "Error: cell 2 was not changed: you have not read it yet. It now reads:\nCell 2, id sum"
     assert (await call(tool, cell="sum", **new)).startswith(unread)
     notebook.type_into("sum", "x = 30")
     content = await call(tool, cell="sum", **new)
-    assert content.startswith("Error: cell 2 was left as it is: it changed since you read it.")
+    assert content.startswith("Error: cell 2 was not changed: it changed since you read it.")
     assert content.endswith("x = 30")
     assert notebook.sources[1] == "x = 30"
     await call(tool, cell="sum", **new)

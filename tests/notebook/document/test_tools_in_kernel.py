@@ -92,7 +92,7 @@ async def test_an_mcp_client_works_in_the_notebook(kernel):
         kernel.ok("notebook.type_into('sum', 'x = 5')")
         unread = await client.call_tool("edit_cell", {"cell": "sum", "source": "x = 6"})
         assert unread.is_error
-        assert "you have not read it yet. This is what it holds now:" in text_of(unread)
+        assert "you have not read it yet. It now reads:" in text_of(unread)
     kernel.ok("%agent serve --stop")
     sources = kernel.value("agent.trace.cells.merge(agent.trace.runs, on='run_id')[['kind', 'source']].values.tolist()")
     assert sources == [["add", "mcp-client:editor"], ["run", "mcp-client:editor"]]

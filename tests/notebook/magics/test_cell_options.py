@@ -244,4 +244,4 @@ def test_a_tool_of_the_vendor_is_named_like_the_others(kernel):
     assert offered == [{"size", "web_search"}, {"size", "name", "web_search"}]
     kernel.ok("agent.function_registry.unregister('web_search')\nagent.provider = 'open_source:m'")
     refused = kernel.run("%%agent -t code_execution\nx").traceback
-    assert "code_execution: open_source has no such tool of its own. Vendors that have it: openai, claude" in refused
+    assert "code_execution: open_source has no such tool of its own. Providers that have it: openai, claude" in refused

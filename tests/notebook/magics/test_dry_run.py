@@ -49,8 +49,8 @@ def test_its_rows_add_up_to_its_total():
     first = dry_run_bundle(agent.chat_stream("How large?").preview())
     agent.chat_sync("How large?")
     second = dry_run_bundle(agent.chat_stream("And now?").preview())
-    assert "vendor counted" not in first["text/html"]
-    assert "vendor counted" in second["text/html"]
+    assert "count so far" not in first["text/html"]
+    assert "count so far" in second["text/html"]
     for page in (first, second):
         rows, _, footer = page["text/html"].partition('<div class="nbagent-foot')
         counts = [

@@ -126,9 +126,9 @@ def test_all_versions_and_conversations_come_back(notebook):
         panel = Panel(kernel)
         assert "2 questions from analysis.agent.json" in (restored := kernel.ok("%agent restore").stdout)
         prompt = (
-            "The system prompt is now that of analysis.agent.json; agent.system_prompt = None removes it:\nBe brief.\n"
+            "The system prompt now comes from analysis.agent.json; agent.system_prompt = None removes it:\nBe brief.\n"
         )
-        assert restored.endswith(f" 3 other branches too.\n{prompt}")
+        assert restored.endswith(f" 3 other branches as well.\n{prompt}")
         assert kernel.value(ASKED) == asked
         assert texts(kernel) == said_so_far
         assert kernel.value("agent.context.here.branch") == branch

@@ -26,7 +26,7 @@ def given(line):
 def test_an_option_that_rows_do_not_use_is_refused_by_name(name):
     options = given("--map rows")
     setattr(options, name, "something")
-    with pytest.raises(UsageError, match="does not go with --map") as refused:
+    with pytest.raises(UsageError, match="can't be used with --map") as refused:
         check_map_options(options, PARSER)
     assert any(f" {option} " in str(refused.value) for option in OPTIONS[name])
 

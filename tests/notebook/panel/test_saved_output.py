@@ -54,7 +54,7 @@ def test_of_a_very_long_conversation_the_end_is_saved(kernel):
     kernel.ok("for n in range(4): agent.chat_sync(f'question {n}')")
     panel = Panel(kernel)
     for text in (panel.bundle["text/plain"], panel.saved["text/plain"]):
-        assert "2 earlier turns are left out here." in text
+        assert "2 earlier turns are omitted here." in text
         assert "question 1" not in text
         assert text.index("question 2") < text.index("answer 3")
     kernel.ok("saved.MAX_CHARS = before")

@@ -205,7 +205,7 @@ def test_a_password_in_the_address_and_a_key_are_an_error():
     """One of them would silently go."""
     address = "http://ada:hidden-word@127.0.0.1:1/v1"
     for more in ({"api_key": "k"}, {"headers": {"authorization": "Bearer k"}}):
-        with pytest.raises(ConfigurationError, match="user and a password.*leave one out") as caught:
+        with pytest.raises(ConfigurationError, match="user and a password.*omit one") as caught:
             create_provider("openai", base_url=address, **more)
         assert "hidden-word" not in str(caught.value)
 

@@ -85,7 +85,7 @@ async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, ve
 
 @pytest.mark.parametrize(("vendor", "field"), [("claude", "messages"), ("gemini", "contents")])
 async def test_extra_body_does_not_hold_the_conversation(loopback, connect, vendor, field):
-    with pytest.raises(ConfigurationError, match=f"extra_body can't hold '{field}'"):
+    with pytest.raises(ConfigurationError, match=f"extra_body can't contain '{field}'"):
         await Agent(connect(vendor)).chat("Hi", extra_body={field: []})
     with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
         await Agent(connect(vendor)).chat("Hi", extra_body="seed")

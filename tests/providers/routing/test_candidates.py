@@ -100,7 +100,7 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
     assert kinds[:7] == ["run_started", "turn_started", "retry", "turn_started", "text", "usage", "retry"]
     first, second = (event for event in events if event.type == "retry")
     assert "Overloaded" in first.content
-    assert first.content.endswith("Going on with openai:gpt-5-mini.")
+    assert first.content.endswith("Continuing with openai:gpt-5-mini.")
     assert (first.metadata["discard_chars"], second.metadata["discard_chars"]) == (0, len("It may be"))
     assert second.metadata["next"] == "gemini:gemini-2.5-flash"
     assert (events[-1].content, events[-1].result.iterations) == ("Four.", 1)

@@ -1,4 +1,4 @@
-"""AG-UI's messages as nbagent's. The client holds the conversation, and sends all of it with each question."""
+"""Converts AG-UI's messages to nbagent's. The client keeps the conversation and sends all of it with each prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbagent.errors import ConfigurationError
 
 
 def read_messages(messages: Iterable[types.Message]) -> list[LLMMessage]:
-    """The messages of a conversation. Thinking and activities are for people; instructions are read apart.
+    """The messages of a conversation. Thinking and activities are for people; instructions are read separately.
 
     Raises `ConfigurationError` for content that is neither text nor image.
     """
@@ -40,7 +40,7 @@ def read_messages(messages: Iterable[types.Message]) -> list[LLMMessage]:
 
 
 def _in_order(messages: list[LLMMessage], calls: list[str | None]) -> list[LLMMessage]:
-    """The messages with results in the order of their calls: the client has them as they came."""
+    """The messages with results in the order of their calls: the client has them in order of arrival."""
     place = {name: number for number, name in enumerate(calls)}
     ordered: list[LLMMessage] = []
     for is_result, group in groupby(messages, lambda message: message.role == "tool"):
@@ -50,7 +50,7 @@ def _in_order(messages: list[LLMMessage], calls: list[str | None]) -> list[LLMMe
 
 
 def read_instructions(given: types.RunAgentInput) -> str | None:
-    """What the client's own program tells the model: its system and developer messages, and its context."""
+    """The client program's instructions for the model: its system and developer messages, and its context."""
     told = [m.content for m in given.messages if isinstance(m, types.SystemMessage | types.DeveloperMessage)]
     told += [f"{item.description}: {item.value}" for item in given.context or ()]
     return "\n\n".join(told) or None

@@ -1,7 +1,7 @@
 """`POST /ag-ui`: AG-UI's events for its clients, such as `HttpAgent` of `@ag-ui/client`.
 
 A run that waits for a person ends with an interrupt, and the client begins another one with the person's decision.
-Meanwhile the agent's run waits in this process. It goes on by itself if nobody decides in time: the answer is no then.
+Meanwhile the agent's run waits in this process. If nobody decides in time, the call is denied, and the run continues.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES, Host, Owner
 
 router = APIRouter(tags=["ag-ui"])
 
-#: The event that names the client's own tools: the agent runs its tools itself, and leaves these out.
+#: The event that names the client's own tools: the agent runs its own tools and ignores these.
 LEFT_OUT = "nbagent.tools_left_out"
-#: Seconds between two looks at a run of another process.
+#: Seconds between two checks of another process's run.
 LOOK_S = 0.5
-#: What a person's decision looks like.
+#: The schema of a person's decision.
 _DECISION = {
     "type": "object",
     "properties": {
@@ -51,7 +51,7 @@ _DECISION = {
 
 
 class AgUiInput(ag_ui.RunAgentInput):
-    """What an AG-UI client sends. `threadId` names the conversation."""
+    """An AG-UI client's request. `threadId` names the conversation."""
 
     thread_id: str = Field(pattern=ID_PATTERN)
     messages: list[ag_ui.Message] = Field(max_length=MAX_MESSAGES)
@@ -59,9 +59,9 @@ class AgUiInput(ag_ui.RunAgentInput):
 
 @router.post("/ag-ui", response_class=Response, responses={200: {"content": {event_stream.MEDIA_TYPE: {}}}})
 async def ag_ui_run(request: Request, host: Host, owner: Owner, body: AgUiInput) -> Response:
-    """Ask the agent as an AG-UI client: the answer is AG-UI's events.
+    """Send a prompt as an AG-UI client: the answer is AG-UI's events.
 
-    The client's messages are the conversation. Without messages, the answer is the conversation of the thread as it is.
+    The client's messages are the conversation. Without messages, the answer is the thread's current conversation.
     """
     return EventStream(AgUiExchange(host, request.app.state.waiting_talks, owner, body), _write)
 
@@ -72,14 +72,17 @@ async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
 
 
 class Talk:
-    """A run of the agent, over one or several requests. While it waits, `held` keeps it: closing that cancels it."""
+    """A run of the agent, over one or several requests.
+
+    While it waits, `held` keeps it: closing that cancels the run.
+    """
 
     def __init__(self, run: HostedRun, translation: Translation) -> None:
         self.run, self.translation = run, translation
         self.held = AsyncExitStack()
-        #: Whether the run can't go on without a person.
+        #: Whether the run can't continue without a person.
         self.waits = False
-        #: Calls that run, and calls that a person is asked about.
+        #: Running calls, and calls that wait for a person's decision.
         self._running: set[str] = set()
         self._asked: set[str] = set()
 
@@ -117,7 +120,7 @@ class WaitingTalks:
         self._ending: set[asyncio.Task[None]] = set()
 
     def keep(self, owner: str, thread: str, talk: Talk) -> None:
-        """Keep a run until its client comes back, or until it ends without."""
+        """Keep a run until its client returns, or until it ends."""
         self.talks[owner, thread] = talk
         task = asyncio.create_task(self._let_go(owner, thread, talk))
         self._ending.add(task)
@@ -228,7 +231,7 @@ class AgUiExchange:
             yield event
 
     async def _settled(self) -> list[WaitingCall]:
-        """Wait until the conversation's turn is free; or until its run asks again: then its questions."""
+        """Wait until the conversation's turn is free, or until its run asks again: then return its questions."""
         store = self._host.store
         async with AsyncExitStack() as turn:
             free = asyncio.ensure_future(turn.enter_async_context(store.turn(self._owner, self._thread)))
@@ -258,7 +261,7 @@ def _interrupts(asked: Iterable[WaitingCall]) -> list[ag_ui.Interrupt]:
 
 
 def _decisions(asked: Mapping[str, Any], entries: Sequence[ag_ui.ResumeEntry]) -> dict[str, Decision]:
-    """What the person decided on each question. Raises `RefusedError` if that does not answer all of them."""
+    """The person's decision on each question. Raises `RefusedError` if one is missing."""
     given = {entry.interrupt_id: entry for entry in entries}
     if not asked:
         detail = "Nothing in this thread waits for a decision: it was decided, or nobody decided in time."

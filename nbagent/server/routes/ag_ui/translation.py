@@ -1,7 +1,7 @@
 """The events of a run as AG-UI's (https://docs.ag-ui.com/concepts/events).
 
-One answer of the model is one message of the client, named by the request's `call_id`. What the agent's tools do is
-reported as calls with their results; no call is left for the client to run.
+One answer of the model is one message of the client, named by the request's `call_id`. Calls of the agent's tools are
+reported with their results; the client never has to run one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbagent.core.messages import LLMMessage
 from nbagent.core.results import AgentResult
 from nbagent.server.routes.ag_ui.messages import shown_call
 
-#: The key of what nbagent adds: to the client's state, and to the metadata of events.
+#: The key of nbagent's additions to the client's state and to event metadata.
 OURS = "nbagent"
 Kind = Literal["thinking", "text"]
 #: An event; a piece of an answer as the JSON that would be made of its event: there are many of them.
@@ -28,10 +28,10 @@ _NO_RESULT = "The run ended before this call had a result."
 
 
 class Translation:
-    """Turns the events of one run into AG-UI's, and keeps the messages that the client has then.
+    """Turns one run's events into AG-UI's, and keeps track of the client's messages.
 
-    `messages` are those that the client has before. A run that waits for a person spans several requests: `begin` tells
-    of each, and each ends with `interrupted`, `failed`, or what `translate` gives for `Done`.
+    `messages` are the client's messages before. A run that waits for a person spans several requests: `begin` starts
+    each, and each ends with `interrupted`, `failed`, or the result of `translate` for `Done`.
     """
 
     def __init__(self, thread_id: str, model: str, messages: Sequence[ag_ui.Message]) -> None:
@@ -40,7 +40,7 @@ class Translation:
         self._run_id = ""
         self._state: Any = None
         self._call_id = ""
-        #: Which message is being streamed, and the messages of this answer with the pieces that came.
+        #: Which message is being streamed, and this answer's messages with the pieces so far.
         self._streaming: Kind | None = None
         self._growing: dict[Kind, tuple[Any, list[str]]] = {}
         #: Calls without a result: their id in the history, by the one that the client knows.
@@ -114,7 +114,7 @@ class Translation:
                 yield from self._done(event)
 
     def _fill(self) -> None:
-        """Give the messages what was streamed: to add each piece would copy a long text for each."""
+        """Add the streamed text to the messages: adding each piece would copy a long text each time."""
         for kind, (message, pieces) in self._growing.items():
             message.content = "".join(pieces) or (None if kind == "text" else "")
 

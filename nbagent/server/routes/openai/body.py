@@ -1,4 +1,4 @@
-"""From the bodies of both APIs to what the server asks of the agent: what they have in common.
+"""The common part of both APIs: converts bodies to run requests.
 
 Images come as `data:` URLs, or as addresses that the provider fetches. Nothing here reads a file or an address.
 """
@@ -27,14 +27,14 @@ _TOOLS = (
     "this model is an agent that has tools of its own and runs them itself. It can't call tools of the client: leave "
     "them out, or give them to the agent on the server."
 )
-#: What providers get that can't be held to a schema, only to JSON.
+#: The instructions for providers that can't enforce a schema, only JSON.
 _ONLY_JSON = {"response_format": {"type": "json_object"}}
-#: The most characters of a schema, and how deep its objects and arrays may be nested.
+#: Maximum characters of a schema, and maximum nesting of its objects and arrays.
 MAX_CHARS, MAX_DEPTH = 120_000, 64
 
 
 class BodyPart(BaseModel):
-    """A part of a body: nothing is converted, as at OpenAI, so that a wrong type is told and not guessed at."""
+    """A part of a body. As at OpenAI, nothing is converted, so wrong types are reported, not coerced."""
 
     model_config = ConfigDict(strict=True)
 
@@ -56,7 +56,7 @@ class RequestBody(BodyPart):
     tool_choice: Literal["auto", "none", "required"] | dict[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
-        """The options of the run. Raises `RefusedError` for what an agent can't do."""
+        """The options of the run. Raises `RefusedError` for options that an agent can't take."""
         if self.tools:
             raise unsupported("tools", _TOOLS)
         if isinstance(self.tool_choice, dict):
@@ -68,7 +68,7 @@ class RequestBody(BodyPart):
 
 @dataclass(frozen=True, slots=True)
 class LastQuestion:
-    """The last question of a conversation, what came before it, and the client's own system texts."""
+    """A conversation's last prompt, its earlier messages, and the client's own system texts."""
 
     question: LLMMessage
     history: list[LLMMessage]
@@ -76,9 +76,9 @@ class LastQuestion:
 
 
 def asked(messages: Sequence[LLMMessage], param: str) -> LastQuestion:
-    """A conversation that ends with a question. System texts go to the instructions, wherever they stand.
+    """A conversation that ends with a prompt. All system texts become instructions.
 
-    Questions at the end that follow each other are one. Raises `RefusedError` if the last message is not a user's.
+    Adjacent prompts at the end are joined. Raises `RefusedError` if the last message is not a user's.
     """
     instructions = "\n\n".join(message.text for message in messages if message.role == "system" and message.text)
     history = [message for message in messages if message.role != "system"]
@@ -93,7 +93,7 @@ def asked(messages: Sequence[LLMMessage], param: str) -> LastQuestion:
 
 
 class ImageURL(BodyPart):
-    """Where an image is, in chat completions."""
+    """An image's address, in chat completions."""
 
     url: str
 
@@ -139,9 +139,9 @@ async def run_request(
     param: str,
     **more: Any,
 ) -> RunRequest:
-    """The request for a run. `param` is the field that says in which form the answer is wanted.
+    """The request for a run. `param` is the field with the answer's form.
 
-    Raises `RefusedError` for what the agent can't do, and for a model that is not there.
+    Raises `RefusedError` for fields that the agent can't take, and for an unknown model.
     """
     model = model_choice(host, body.model)
     form, told = await _output_options(wanted, host.provider_for(None, model), param)
@@ -160,9 +160,9 @@ async def run_request(
 async def _output_options(
     wanted: Mapping[str, Any] | None, provider: LLMProvider, param: str
 ) -> tuple[dict[str, Any], str]:
-    """The options that hold a model to a form, and the instructions for a model whose provider has no such options.
+    """The options that enforce an answer's form, and the instructions if the provider has no such options.
 
-    `wanted` is the form as either API has it. Raises `ParameterError` for a wrong schema; `param` names it.
+    `wanted` is the form from either API. Raises `ParameterError` for a wrong schema; `param` names it.
     """
     if wanted is None or wanted["type"] == "text":
         return {}, ""
@@ -173,7 +173,7 @@ async def _output_options(
     if len(text := json_text(schema)) > MAX_CHARS:
         raise _wrong(param, f"it has {len(text):,} characters, and may have {MAX_CHARS:,}. Shorten it.")
     try:
-        await asyncio.to_thread(validator_of, schema)  # takes a second for a large one
+        await asyncio.to_thread(validator_of, schema)  # slow (a second) for a large schema
     except jsonschema.SchemaError as error:
         raise _wrong(param, error.message) from None
     options = provider.output_options(named.get("name", "answer"), schema)

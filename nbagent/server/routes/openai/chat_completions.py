@@ -1,8 +1,8 @@
-"""`POST /v1/chat/completions`. The client holds the conversation: the server keeps nothing of it.
+"""`POST /v1/chat/completions`. The client keeps the conversation; the server does not.
 
-Tools run on the server, and the answer has no word of them, since clients run whatever `tool_calls` announce. The texts
-of several turns become one, a blank line between them. Thinking is `reasoning_content`, as at DeepSeek and most servers
-of open models.
+Tools run on the server, and the answer does not mention them, because clients would run all `tool_calls`. The texts of
+several turns are joined with blank lines. Thinking is `reasoning_content`, as at DeepSeek and most servers of open
+models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nbagent.server.routes.openai.writing import reply
 
 router = APIRouter(prefix="/v1")
 
-#: How a run ended -> why the answer ends. All other runs end with "stop".
+#: A run's status -> the finish reason. All others are "stop".
 _FINISH_REASONS = {"truncated": "length", "limit": "length", "blocked": "content_filter"}
 
 
@@ -85,7 +85,7 @@ class ChatCompletionRequest(RequestBody):
         if self.logprobs:
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
         penalties = {"frequency_penalty": self.frequency_penalty, "presence_penalty": self.presence_penalty}
-        penalties = {name: value for name, value in penalties.items() if value}  # 0 is none, and some models know none
+        penalties = {name: value for name, value in penalties.items() if value}  # 0 is none; some models know none
         given = {"stop": self.stop, "seed": self.seed, "thinking": self.reasoning_effort, "extra_body": penalties}
         given["max_tokens"] = self.max_completion_tokens or self.max_tokens
         return {**super().options(), **{name: value for name, value in given.items() if value not in (None, {})}}
@@ -93,7 +93,7 @@ class ChatCompletionRequest(RequestBody):
 
 @router.post("/chat/completions", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_completion(request: Request, host: Host, owner: Owner, body: ChatCompletionRequest) -> Response:
-    """Ask the agent. The messages are the whole conversation. Tools run on the server; the answer leaves them out."""
+    """Send a prompt. The messages are the whole conversation. Tools run on the server; the answer omits them."""
     messages = [message.to_message(f"messages[{index}]") for index, message in enumerate(body.messages)]
     question = asked(messages, f"messages[{len(messages) - 1}].role")
     reports_usage = bool((body.stream_options or {}).get("include_usage"))
@@ -145,7 +145,7 @@ class ChatAnswer:
                     yield {**self._chunk({}), "choices": [], "usage": usage(event.result.usage)}
 
     def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
-        """What ends a stream whose run failed."""
+        """The end of a stream whose run failed."""
         yield envelope(problem)[1]
 
     def whole(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`/v1/conversations`: the conversations that responses go on with."""
+"""`/v1/conversations`: the conversations that responses continue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NewConversation(BodyPart):
 
 @router.post("")
 async def create_conversation(host: Host, owner: Owner, body: NewConversation) -> Conversation:
-    """Begin a conversation, which may have messages already."""
+    """Begin a conversation, which may already have messages."""
     messages = merged(body.items or ())
     if any(message.role == "system" for message in messages):
         raise unsupported("items", "a conversation keeps no system text: send it as the instructions of each response.")
@@ -45,13 +45,13 @@ async def create_conversation(host: Host, owner: Owner, body: NewConversation) -
 
 @router.get("/{conversation_id}")
 async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) -> Conversation:
-    """Whether there is such a conversation, and since when."""
+    """Whether this conversation exists, and since when."""
     return _shown(conversation_id, (await _found(host, owner, conversation_id)).created)
 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(host: Host, owner: Owner, conversation_id: str) -> ConversationDeletedResource:
-    """Delete a conversation with its items. A run of it ends."""
+    """Delete a conversation with its items. This ends its run."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation of that id")
     return ConversationDeletedResource(id=conversation_id, deleted=True, object="conversation.deleted")
@@ -59,7 +59,7 @@ async def delete_conversation(host: Host, owner: Owner, conversation_id: str) ->
 
 @router.get("/{conversation_id}/items")
 async def list_items(host: Host, owner: Owner, conversation_id: str, page: ItemsPage) -> dict[str, Any]:
-    """What was asked and answered, the last first."""
+    """The items of a conversation, the last first."""
     found = await _found(host, owner, conversation_id)
     return page_of_items(list(stored_items(conversation_id, found.messages)), page)
 

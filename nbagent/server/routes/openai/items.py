@@ -1,6 +1,6 @@
 """Items of the Responses API, and their ids. Each id points to a message of a stored conversation.
 
-A response is a turn of a conversation; the state after it is where the next one goes on.
+A response is a turn of a conversation; the next one continues from the state after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESPONSE, _MESSAGE = "resp_", "msg_"
 
 
 def response_id(conversation_id: str, question_id: str) -> str:
-    """The id of the response to a question of a conversation.
+    """The response id of a conversation's prompt.
 
     >>> response_id("conv_1a", "msg_2b")
     'resp_conv_1a_2b'
@@ -42,7 +42,7 @@ def place_of(response: str) -> tuple[str, str]:
 
 
 def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
-    """Where the turn is that a question opened; None if it is not there."""
+    """The place of a prompt's turn; None if it is missing."""
     start = next((index for index, message in enumerate(messages) if message.message_id == question_id), None)
     if start is None:
         return None
@@ -51,7 +51,7 @@ def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
 
 
 def item_id(kind: str, conversation_id: str | None, message_id: str | None, number: int = 0) -> str:
-    """The id of an item that a message holds, the first of its kind or a later one; made up if that is not stored.
+    """The id of a message's item, the first of its kind or a later one; newly made if it is not stored.
 
     >>> item_id("mcp", "conv_1a", "msg_2b", 1)
     'mcp_conv_1a_2b_1'
@@ -85,18 +85,18 @@ def text_part(text: str) -> dict[str, Any]:
 
 
 def phase_of(has_calls: bool) -> str:
-    """What a turn's text is: commentary if calls of tools follow it, and else the answer."""
+    """The phase of a turn's text: commentary if tool calls follow, else the answer."""
     return "commentary" if has_calls else "final_answer"
 
 
 def call_item(item: str, name: str) -> dict[str, Any]:
-    """A call of a tool that runs on the server. Clients show it and, unlike a `function_call`, never run it."""
+    """A tool call that runs on the server. Clients show it and, unlike a `function_call`, never run it."""
     call = {"type": "mcp_call", "id": item, "status": "in_progress", "server_label": SERVER_LABEL, "name": name}
     return {**call, "arguments": "", "output": None, "error": None}
 
 
 def call_result(arguments: dict[str, Any], text: str, is_error: bool) -> dict[str, Any]:
-    """What the result adds to the item of its call."""
+    """The result's additions to its call's item."""
     if is_error:
         error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
         return {"arguments": json_text(arguments), "status": "failed", "error": error}
@@ -111,7 +111,7 @@ def image_item(item: str, image: Image) -> dict[str, Any]:
 def stored_items(conversation_id: str, messages: Sequence[LLMMessage]) -> Iterator[dict[str, Any]]:
     """The items of a conversation, or of some of its turns: questions, texts, images, calls with their results.
 
-    Token counts, thinking and the fields of the requests are not kept. Answers that a check sent back are left out.
+    Token counts, thinking and request fields are not kept. Answers that a check sent back are omitted.
     """
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     for number, message in enumerate(without_drafts(messages)):
@@ -144,7 +144,7 @@ def _input_part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PageQuery(BaseModel):
-    """Which items to list: at most `limit`, in this order, behind the item `after`."""
+    """Which items to list: at most `limit`, in this order, after the item `after`."""
 
     limit: int = Field(20, ge=1, le=100)
     order: Literal["asc", "desc"] = "desc"

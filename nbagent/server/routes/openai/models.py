@@ -29,7 +29,7 @@ class ModelList(BaseModel):
 
 @router.get("/models")
 async def list_models(host: Host) -> ModelList:
-    """The agent, and what else a request may name as its model."""
+    """The agent, and the other models that a request may name."""
     return ModelList(data=[_model(name) for name in (AGENT, *host.models)])
 
 

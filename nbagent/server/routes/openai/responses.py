@@ -1,6 +1,6 @@
-"""`/v1/responses`: questions to the agent in conversations that the server keeps, if the client does not object.
+"""`/v1/responses`: prompts in conversations that the server keeps, unless the client opts out.
 
-The input of a question goes on from an earlier response, a conversation, or nothing.
+A prompt continues an earlier response, a conversation, or nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from nbagent.text import shortened
 
 router = APIRouter(prefix="/v1")
 
-#: Items that the model does not read again: thinking, and what servers did by themselves.
+#: Items that the model does not read again: thinking, and servers' own actions.
 _SILENT = ("reasoning", "mcp_list_tools", "image_generation_call", "web_search_call", "file_search_call")
 
 #: Fields that the response repeats.
@@ -61,7 +61,7 @@ _ECHOED = {
 
 
 class InputItem(BodyPart):
-    """A message, or what earlier responses gave back: calls of tools with their results, and thinking."""
+    """A message, or an earlier response's items: tool calls with results, and thinking."""
 
     type: str | None = "message"
     role: Literal["system", "developer", "user", "assistant"] | None = None
@@ -139,7 +139,7 @@ class ResponseRequest(RequestBody):
         return given.id if isinstance(given, ConversationReference) else given
 
     def asked(self) -> LastQuestion:
-        """The question, and what the input has before it."""
+        """The prompt, and the input before it."""
         if isinstance(self.input, str):
             messages, last = [LLMMessage("user", self.input)], "input"
         else:
@@ -171,13 +171,13 @@ class ResponseRequest(RequestBody):
 
 
 class InputTokensRequest(ResponseRequest):
-    """The body of `POST /v1/responses/input_tokens`: that of a response, which need not name the model."""
+    """The body of `POST /v1/responses/input_tokens`: as for a response, but the model is optional."""
 
     model: str = AGENT
 
 
 def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
-    """The items as messages. Calls that follow each other, or a text, belong to one message of the assistant."""
+    """The items as messages. Adjacent calls, with or without a text, belong to one assistant message."""
     messages: list[LLMMessage] = []
     calls: list[FunctionCall] | None = None  # of the last message, which is the assistant's
     for index, item in enumerate(items):
@@ -195,7 +195,7 @@ def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
 
 @router.post("/responses", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_response(request: Request, host: Host, owner: Owner, body: ResponseRequest) -> Response:
-    """Ask the agent, which goes on from an earlier response, in a conversation, or begins one.
+    """Send a prompt, which continues an earlier response or a conversation, or begins one.
 
     Tools run on the server, and are items of the type `mcp_call`.
     """
@@ -210,13 +210,13 @@ async def create_response(request: Request, host: Host, owner: Owner, body: Resp
 
 @router.post("/responses/input_tokens")
 async def count_input_tokens(host: Host, owner: Owner, body: InputTokensRequest) -> InputTokenCountResponse:
-    """About how many tokens the agent's first request to its model would have, tools and conversation included."""
+    """The approximate tokens of the agent's first request to its model, with tools and conversation."""
     preview = await host.preview(owner, await _run_request(host, body, owner))
     return InputTokenCountResponse(input_tokens=preview.tokens, object="response.input_tokens")
 
 
 async def _with_referred(host: AgentHost, owner: str, items: list[InputItem]) -> list[InputItem]:
-    """The items, with those of the server in place of references to them."""
+    """The items, with references replaced by the server's items."""
     known: dict[str, dict[str, dict[str, Any]]] = {}
     resolved: list[InputItem] = []
     for index, item in enumerate(items):
@@ -231,7 +231,7 @@ async def _with_referred(host: AgentHost, owner: str, items: list[InputItem]) ->
         stored = known[conversation_id]
         if item.id in stored:
             resolved.append(InputItem.model_validate(stored[item.id]))
-        elif not stored or not (item.id or "").startswith(("rs_", "msg_")):  # thinking, and text that others hold
+        elif not stored or not (item.id or "").startswith(("rs_", "msg_")):  # thinking, and text kept elsewhere
             detail = (
                 f"input[{index}]: there is no item {shortened(item.id or '', 100)!r}. It was deleted, or never stored."
             )
@@ -267,7 +267,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
 
 @router.get("/responses/{response_id}")
 async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """What was answered. Token counts, thinking and the fields of the request are not kept."""
+    """A stored response. Token counts, thinking and request fields are not kept."""
     conversation, turn = await _found(host, owner, response_id)
     messages = conversation.messages[turn]
     status = "incomplete" if any(message.interrupted for message in messages) else "completed"
@@ -277,14 +277,14 @@ async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[
 
 @router.get("/responses/{response_id}/input_items")
 async def list_input_items(host: Host, response_id: str, owner: Owner, page: ItemsPage) -> dict[str, Any]:
-    """The question that a response answers."""
+    """The prompt of a response."""
     conversation, turn = await _found(host, owner, response_id)
     return page_of_items(list(stored_items(conversation.id, conversation.messages[turn][:1])), page)
 
 
 @router.delete("/responses/{response_id}")
 async def delete_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """Delete a response with its question from their conversation, which is deleted with its last one."""
+    """Delete a response and its prompt from their conversation, which is deleted with its last one."""
     conversation_id, question_id = place_of(response_id)
     async with host.store.turn(owner, conversation_id) as taken:
         messages = list(taken.conversation.messages) if taken.conversation else []

@@ -1,4 +1,4 @@
-"""The events of a run as the Responses API has them: the events of a stream, or one whole response.
+"""Converts a run's events for the Responses API: to a stream's events, or one whole response.
 
 Each turn's thinking is a `reasoning` item, its text a `message`, and a call of a tool an `mcp_call`, since the agent
 runs the tools itself.
@@ -31,7 +31,7 @@ from nbagent.server.routes.openai.items import (
     text_part,
 )
 
-#: How a run ended -> why the response is incomplete. The responses of other runs are complete.
+#: A run's status -> the reason for an incomplete response. Other responses are complete.
 _INCOMPLETE = {"truncated": "max_output_tokens", "limit": "max_output_tokens", "blocked": "content_filter"}
 StreamEvent = dict[str, Any]
 
@@ -44,7 +44,7 @@ class _Kind(NamedTuple):
     parts: str
     part_event: str
     text_event: str
-    #: What events about its text have besides.
+    #: Additional fields of events about its text.
     more: dict[str, Any]
 
 
@@ -56,7 +56,7 @@ _REASONING = _Kind(
 
 @dataclass(frozen=True)
 class _Growing:
-    """An item that still arrives: its pieces, and the fields of events that say where they belong."""
+    """An item that still arrives: its pieces, and the event fields with their place."""
 
     kind: _Kind
     item: dict[str, Any]
@@ -69,10 +69,10 @@ class _Growing:
 
 
 class ResponseAnswer:
-    """Collects the events of one run. `feed` and `fail` return what they add to a stream; see `reply`.
+    """Collects the events of one run. `feed` and `fail` return their additions to a stream; see `reply`.
 
-    `echo` holds the fields of the request that every response repeats. `conversation_id` says where the run is kept; it
-    is None for a run that is not.
+    `echo` has the request fields that every response repeats. `conversation_id` is the run's conversation, None if it
+    is not kept.
     """
 
     def __init__(self, model: str, echo: Mapping[str, Any], conversation_id: str | None) -> None:
@@ -99,14 +99,14 @@ class ResponseAnswer:
                 yield from self._grow(_MESSAGE, event.content)
             case events.Retry() if self._has_said:
                 raise answer_restarted()
-            case events.Retry():  # thinking that was sent can't be taken back
+            case events.Retry():  # sent thinking can't be taken back
                 yield from self._close("incomplete")
             case events.TurnDone():
                 yield from self._end_turn(event)
             case events.ToolCall():
                 yield from self._begin_call(event)
             case events.Approval("asked"):
-                # what a client needs that decides on a call: see `/agent/approvals`
+                # a client's data for the decision on a call: see `/agent/approvals`
                 asked = {"approval_id": event.metadata["approval_id"], "name": event.tool_name}
                 yield self._event("nbagent.approval.asked", **asked, arguments=event.tool_arguments)
             case events.ToolResult():
@@ -127,7 +127,7 @@ class ResponseAnswer:
         yield self._event("response.in_progress", response=self.whole())
 
     def _finish(self, result: AgentResult) -> Iterator[StreamEvent]:
-        """The last events of a run that ended well, or at a limit."""
+        """The last events of a run that succeeded or reached a limit."""
         reason = _INCOMPLETE.get(result.status)
         yield from self._close("incomplete" if reason else "completed")
         self._response["usage"] = _usage(result.usage, result.cost)
@@ -171,7 +171,7 @@ class ResponseAnswer:
         yield self._event("response.output_item.done", output_index=place["output_index"], item=growing.item)
 
     def _end_turn(self, event: events.TurnDone) -> Iterator[StreamEvent]:
-        """A turn's text is commentary if tool calls follow it, and else the answer."""
+        """A turn's text is commentary if tool calls follow it, else the answer."""
         self._has_said = False
         calls = event.message.tool_calls if event.message else None
         is_message = self._open is not None and self._open.kind is _MESSAGE
@@ -197,7 +197,7 @@ class ResponseAnswer:
         yield self._event("response.mcp_call_arguments.done", **place, arguments=item["arguments"])
 
     def _end_call(self, event: events.ToolResult) -> Iterator[StreamEvent]:
-        """The result, with the arguments that the tool got: people may have edited them."""
+        """The result, with the tool's arguments, which people may have edited."""
         index, item = self._calls.pop(event.metadata.get("tool_call_id"))
         item |= call_result(event.tool_arguments or {}, event.content, bool(event.metadata.get("is_error")))
         yield self._event(f"response.mcp_call.{item['status']}", output_index=index, item_id=item["id"])
@@ -225,7 +225,7 @@ class ResponseAnswer:
 
 
 def _usage(counts: Usage, cost: float | None) -> dict[str, Any]:
-    """The token counts of all turns of a run, and its US dollars, as OpenRouter has them."""
+    """The token counts of all turns of a run, and its US dollars, in OpenRouter's form."""
     cached = {"cached_tokens": counts.cache_read_tokens, "cache_write_tokens": counts.cache_write_tokens}
     return {
         "input_tokens": counts.input_tokens,
@@ -238,7 +238,7 @@ def _usage(counts: Usage, cost: float | None) -> dict[str, Any]:
 
 
 def _failure_code(problem: HTTPProblem) -> str:
-    """The codes that a response may fail with are few."""
+    """The few error codes of a response."""
     if problem.status == 429:
         return "rate_limit_exceeded"
     return "invalid_prompt" if problem.status < 500 else "server_error"

@@ -1,4 +1,4 @@
-"""How an answer reaches the client: as a stream of its pieces, or whole. Both APIs do it in the same way."""
+"""Sends an answer to the client: as a stream of pieces, or whole. Both APIs use it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbagent.server.problems import HTTPProblem, problem_of
 
 
 class Answer(Protocol):
-    """What one of the APIs makes of a run's events."""
+    """One API's conversion of a run's events."""
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
         """The pieces of a stream for an event. Raises `RefusedError` if text that was sent would be sent again."""
@@ -39,7 +39,7 @@ async def reply(
     write: Callable[[dict[str, Any]], str] | None = None,
     last: str = "",
 ) -> Response:
-    """Run the agent, and answer with what `make` makes of the run.
+    """Run the agent, and answer with the result of `make` for the run.
 
     `write` writes a piece of the stream, and `last` follows them; without `write` the answer is one JSON object.
     """
@@ -87,7 +87,7 @@ async def _pieces(
 ) -> AsyncGenerator[str]:
     """The pieces of a stream, and `last` after an answer that is whole.
 
-    Nothing is sent before the model has begun to answer, so that what fails until then is told by the HTTP status.
+    # a run may end with any event
     """
     held, has_begun = "", False
     async for event in run:

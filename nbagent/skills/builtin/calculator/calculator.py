@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 Operation = Literal["mean", "sum", "min", "max", "median", "std", "variance", "range", "count", "product"]
 
-#: `std` and `variance` are those of a sample, which divide by n - 1.
+#: `std` and `variance` are for a sample: they divide by n - 1.
 _FUNCTIONS: dict[Operation, Callable[[list[Any]], float]] = {
     "mean": statistics.mean,
     "sum": lambda numbers: sum(numbers) if all(isinstance(each, int) for each in numbers) else math.fsum(numbers),

@@ -1,10 +1,10 @@
-"""Returns a text as it came: the smallest skill, to try out that calls arrive."""
+"""Returns a text unchanged: the smallest skill, to test calls."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class Input(BaseModel):
-    """What to repeat; a number becomes text."""
+    """The text to repeat; a number becomes text."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 

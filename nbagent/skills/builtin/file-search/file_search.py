@@ -1,6 +1,6 @@
 """Finds the lines of files that contain a text.
 
-The text is searched for as it is. It is not a regular expression, so that no query can take longer than another.
+The text is searched for literally. It is not a regular expression, so no query can be slow.
 """
 
 import os
@@ -15,14 +15,14 @@ from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
 
 MAX_SECONDS = 10.0
-#: Characters of a line before and after what was found.
+#: Characters of a line before and after a match.
 _AROUND = 80
 #: Folders of tools, not of the user.
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
 
 class Input(BaseModel):
-    """What to search for, and where."""
+    """The text to search for, and the folder."""
 
     query: str = Field(description="The text to search for, in any case; not a regular expression", max_length=200)
     root_dir: str = Field(default=".", description="The folder to search, inside the current one", max_length=4096)
@@ -45,7 +45,7 @@ class Match(BaseModel):
 
 
 class Output(BaseModel):
-    """The lines found, and what was left out."""
+    """The lines found, and a note about omitted ones."""
 
     matches: list[Match] = []
     files_searched: int = 0
@@ -77,7 +77,7 @@ def run(request: Input) -> Output:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files below a folder, in alphabetical order, without hidden ones and those of tools."""
+    """The files below a folder, in alphabetical order, without hidden files and tools' files."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS)
         yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))

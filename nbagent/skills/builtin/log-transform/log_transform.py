@@ -13,7 +13,7 @@ from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
 
 MAX_BYTES = 50 * 2**20
-#: Characters of a line that are looked at, and of a message that is returned.
+#: Characters read of a line, and characters of a returned message.
 _LINE, _MESSAGE = 2_000, 200
 Level = Literal["TRACE", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "OTHER"]
 _LEVELS: dict[str, Level] = {
@@ -26,7 +26,7 @@ _QUIET_LEVEL = re.compile(rf"[\[<|\s]({'|'.join(sorted(_LEVELS, key=len, reverse
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 _APACHE = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}")
 _TIME = TypeAdapter(datetime)
-#: What differs between messages that say the same.
+#: The variable parts of messages of the same kind.
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\d+(?:\.\d+)*")
 #: Names that JSON logs give to their fields.
 _TIME_KEYS, _LEVEL_KEYS = ("timestamp", "time", "ts", "@timestamp", "asctime"), ("level", "levelname", "severity")

@@ -67,7 +67,7 @@ class Source(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What came of one source: its articles, or the reason why there are none."""
+    """A source's result: its articles, or the reason why there are none."""
 
     source: Source
     articles: list[Article]
@@ -127,7 +127,7 @@ def read_sources() -> list[Source]:
 
 
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
-    """The articles of all sources, in their order. What takes longer than `TOTAL_S` is given up."""
+    """The articles of all sources, in their order. Sources that take longer than `TOTAL_S` are given up."""
     free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
     headers = {"User-Agent": "nbagent (feed reader)"}
     options: dict[str, Any] = {"headers": headers, "timeout": TIMEOUT_S, "follow_redirects": True}

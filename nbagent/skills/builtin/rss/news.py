@@ -4,7 +4,7 @@
 >>> for definition in RSS_TOOLS_DEFINITIONS:                                # doctest: +SKIP
 ...     agent.register_tool(**definition)
 
-The feeds are those of a file that you edit; `nbagent.skills.builtin.rss.feeds.sources_file()` says where it is.
+The feeds are those of a file that you edit; `nbagent.skills.builtin.rss.feeds.sources_file()` returns its path.
 """
 
 from __future__ import annotations

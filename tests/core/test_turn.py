@@ -272,6 +272,8 @@ async def test_results_are_told_as_they_come_and_kept_in_the_order_of_the_calls(
     assert results_in(run) == ["slow", "2"]
     assert [made["result"] for made in run.result.function_calls] == ["slow", "2"]
     assert all(made["duration_s"] > 0 for made in run.result.function_calls)
+    results = [(message.name, message.tool_call_id) for message in run.history.messages if message.role == "tool"]
+    assert results == [("wait", "c1"), ("double", "c2")]
 
 
 async def test_calls_over_the_limit_are_answered_without_running():

@@ -44,8 +44,8 @@ def test_a_page_runs(page, tmp_path):
 
 
 def test_what_the_embedded_model_does_is_said_in_the_same_words():
-    said = "nbagent picks the tool and takes the arguments from your question; the small model only writes the rest. "
-    said += "A large model does all of this itself."
+    said = "nbagent itself chooses the tool and takes the arguments from your question. The answer quotes the tool's "
+    said += "result. A large model does all of this itself."
     pages = ("README.md", "docs/start.md", "docs/explanation/embedded-model.md", "notebooks/01_quickstart.ipynb")
     for text in (*map(text_of, pages), LocalProvider.__doc__):
         assert said in re.sub(r'(\\n",)?\s+"?', " ", text)

@@ -1,13 +1,16 @@
 """The open notebook as an agent's document: what the page shows of its changes, and what the person keeps."""
 
+import asyncio
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
 from support.lab import Lab, ask, python_in
+from support.mcp_sessions import configured, session, text_of
 
 pytestmark = pytest.mark.browser
 
@@ -309,6 +312,36 @@ turns = [FunctionCall("add_cell", {{"source": {OWN!r}}}, "a"), FunctionCall("run
 agent = Agent(ScriptedProvider(turns), tools=[])
 %agent tools add notebook
 %agent mode auto"""
+
+
+async def work_in_the_notebook(server):
+    """An MCP client adds a cell to the open notebook, runs it and edits the person's."""
+    async with session(server) as client:
+        await client.call_tool("add_cell", {"source": "print(6 * 7)"})
+        listed = text_of(await client.call_tool("list_cells"))
+        added, own = (
+            re.search(rf"^\d+\. ([\w-]+) .*: {re.escape(code)}$", listed, re.M)[1] for code in ("print(6 * 7)", "x = 1")
+        )
+        ran = text_of(await client.call_tool("run_cells", {"cells": [added]}))
+        await client.call_tool("read_cell", {"cell": own})
+        await client.call_tool("edit_cell", {"cell": own, "source": "x = 2"})
+        return ran
+
+
+def test_an_mcp_client_works_in_the_open_notebook(lab):
+    setup = "%load_ext nbagent\n%agent tools add notebook\n%agent mode auto\n%agent serve --mcp"
+    page = lab.open("mcp-client.ipynb", ["x = 1", setup])
+    cell = lab.run_cell(page, 1)
+    expect(cell).to_contain_text("mcpServers")
+    server = configured(cell.inner_text())
+    with ThreadPoolExecutor(1) as thread:  # Playwright has the loop of this one
+        ran = thread.submit(asyncio.run, work_in_the_notebook(server)).result()
+    assert "Printed:\n42" in ran
+    expect(page.locator(".nbagent-written").last).to_contain_text("42")
+    assert sources(page) == ["x = 2", setup, "print(6 * 7)"]
+    bar = page.get_by_role("region", name="Changed by the agent")
+    expect(bar).to_contain_text("1 cell edited")  # by the last call: each is a run
+    expect(lab.run_new_cell(page, "%agent serve --stop\n'no' + 'more'")).to_contain_text("'nomore'")
 
 
 def test_a_page_that_is_loaded_again_gets_what_the_agent_and_its_cells_do_meanwhile(lab):

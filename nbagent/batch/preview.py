@@ -31,8 +31,8 @@ class Estimate:
 class MapPreview:
     """A preview of a map; nothing was sent. It displays itself in a notebook; `print` shows it as text.
 
-    - `samples`: the first three requests, each with `messages`, `functions` and `options` - `rows` of the data, and
-      `requests` that these need: equal rows are asked once
+    - `samples`: the first three requests, each with `messages`, `functions` and `options`
+    - `rows` of the data, and `requests` that these need: equal rows are asked once
     - `answered`: rows whose answer a checkpoint, or an unfinished map, has already
     - `skipped`: rows without a value; `failed`: rows that can't be sent, such as those of a missing file
     - `estimate`: `input_tokens`, `output_tokens`, `cost` in US dollars or None

@@ -22,7 +22,8 @@ class Access:
     """Takes the arguments of `HTTPProvider`. Raises `ConfigurationError` if two of them contradict each other.
 
     - `address`: the chosen base URL, without user and password; empty if the key decides
-    - `key`: the given key, or None - `headers`: sent with every request
+    - `key`: the given key, or None
+    - `headers`: sent with every request
     """
 
     def __init__(

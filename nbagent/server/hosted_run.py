@@ -71,15 +71,18 @@ class RunRequest:
     """A protocol's request to the agent.
 
     - `message`: a text, content parts, or an `LLMMessage`
-    - `conversation_id`: None begins a conversation with a new id - `history`: the client's own; it replaces the stored
-      one - `after`: the id of the last prompt of this history. If the conversation has a later one, the run begins
-      another conversation: a branch.
-    - `stored`: False keeps only the run's cost - `instructions`: the client's own system text, in addition to the
-      agent's - `provider`, `model`: only allowed ones
+    - `conversation_id`: None begins a conversation with a new id
+    - `history`: the client's own; it replaces the stored one
+    - `after`: the id of the last prompt of this history. If the conversation has a later one, the run begins another
+      conversation: a branch.
+    - `stored`: False keeps only the run's cost
+    - `instructions`: the client's own system text, in addition to the agent's
+    - `provider`, `model`: only allowed ones
     - `limits`: these can lower the server's and the agent's limits
     - `options`: other options of `Agent.chat_stream`
     - `waits_for_approval`: without it, calls that need approval are denied at once
-    - `agent`: the client's own agent, such as one with tools of its editor - `origin`: the protocol, for the trace
+    - `agent`: the client's own agent, such as one with tools of its editor
+    - `origin`: the protocol, for the trace
     """
 
     message: MessageInput

@@ -61,9 +61,10 @@ class Progress(NamedTuple):
 class NotebookResult:
     """The outcome for a notebook file. `ok` if it runs again, shows the saved outputs, and the analyst has finished.
 
-    - `answer`: the analyst's last words; "" if it was not needed - `changes`: one for each cell whose source changed
-    - `verification`: the final check in a fresh kernel - `runs`: the results of the agent's runs; `cost` is their sum
-      in US dollars, None if a price is unknown
+    - `answer`: the analyst's last words; "" if it was not needed
+    - `changes`: one for each cell whose source changed
+    - `verification`: the final check in a fresh kernel
+    - `runs`: the results of the agent's runs; `cost` is their sum in US dollars, None if a price is unknown
     """
 
     path: Path

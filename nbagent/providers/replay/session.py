@@ -67,7 +67,8 @@ def replay(
     replayed.
 
     - `"once"`: replay the file, or record it if it does not exist
-    - `"none"`: replay the file and never call a model - `"new"`: replay the recorded requests, and record the rest
+    - `"none"`: replay the file and never call a model
+    - `"new"`: replay the recorded requests, and record the rest
     - `"all"`: record everything anew
 
     A request that is not in the file and may not be recorded raises `ReplayError`, which shows the difference from the

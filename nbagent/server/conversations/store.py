@@ -149,9 +149,9 @@ class Change:
 class ConversationStore(ABC):
     """Conversations with their turns, spending, answers and approvals. Each store writes the abstract part.
 
-    - `lease_s`: seconds after which a dead process's turn goes to the next one - `ttl_s`: seconds from a conversation's
-      last change to its deletion; None keeps it - `answer_ttl_s`: seconds for which a repeated request gets its first
-      answer
+    - `lease_s`: seconds after which a dead process's turn goes to the next one
+    - `ttl_s`: seconds from a conversation's last change to its deletion; None keeps it
+    - `answer_ttl_s`: seconds for which a repeated request gets its first answer
 
     All methods raise `StoreError` if the store can't be read or written.
 

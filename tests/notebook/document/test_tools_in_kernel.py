@@ -1,9 +1,12 @@
-"""The notebook tools and their modes in a real kernel: by commands, in a panel, and for MCP clients."""
+"""The notebook tools and their modes in a real kernel: by commands, in a panel, for MCP clients and an editor."""
 
 from pathlib import Path
 
+import acp
 import pytest
+from acp import schema
 from mcp_types import Implementation
+from support.acp_editor import edited
 from support.mcp_sessions import configured, session, text_of
 from support.panels import Panel
 
@@ -96,3 +99,29 @@ async def test_an_mcp_client_works_in_the_notebook(kernel):
     kernel.ok("%agent serve --stop")
     sources = kernel.value("agent.trace.cells.merge(agent.trace.runs, on='run_id')[['kind', 'source']].values.tolist()")
     assert sources == [["add", "mcp-client:editor"], ["run", "mcp-client:editor"]]
+
+
+EDITORS_AGENT = """
+from nbagent import Agent, FunctionCall, ScriptedProvider
+def turn(messages, functions):
+    if messages[-1].role == "tool":
+        return messages[-1].text
+    return FunctionCall("notebook_add_cell", {"source": "print(2 + 2)"})
+agent = Agent(ScriptedProvider(turn))
+"""
+
+
+async def test_an_editors_agent_works_in_the_notebook(kernel, tmp_path):
+    kernel.ok("%agent mode auto")
+    server = configured(kernel.ok("%agent serve --mcp").text)
+    headers = [schema.HttpHeader(name=name, value=value) for name, value in server["headers"].items()]
+    given = schema.HttpMcpServer(type="http", name="notebook", url=server["url"], headers=headers)
+    async with edited(tmp_path, EDITORS_AGENT) as (editor, client, _):
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        session_id = (await client.new_session(cwd=str(tmp_path), mcp_servers=[given])).session_id
+        editor.answers = ["allow"]
+        await client.prompt(session_id=session_id, prompt=[acp.text_block("Print 2 + 2.")])
+        assert editor.text() == f"Added code cell 2, id {kernel.value('notebook.list[1].id')}."
+        assert [asked.title.split()[0] for asked, _ in editor.asked] == ["notebook_add_cell"]
+    assert kernel.value("notebook.list[1].source") == "print(2 + 2)"
+    kernel.ok("%agent serve --stop")

@@ -57,7 +57,7 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     """The `status` and `status_reason` of a run that ends with this answer.
 
     >>> answer_status(LLMResponse("", None, "content_filter", {"finish_reason_raw": "SAFETY"}))
-    ('blocked', "The vendor's filter blocked the answer (SAFETY).")
+    ('blocked', "The provider's filter blocked the answer (SAFETY).")
     """
     metadata, reason = response.metadata or {}, response.finish_reason
     details = metadata.get("stop_details")

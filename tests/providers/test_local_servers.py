@@ -184,14 +184,14 @@ def test_the_doctor_says_what_is_here_and_what_an_agent_would_ask(machine, tmp_p
     assert ("dev" in told["extras"], told["keys"]) == (False, "none")
     assert told["servers"].startswith(f"Ollama at {address}: qwen3:4b")
     assert told["models"] == "SmolLM2-135M-Instruct (not fetched: run `nbagent pull`)"
-    assert told["Agent()"] == f"asks ollama:qwen3:4b (found at {address}, no key needed)"
+    assert told["Agent()"] == f"uses ollama:qwen3:4b (found at {address}, no key needed)"
     told = doctor(tmp_path, OLLAMA_BASE_URL="http://127.0.0.1:9/v1")
-    nothing = "no Ollama, LM Studio, llama.cpp", "asks local:SmolLM2-135M-Instruct (embedded model, no key needed)"
+    nothing = "no Ollama, LM Studio, llama.cpp", "uses local:SmolLM2-135M-Instruct (embedded model, no key needed)"
     assert (told["servers"], told["Agent()"]) == nothing or re.match("LM Studio|llama.cpp", told["servers"])
     assert "expected the address of a server" in doctor(tmp_path, OLLAMA_BASE_URL="http://[::1")["Agent()"]
-    assert doctor(tmp_path, NBAGENT_MODEL="local")["Agent()"] == "asks local:SmolLM2-135M-Instruct (NBAGENT_MODEL)"
+    assert doctor(tmp_path, NBAGENT_MODEL="local")["Agent()"] == "uses local:SmolLM2-135M-Instruct (NBAGENT_MODEL)"
     told = doctor(tmp_path, OLLAMA_BASE_URL=address, ANTHROPIC_API_KEY="sk-secret")
-    assert (told["keys"], told["Agent()"]) == ("ANTHROPIC_API_KEY", "asks claude:claude-sonnet-5 (ANTHROPIC_API_KEY)")
+    assert (told["keys"], told["Agent()"]) == ("ANTHROPIC_API_KEY", "uses claude:claude-sonnet-5 (ANTHROPIC_API_KEY)")
     assert "there is no API key" in doctor(tmp_path, NBAGENT_MODEL="openai")["Agent()"]
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['xllamacpp'] = None")
     assert "needs this first" in doctor(tmp_path, PYTHONPATH=str(tmp_path), NBAGENT_MODEL="local")["Agent()"]

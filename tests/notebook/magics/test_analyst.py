@@ -60,7 +60,7 @@ def test_it_writes_for_one_question(kernel):
     asked(kernel, "%%agent --write\nWhat drives churn?")
     assert asked(kernel)[1], "it was on before"
     kernel.ok("%agent analyst off")
-    assert "leave -t" in kernel.run("%%agent --write --no-tools\nWhat?").stderr
+    assert "omit -t" in kernel.run("%%agent --write --no-tools\nWhat?").stderr
     assert "nothing" in kernel.run("%%agent --write\nWhat about {nothing}?").stderr
     assert asked(kernel) == ([], False)
 

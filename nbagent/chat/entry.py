@@ -233,7 +233,8 @@ def past_turn(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> Pa
         transcript.feed(event)
         if isinstance(event, events.Interrupted):
             transcript.mark_interrupted()
-    return PanelEntry(turn[0], transcript, run)
+    # a notebook that runs again without a person has the same outputs, whatever numbers its cells get
+    return PanelEntry(turn[0], transcript, run if recorded.timings else {})
 
 
 def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> Iterator[Event]:

@@ -81,20 +81,20 @@ def test_after_the_colon_of_an_mcp_server_its_resources_are_offered(lab):
     (lab.folder / "server_of_notes.py").write_text(NOTES)
     connect = """import sys
 from nbagent import MCPServer
-agent.use(MCPServer(sys.executable, "server_of_notes.py", name="notes"))
+agent.use(MCPServer(sys.executable, "server_of_notes.py", name="memos"))
 await agent.toolsets.prepare()
 panel"""
     page = lab.run("resources.ipynb", [SETUP.removesuffix("panel"), connect])
     panel = page.locator(PANEL)
     box = panel.get_by_label("Your question")
     options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
-    box.press_sequentially("@note")
-    expect(options).to_have_text(["@notes:resources of an MCP server"])
+    box.press_sequentially("@memo")
+    expect(options).to_have_text(["@memos:resources of an MCP server"])
     page.keyboard.press("Enter")
-    expect(box).to_have_value("@notes:")
-    expect(options).to_have_text(["@notes:notes://todayWhat to do today."])
+    expect(box).to_have_value("@memos:")
+    expect(options).to_have_text(["@memos:notes://todayWhat to do today."])
     page.keyboard.press("Enter")
-    expect(box).to_have_value("@notes:notes://today ")
+    expect(box).to_have_value("@memos:notes://today ")
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])

@@ -395,10 +395,14 @@ def test_others_in_a_shared_notebook_see_what_the_agent_does(tmp_path):
         expect(page.get_by_role("region", name="Changed by the agent")).to_have_count(0)
         assert sources(page) == sources(other) == [SETUP, "x = 1"]
         page.evaluate(f"() => void ({SAVE})()")  # the server saves shared notebooks: this promise may never settle
-        saved = page.wait_for_function(
-            """async () => {
-                const { content } = await (await fetch('/api/contents/shared.ipynb')).json();
+        saved = page.wait_for_function(  # which does not wait for promises
+            """() => {
+                const request = new XMLHttpRequest();
+                request.open('GET', '/api/contents/shared.ipynb', false);
+                request.send();
+                const { content } = JSON.parse(request.responseText);
                 return content && !('nbagent' in content.metadata) && content;
-            }"""
+            }""",
+            polling=500,
         )
         nbformat.validate(saved.json_value())

@@ -175,10 +175,11 @@ def test_two_notebooks_of_a_kernel_are_told_apart(lab):
     lab.run_cell(page, 1)
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_label("Your question").wait_for()
-    one = page.locator(".jp-NotebookPanel").first
-    for name in ("two.ipynb", "three.ipynb"):
-        lab.write(name, ["two = await live_notebook()", "await two.insert(\"'cell'\"); two.path"])
-        page.evaluate(f"path => {{ ({SAME_KERNEL})(path) }}", name)
+    name = page.locator(".jp-NotebookPanel").get_attribute("id")  # JupyterLab may have its panels in any order
+    one = page.locator(f".jp-NotebookPanel[id='{name}']")
+    for path in ("two.ipynb", "three.ipynb"):
+        lab.write(path, ["two = await live_notebook()", "await two.insert(\"'cell'\"); two.path"])
+        page.evaluate(f"path => {{ ({SAME_KERNEL})(path) }}", path)
     two = lab.visit("notebooks/two.ipynb")
     lab.wait_for_kernel(two)
     lab.command(two, "notebook:run-all-cells")
@@ -195,7 +196,7 @@ def test_two_notebooks_of_a_kernel_are_told_apart(lab):
     blocked = lab.run_new_cell(page, "from nbagent.core.background import run_sync\nrun_sync(notebook.cells())")
     expect(blocked).to_contain_text("Use a %%agent cell without %%time")
     page.evaluate(BESIDE, "three.ipynb")
-    three = page.locator(".jp-NotebookPanel").nth(1)
+    three = page.locator(f".jp-NotebookPanel:not([id='{name}'])")
     lab.wait_for_kernel(page)
     lab.run_cell(page, 0)
     expect(three).to_contain_text("only one notebook of a page, which is one.ipynb")

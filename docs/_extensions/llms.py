@@ -46,7 +46,7 @@ def _signature(value: object) -> inspect.Signature | str:
 
 
 def _links(pages: re.Match[str], all_pages: dict[str, str]) -> str:
-    """A list of pages as links. `all_pages` are the titles of those that `*` stands for."""
+    """A list of pages as links. `all_pages` has the titles of the pages that `*` matches."""
     caption, options, listed = pages.groups()
     if ":hidden:" in options:
         return ""

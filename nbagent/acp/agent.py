@@ -183,7 +183,7 @@ class ACPAgent:
         return [model]
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
-        """Answer a prompt, and send the client all events meanwhile."""
+        """Answer a prompt, and send the client its events as they come."""
         session = self._session(session_id)
         for problem in session.problems:
             await self._client.session_update(session_id, acp.update_agent_message_text(f"*{problem}*\n\n"))

@@ -407,8 +407,9 @@ class Agent:
         """Label the runs of this block in `trace.runs`. Blocks nest: tags add up; other inner values override outer
         ones.
 
-        It labels every run that the block starts, including other agents' runs, and this agent's runs in a panel
-        meanwhile. `session` is your application's, such as one visit; `session_id` in the trace identifies the process.
+        It labels every run that the block starts, including other agents' runs, and runs that this agent's panels start
+        during the block. `session` is a name from your application, such as the id of a visit. `session_id` in the
+        trace identifies the process.
         Labels are never sent to the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP

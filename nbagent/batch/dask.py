@@ -33,7 +33,7 @@ from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")
 
-#: A row is given up after so many lost workers: it may be the cause.
+#: After this many lost workers, a row fails, since it may be the cause.
 MAX_LOSSES = 3
 #: Seconds between two checks for new workers.
 LOOK_EVERY_S = 5.0

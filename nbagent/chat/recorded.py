@@ -18,12 +18,12 @@ from nbagent.trace.trace import Trace
 
 Rows = Mapping[str, Sequence[Row]]
 TABLES = ("messages", "runs", "calls", "tool_calls", "citations", "thinking", "events")
-#: What is not kept with messages, which say it themselves, nor shown.
+#: Columns that aren't kept: the messages contain them, or panels don't show them.
 _UNKEPT = {"messages": {"text", "data"}, "runs": {"prompt", "output"}, "calls": {"messages_in", "params", "tools_hash"}}
 
 
 def rows_in(trace: Trace) -> Rows:
-    """The rows by table, with those of the agents that tools asked."""
+    """The rows by table, including the rows of sub-agents' runs."""
     recorder = trace.recorder
     elsewhere = {run: owner for run, owner in runs_below(recorder, None).items() if owner is not recorder}
     others = rows_of(elsewhere, TABLES)

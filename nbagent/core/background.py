@@ -159,7 +159,7 @@ def _poll(done: Future[Any]) -> None:
 
 
 def _serve(done: Future[Any]) -> None:
-    """Wait until `done`, and meanwhile run other threads' functions on the main thread."""
+    """Wait until `done`. Until then, run other threads' functions on the main thread."""
     while not done.done():
         try:
             item = _main_calls.get(timeout=POLL_S)

@@ -117,7 +117,7 @@ class Turn:
             self.run.speakers.end_turn()
 
     def _add_results(self, results: list[LLMMessage]) -> None:
-        """Put the results after their calls: a tool or another cell may have added a message meanwhile.
+        """Put the results after their calls, even if a tool or another cell has added a message.
 
         A cleared history stays empty.
         """

@@ -1,7 +1,7 @@
 """The engine for `engine="batch"`: the provider's batch endpoint answers within a day, at half price.
 
 It works in two passes. The first makes each row's request, as a live run would, and submits them in batches within the
-provider's limits. No run waits meanwhile, so memory holds the bodies of one batch only. When a batch is over, the
+provider's limits. No run waits for the answers, so memory holds the bodies of one batch only. When a batch is over, the
 second pass runs its rows in the usual loop, whose first request takes the batch's answer. So traces, costs, checks and
 corrections work as in any run. Unanswered rows, and further requests of a row, are sent live.
 """

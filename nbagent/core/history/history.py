@@ -458,7 +458,7 @@ def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
 
 
 def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
-    """What people read of a history: no answers that a check sent back, and not what the check said."""
+    """The messages for people: without answers that a check sent back, and without the check's feedback."""
     for number, message in enumerate(messages):
         is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
         if not (is_sent_back or message.is_correction):

@@ -73,7 +73,10 @@ FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=2, tables=_
 #: SQLite's name for a database in memory.
 MEMORY = ":memory:"
 
-_INFO = "id, owner, title, created, updated, dollars, tokens, message_count"
+_SELECT = """
+    SELECT id, owner, title, created, updated, dollars, tokens, message_count FROM conversations
+    WHERE owner = ? AND updated > ?
+"""
 
 
 class SQLiteStore(ConversationStore):
@@ -121,8 +124,7 @@ class SQLiteStore(ConversationStore):
     def _stored(
         self, database: sqlite3.Connection, owner: str, conversation_id: str
     ) -> tuple[Conversation, list[str]] | None:
-        query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  only our own names are joined in, values are bound
-        row = database.execute(query, (owner, conversation_id, self._oldest())).fetchone()
+        row = database.execute(f"{_SELECT} AND id = ?", (owner, self._oldest(), conversation_id)).fetchone()
         if row is None:
             return None
         query = "SELECT body FROM messages WHERE owner = ? AND conversation_id = ? ORDER BY number"
@@ -132,10 +134,7 @@ class SQLiteStore(ConversationStore):
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
         updated, last_id = (float("inf"), "") if after is None else cursor_from(after)
 
-        query = f"""
-            SELECT {_INFO} FROM conversations WHERE owner = ? AND updated > ? AND (updated, id) < (?, ?)
-            ORDER BY updated DESC, id DESC LIMIT ?
-        """  # noqa: S608  only our own names are joined in, values are bound
+        query = f"{_SELECT} AND (updated, id) < (?, ?) ORDER BY updated DESC, id DESC LIMIT ?"
         rows = await self._rows(query, owner, self._oldest(), updated, last_id, limit + 1)
         return page_of([_info(row) for row in rows], limit)
 

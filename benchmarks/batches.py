@@ -2,7 +2,7 @@
 
     python benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d20,text-20]
 
-The stand-in for vendors of `peers/server.py` answers with 20 pieces: 5 ms apart (`d5`; models write more slowly, as
+The stand-in for providers of `peers/server.py` answers with 20 pieces: 5 ms apart (`d5`; models write more slowly, as
 `d20` does) and all at once. The hand-written client sends the same requests with httpx2, behind a semaphore, and reads
 the same streams: once over the same connections as nbagent, and once with httpx2 as it comes. Blocks of rows go to
 each, to a map, and to a map with a checkpoint, in turns. Ratios compare a block with the one by hand next to it, over

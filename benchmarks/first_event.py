@@ -19,8 +19,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.loopback import Answer, Loopback, claude_said, said, sse
 
-#: Vendors with an SDK -> a model, the start of the address's path, and an answer.
-VENDORS = {
+#: Providers with an SDK -> a model, the start of the address's path, and an answer.
+PROVIDERS = {
     "openai": ("gpt-5.6-terra", "/v1", sse(said("Hi"))),
     "claude": ("claude-sonnet-5", "", claude_said("Hi")),
 }
@@ -33,7 +33,7 @@ from nbagent.providers.http import transport
 
 if not {background}:
     transport.import_packages = lambda package: None
-agent = Agent(create_provider({vendor!r}, api_key="no-key-needed", model={model!r}, base_url={url!r}))
+agent = Agent(create_provider({provider!r}, api_key="no-key-needed", model={model!r}, base_url={url!r}))
 sleep({pause})
 begin = perf_counter()
 for event in agent.chat_stream("Hi"):
@@ -43,11 +43,11 @@ for event in agent.chat_stream("Hi"):
 """
 
 
-async def first_event(server: Loopback, vendor: str, background: bool, pause: float) -> float:
+async def first_event(server: Loopback, provider: str, background: bool, pause: float) -> float:
     """Seconds from the question to the first text, in a fresh process."""
-    model, path, body = VENDORS[vendor]
+    model, path, body = PROVIDERS[provider]
     server.answers = [Answer(body)]
-    script = SCRIPT.format(background=background, vendor=vendor, model=model, url=server.url + path, pause=pause)
+    script = SCRIPT.format(background=background, provider=provider, model=model, url=server.url + path, pause=pause)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", script), stdout=asyncio.subprocess.PIPE, env=os.environ | {"NO_PROXY": "127.0.0.1"}
     )
@@ -56,21 +56,21 @@ async def first_event(server: Loopback, vendor: str, background: bool, pause: fl
 
 
 async def measure(runs: int, pause: float) -> bool:
-    """Print a line for each vendor and pause; whether the goal is met."""
+    """Print a line for each provider and pause; whether the goal is met."""
     met = True
     print(f"First event of a process, medians of {runs}, in seconds\n")
     async with Loopback() as server:
-        for vendor in VENDORS:
+        for provider in PROVIDERS:
             for wait in (0.0, pause):
                 taken: dict[bool, list[float]] = {True: [], False: []}
                 for _ in range(runs):
                     for background, seconds in taken.items():
-                        seconds.append(await first_event(server, vendor, background, wait))
+                        seconds.append(await first_event(server, provider, background, wait))
                 with_it, without = median(taken[True]), median(taken[False])
                 ratio = with_it / without
                 goal = "" if not wait else f"; goal {MOST}: {'met' if ratio <= MOST else 'MISSED'}"
                 both = f"{with_it:.2f}, without {without:.2f}; ratio {ratio:.2f}"
-                print(f"  {vendor:7} asked after {wait:g} s: {both}{goal}")
+                print(f"  {provider:7} asked after {wait:g} s: {both}{goal}")
                 met = met and (not wait or ratio <= MOST)
     return met
 

@@ -51,7 +51,7 @@ text = "".join(block.replace("{n}", str(n)) for n in range(1, 40))
 
 class Paced(LLMProvider):
     """200 tokens a second: 2,000, or 3,333 if much is asked for."""
-    vendor, model_name = "scripted", "paced"
+    provider_name, model_name = "scripted", "paced"
     def supports_function_calling(self): return True
     async def chat(self, messages, functions=None, temperature=None, **kwargs): raise AssertionError
     async def stream(self, request):

@@ -2,7 +2,7 @@
 
     python benchmarks/long_conversation.py [ROUNDS] [TIMES]
 
-Each runs in a fresh process beside the same stand-in for the vendors, one after the other, so that a busy moment
+Each runs in a fresh process beside the same stand-in for the providers, one after the other, so that a busy moment
 touches both alike. The agent records its trace as always. To reach, against httpx and json by hand: at most 1.7 times
 the time and 1.5 times the memory; and neither grows faster than the history: a round's time grows no more than that
 of the loop by hand, and a late round keeps no more memory than an early one. The exit code is 1 where a target is

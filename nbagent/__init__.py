@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from nbagent.functions.foreign import from_pydantic_ai as from_pydantic_ai
     from nbagent.functions.live import live as live
     from nbagent.functions.live import tool as tool
+    from nbagent.functions.provider_tools import code_execution as code_execution
+    from nbagent.functions.provider_tools import image_generation as image_generation
+    from nbagent.functions.provider_tools import remote_mcp as remote_mcp
+    from nbagent.functions.provider_tools import tool_search as tool_search
+    from nbagent.functions.provider_tools import web_fetch as web_fetch
+    from nbagent.functions.provider_tools import web_search as web_search
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
-    from nbagent.functions.vendor_tools import code_execution as code_execution
-    from nbagent.functions.vendor_tools import image_generation as image_generation
-    from nbagent.functions.vendor_tools import remote_mcp as remote_mcp
-    from nbagent.functions.vendor_tools import tool_search as tool_search
-    from nbagent.functions.vendor_tools import web_fetch as web_fetch
-    from nbagent.functions.vendor_tools import web_search as web_search
     from nbagent.mcp.client.server import MCPServer as MCPServer
     from nbagent.memory.memory import Memory as Memory
     from nbagent.notebook.analyst.verify import verify_notebook as verify_notebook
@@ -125,7 +125,7 @@ _WHERE = {
     "Usage": "core.messages",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
-    "code_execution": "functions.vendor_tools",
+    "code_execution": "functions.provider_tools",
     "compare": "evaluation.evaluate",
     "compare_sync": "evaluation.evaluate",
     "connect": "remote",
@@ -140,7 +140,7 @@ _WHERE = {
     "from_langchain": "functions.foreign",
     "from_openai_agents": "functions.foreign",
     "from_pydantic_ai": "functions.foreign",
-    "image_generation": "functions.vendor_tools",
+    "image_generation": "functions.provider_tools",
     "judge": "evaluation.scorers",
     "live": "functions.live",
     "matches": "evaluation.scorers",
@@ -151,15 +151,15 @@ _WHERE = {
     "register_instance_methods": "functions.discovery",
     "register_module_functions": "functions.discovery",
     "register_provider": "providers",
-    "remote_mcp": "functions.vendor_tools",
+    "remote_mcp": "functions.provider_tools",
     "replay": "providers.replay.session",
     "search_rss_by_keywords": "skills.builtin.rss.news",
     "tool": "functions.live",
-    "tool_search": "functions.vendor_tools",
+    "tool_search": "functions.provider_tools",
     "verify_notebook": "notebook.analyst.verify",
     "verify_notebook_sync": "notebook.analyst.verify",
-    "web_fetch": "functions.vendor_tools",
-    "web_search": "functions.vendor_tools",
+    "web_fetch": "functions.provider_tools",
+    "web_search": "functions.provider_tools",
     "write_notebook": "notebook.analyst.write",
     "write_notebook_sync": "notebook.analyst.write",
 }

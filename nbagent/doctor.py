@@ -88,13 +88,13 @@ def _models() -> list[str]:
 def _choice(look: Callable[[], list[LocalServer]]) -> str:
     """The model that an agent without a name would use, and why."""
     provider = default_provider(look)
-    row = CATALOG.get(provider.vendor)
+    row = CATALOG.get(provider.provider_name)
     key = next((name for name in row.key_vars if keys.find([name])), "") if row and not row.keyless else ""
     reason = "NBAGENT_MODEL" if os.environ.get("NBAGENT_MODEL") else key or keyless_note(provider)
     provider.check()
-    if provider.vendor == "local":
+    if provider.provider_name == "local":
         check_installed()
-    return f"uses {provider.vendor}:{provider.model_name} ({reason})"
+    return f"uses {provider.provider_name}:{provider.model_name} ({reason})"
 
 
 def _told(tell: Callable[[], str]) -> str:

@@ -88,7 +88,7 @@ def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependen
 class ProviderError(NbagentError):
     """The provider, or the connection to it, failed.
 
-    Attributes: `vendor`, `model`, `status` (HTTP status or None), `code` (the provider's own, such as "1214" or
+    Attributes: `provider`, `model`, `status` (HTTP status or None), `code` (the provider's own, such as "1214" or
     "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None), `retryable` (whether the retry policy
     sends the request again; the provider's `x-should-retry` takes precedence), `may_fall_back` (whether another
     provider may well answer: `Agent([…])` then continues with the next one).
@@ -105,7 +105,7 @@ class ProviderError(NbagentError):
         self,
         message: str,
         *,
-        vendor: str = "",
+        provider: str = "",
         model: str = "",
         status: int | None = None,
         code: str | None = None,
@@ -116,7 +116,7 @@ class ProviderError(NbagentError):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.vendor = vendor
+        self.provider = provider
         self.model = model
         self.status = status
         self.code = code
@@ -128,8 +128,8 @@ class ProviderError(NbagentError):
             self.may_fall_back = may_fall_back
 
     def __str__(self) -> str:
-        """`vendor model: message (status 429, request req_1). What to do next.`"""
-        who = " ".join(part for part in (self.vendor, self.model) if part)
+        """`provider model: message (status 429, request req_1). What to do next.`"""
+        who = " ".join(part for part in (self.provider, self.model) if part)
         details = [f"status {self.status}"] if self.status is not None else []
         details += [f"code {self.code}"] if self.code and self.code not in self.message else []
         details += [f"request {self.request_id}"] if self.request_id else []

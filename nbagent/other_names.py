@@ -19,7 +19,7 @@ OTHER_ATTRIBUTES = {
     "instructions": "`agent.system_prompt`",
 }
 OTHER_ARGUMENTS = {
-    **dict.fromkeys(("model", "llm", "vendor", "model_name"), "Agent('provider:model')"),
+    **dict.fromkeys(("model", "llm", "provider", "model_name"), "Agent('provider:model')"),
     **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('provider:model', api_key=..., base_url=...))"),
     **dict.fromkeys(("instructions", "system", "system_message", "prompt"), "Agent(system_prompt=...)"),
     **dict.fromkeys(("functions", "function"), "Agent(tools=[...])"),

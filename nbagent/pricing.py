@@ -31,7 +31,7 @@ NBAGENT_SERVER = "nbagent server"
 def price(
     usage: Usage,
     model: str,
-    vendor: str,
+    provider: str,
     raw: Any = None,
     is_batched: bool = False,
     *,
@@ -41,7 +41,7 @@ def price(
 
     `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list. `raw` is the provider's
     own usage object. It may contain the cost itself (OpenRouter), the tier that served the request, tokens cached for
-    an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its `vendor_calls` are calls of
+    an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its `provider_calls` are calls of
     the provider's own tools; searches have a fee. Models on the user's machine are free. `is_batched`: the provider's
     batch endpoint answered. Without a batch price in the list, and for `rates`, such an answer costs `BATCH_SHARE` of
     the usual price.
@@ -50,9 +50,9 @@ def price(
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
-    if (reported := _counted(_reported(raw, vendor))) is not None:
+    if (reported := _counted(_reported(raw, provider))) is not None:
         return reported
-    return _counted(_computed(usage, model, vendor, raw, is_batched, rates))
+    return _counted(_computed(usage, model, provider, raw, is_batched, rates))
 
 
 def _counted(dollars: float | None) -> float | None:
@@ -61,14 +61,14 @@ def _counted(dollars: float | None) -> float | None:
 
 
 def _computed(
-    usage: Usage, model: str, vendor: str, raw: Any, is_batched: bool, rates: Mapping[str, float] | None
+    usage: Usage, model: str, provider: str, raw: Any, is_batched: bool, rates: Mapping[str, float] | None
 ) -> float | None:
-    fees = _tool_fees(raw, model, vendor)
+    fees = _tool_fees(raw, model, provider)
     if rates is not None:
         return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0) + fees
-    if _is_free(vendor):
+    if _is_free(provider):
         return 0.0
-    listed_at = _listed_at(vendor)
+    listed_at = _listed_at(provider)
     if not _is_listed(model, listed_at):
         return None
     from genai_prices import Usage as Tokens
@@ -94,7 +94,7 @@ def _computed(
 
 def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False) -> float | None:
     """The price, by the provider's own rates if it has some."""
-    return price(usage, model, provider.vendor, raw, is_batched, rates=provider.price)
+    return price(usage, model, provider.provider_name, raw, is_batched, rates=provider.price)
 
 
 def check_priced(max_cost: float | None, provider: LLMProvider, name: str = "max_cost") -> None:
@@ -103,13 +103,14 @@ def check_priced(max_cost: float | None, provider: LLMProvider, name: str = "max
     if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid for again
         return
     for member in provider.members:
-        vendor, model = member.vendor, member.model_name
-        if _is_free(type(member).vendor) or _reports(vendor) or price_at(Usage(), model, member) is not None:
-            continue  # a replay has the provider it replays
+        provider_name, model = member.provider_name, member.model_name
+        is_free = _is_free(type(member).provider_name)  # a replay has the name of the provider it replays
+        if is_free or _reports(provider_name) or price_at(Usage(), model, member) is not None:
+            continue
         raise ConfigurationError(
-            f"{name}={max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
-            f'Give its price in dollars per million tokens, create_provider({vendor!r}, ..., price={{"input": 0.5, '
-            f'"output": 1.5, "cached": 0.05}}), or limit tokens in place of {name}, Limits(max_total_tokens=...).'
+            f"{name}={max_cost:g}: the price of {provider_name}:{model} is not known, so its costs can't be counted. "
+            f'Give its price in dollars per million tokens, create_provider({provider_name!r}, ..., price={{"input": '
+            f'0.5, "output": 1.5, "cached": 0.05}}), or limit tokens in place of {name}, Limits(max_total_tokens=...).'
         )
 
 
@@ -119,18 +120,18 @@ def _by_rates(usage: Usage, rates: Mapping[str, float]) -> float:
     return (new + cached * rates.get("cached", rates["input"]) + usage.output_tokens * rates["output"]) / 1e6
 
 
-def _reports(vendor: str) -> bool:
+def _reports(provider: str) -> bool:
     """Whether the provider reports each request's cost."""
-    return vendor == NBAGENT_SERVER or (vendor in CATALOG and CATALOG[vendor].reports_cost)
+    return provider == NBAGENT_SERVER or (provider in CATALOG and CATALOG[provider].reports_cost)
 
 
-def _reported(raw: Any, vendor: str) -> float | None:
+def _reported(raw: Any, provider: str) -> float | None:
     """The request's cost with fees, if the provider reports it.
 
     With your own key for the model, OpenRouter's fee and the model provider's bill are separate parts. xAI counts in
     ten-billionths of a dollar.
     """
-    said: Any = raw if isinstance(raw, dict) and _reports(vendor) else {}
+    said: Any = raw if isinstance(raw, dict) and _reports(provider) else {}
     if is_number(ticks := said.get("cost_in_usd_ticks")):
         return float(ticks) / 1e10
     details: Any = (said.get("is_byok") and said.get("cost_details")) or {}
@@ -150,13 +151,13 @@ def _tier(raw: Any) -> dict[str, str]:
     return {name: tier for name, tier in tiers.items() if tier not in _USUAL_TIERS}
 
 
-def _is_free(vendor: str) -> bool:
-    return vendor in CATALOG and CATALOG[vendor].free
+def _is_free(provider: str) -> bool:
+    return provider in CATALOG and CATALOG[provider].free
 
 
-def _listed_at(vendor: str) -> str:
+def _listed_at(provider: str) -> str:
     """The price list's name for a provider."""
-    return (CATALOG[vendor].price_name if vendor in CATALOG else "") or vendor
+    return (CATALOG[provider].price_name if provider in CATALOG else "") or provider
 
 
 @lru_cache(maxsize=256)
@@ -172,7 +173,7 @@ def _is_listed(model: str, listed_at: str) -> bool:
     return True
 
 
-def priced_models(vendor: str) -> list[str]:
+def priced_models(provider: str) -> list[str]:
     """The provider's models in the price list that are not deprecated. The list ships with the package.
 
     >>> "claude-sonnet-5" in priced_models("claude")
@@ -180,7 +181,7 @@ def priced_models(vendor: str) -> list[str]:
     """
     from genai_prices.data_snapshot import get_snapshot
 
-    listed = [each for each in get_snapshot().providers if each.id == _listed_at(vendor)]
+    listed = [each for each in get_snapshot().providers if each.id == _listed_at(provider)]
     models = [model for each in listed for model in each.models if not model.deprecated]
     return [model.id for model in models if model.id[-1].isalnum()]  # an id that ends in "-" or "." is a prefix
 
@@ -191,11 +192,11 @@ def context_window(provider: LLMProvider) -> int | None:
     >>> context_window(create_provider("claude:claude-sonnet-5"))           # doctest: +SKIP
     1000000
     """
-    return getattr(provider, "n_ctx", None) or listed_window(provider.model_name, provider.vendor)
+    return getattr(provider, "n_ctx", None) or listed_window(provider.model_name, provider.provider_name)
 
 
 @lru_cache(maxsize=1024)
-def listed_window(model: str, vendor: str) -> int | None:
+def listed_window(model: str, provider: str) -> int | None:
     """A model's context window in tokens, from the price list; None for an unknown model.
 
     >>> listed_window("claude-sonnet-5", "claude")
@@ -203,10 +204,10 @@ def listed_window(model: str, vendor: str) -> int | None:
     """
     from genai_prices.data_snapshot import get_snapshot
 
-    if _is_free(vendor):
+    if _is_free(provider):
         return None
     try:
-        return get_snapshot().find_provider_model(model, None, _listed_at(vendor), None)[1].context_window
+        return get_snapshot().find_provider_model(model, None, _listed_at(provider), None)[1].context_window
     except LookupError:
         return None
 
@@ -217,12 +218,12 @@ def _one_hour_cache_writes(raw: Any) -> dict[str, int]:
     return {"cache_write_1h_tokens": tokens} if isinstance(tokens, int) and tokens else {}
 
 
-def _tool_fees(raw: Any, model: str, vendor: str) -> float:
+def _tool_fees(raw: Any, model: str, provider: str) -> float:
     """US dollars for the calls of the provider's own tools, as far as their fees are known."""
-    calls = raw.get("vendor_calls", ()) if isinstance(raw, dict) and vendor in CATALOG else ()
+    calls = raw.get("provider_calls", ()) if isinstance(raw, dict) and provider in CATALOG else ()
     fees, billed = 0.0, set[str]()
     for call in calls:
-        forms = CATALOG[vendor].tools.get(call["name"], ())
+        forms = CATALOG[provider].tools.get(call["name"], ())
         form = next((form for form in forms if re.search(form.models, model.lower())), None)
         if form is None or call["is_error"] or (form.priced_once and call["name"] in billed):
             continue

@@ -38,8 +38,8 @@ from nbagent.providers.formats.codec import dumps
 from nbagent.providers.formats.openai_responses import ResponsesCodec, ResponsesDecoder
 from nbagent.providers.http.transport import HttpxTransport
 from nbagent.providers.http_provider import HTTPProvider
-from nbagent.providers.vendor import Vendor
-from nbagent.providers.vendors.openai import PROFILES
+from nbagent.providers.known.openai import PROFILES
+from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbagent")
 
-_SERVER = Vendor(
+_SERVER = ProviderFacts(
     NBAGENT_SERVER,
     model="nbagent",
     key_vars=("NBAGENT_CONNECT_TOKEN",),
@@ -118,7 +118,7 @@ class _Codec(ResponsesCodec):
 class ServedAgent(HTTPProvider):
     """A server's agent as a provider, made by `connect`. It takes the options of `HTTPProvider`."""
 
-    vendor = NBAGENT_SERVER
+    provider_name = NBAGENT_SERVER
 
     def __init__(self, *arguments: Any, approve: Approve | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -172,11 +172,11 @@ class ServedAgent(HTTPProvider):
             return {"decision": "approve", "arguments": answer}
         return {"decision": "approve" if answer else "deny"}
 
-    def _facts(self) -> Vendor:
+    def _find_facts(self) -> ProviderFacts:
         return _SERVER
 
-    def _make_codec(self, vendor: Vendor) -> _Codec:
-        return _Codec(vendor, reasoning=False)
+    def _make_codec(self, facts: ProviderFacts) -> _Codec:
+        return _Codec(facts, reasoning=False)
 
     def _make_transport(self, client: Any) -> HttpxTransport:
         return HttpxTransport(client)

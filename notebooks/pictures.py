@@ -26,7 +26,7 @@ IMAGES = Path(__file__).with_name("images")
 class Paced(StreamingProvider):
     """Says its turns at the pace of a large model: waits, thinks, and then speaks."""
 
-    vendor, model_name = "claude", "claude-sonnet-5"
+    provider_name, model_name = "claude", "claude-sonnet-5"
 
     def __init__(self, turns):
         self._turns = iter(turns)
@@ -108,7 +108,7 @@ from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, l
 penguins = pd.read_csv({str(IMAGES.parent / "data" / "penguins.csv")!r})
 
 class Claude(ScriptedProvider):
-    vendor = "claude"
+    provider_name = "claude"
 
 async def turn(messages, functions):
     await asyncio.sleep(0.7)

@@ -24,11 +24,11 @@ settings.load_profile("full" if os.environ.get("NBAGENT_FULL") else "quick")
 
 
 @pytest.fixture(scope="session")
-def vendors():
-    """All vendors, on loopback."""
-    from support.property_vendors import Vendors
+def providers():
+    """All providers, on loopback."""
+    from support.property_providers import Providers
 
-    servers = Vendors()
+    servers = Providers()
     yield servers
     servers.close()
 

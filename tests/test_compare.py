@@ -28,7 +28,7 @@ def scripted(*answers, model="m", **options):
 
 
 async def test_servers_and_the_embedded_model():
-    """Three vendors at once: one answers, one fails for good, one is the embedded model and uses a tool."""
+    """Three providers at once: one answers, one fails for good, one is the embedded model and uses a tool."""
     async with Loopback() as good, Loopback() as bad:
         good.answers = [Answer(claude_said("Four.")), Answer(claude_said("Six."))]
         bad.answers = [Answer(b'{"error": {"message": "too odd"}}', 400), Answer(sse(said("6", usage=USED)))]
@@ -78,14 +78,14 @@ def test_whatever_fails_is_a_row(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     off = Agent(create_provider("minimax", api_key="k", model="MiniMax-M2.5", max_retries=0))
     odd = scripted(ZeroDivisionError("odd"), "late")
-    agents = {"no key": Agent("openai"), "no vendor": Agent("nobody:m"), "odd": odd, "thinks": off}
+    agents = {"no key": Agent("openai"), "no provider": Agent("nobody:m"), "odd": odd, "thinks": off}
     agents["good"] = scripted("a", "b")
     frame = compare_sync(agents, PROMPTS, thinking=False).frame.set_index(["agent", "prompt"]).sort_index()
     assert frame.loc["good", "answer"].tolist() == ["a", "b"]
     assert frame.loc["odd", "answer"].tolist()[1:] == ["late"]
     assert frame.loc[("odd", PROMPTS[0]), "error"] == "ZeroDivisionError: odd"
     assert frame.loc["no key", "error"].str.contains("OPENAI_API_KEY").all()
-    assert frame.loc["no vendor", "error"].str.startswith("ConfigurationError: Unknown provider 'nobody'").all()
+    assert frame.loc["no provider", "error"].str.startswith("ConfigurationError: Unknown provider 'nobody'").all()
     assert frame.loc["thinks", "error"].str.contains("MiniMax-M2.5 always thinks").all()
 
 

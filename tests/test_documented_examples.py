@@ -1,6 +1,6 @@
 """The examples of the documents that this project grew from run as they are written there; so do the policies on tools.
 
-Only the import line and the address differ: a local server stands in for the vendor.
+Only the import line and the address differ: a local server stands in for the provider.
 """
 
 import re

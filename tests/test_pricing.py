@@ -94,12 +94,12 @@ async def test_the_tier_that_served_a_request_is_its_price_or_the_price_is_not_k
 
 
 def test_the_tiers_of_claude_and_gemini_stand_in_their_counts():
-    for model, vendor, raw, dollars in [
+    for model, provider, raw, dollars in [
         ("claude-opus-5-5", "claude", {"service_tier": "standard"}, 0.4),
         ("claude-opus-5-5", "claude", {"speed": "fast"}, 0.8),
         ("gemini-3.8-flash", "gemini", {"serviceTier": "priority"}, None),
     ]:
-        assert price(Usage(100_000, 0), model, vendor, raw) == dollars
+        assert price(Usage(100_000, 0), model, provider, raw) == dollars
 
 
 async def test_what_the_provider_says_that_a_request_costs_is_its_cost():

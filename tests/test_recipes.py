@@ -17,7 +17,7 @@ COPIED = ("nbagent", "tests", "docs", "notebooks/skills", "pyproject.toml", "REA
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "_build", "_contents", "browser", "benchmarks")
 #: A code block, and the file whose name stands last before it.
 BLOCK = re.compile(r"`([\w./-]+)`:\n\n( *)```(\w+)\n(.*?)\n\2```", re.DOTALL)
-#: A path in the table, of which a part may be open: `vendors/<vendor>.py`, `*_tools.py`.
+#: A path in the table, of which a part may be open: `providers/<provider>.py`, `*_tools.py`.
 NAME = re.compile(r"`([\w<>*./-]+(?:/|\.(?:py|js|html)))`")
 
 
@@ -72,7 +72,7 @@ def write(copy, recipe):
 def test_the_recipes_work_as_they_are_written(copy):
     """All in one copy: to load the package and the tests takes longer than to run these."""
     recipes = [
-        section(f"Adding {what}") for what in ("a vendor", "a skill", "a trace column", "an option of `%%agent`")
+        section(f"Adding {what}") for what in ("a provider", "a skill", "a trace column", "an option of `%%agent`")
     ]
     written = [name for recipe in recipes for name in write(copy, recipe)]
     files, wanted = [], []

@@ -1,4 +1,4 @@
-"""No key is in any file, repr, exception or log, with any vendor of the catalog and whatever goes wrong.
+"""No key is in any file, repr, exception or log, with any provider of the catalog and whatever goes wrong.
 
 A server repeats all that it is sent; besides, there are certificates that nobody trusts,
 hosts that nobody knows and doors that are closed. What is kept of it all is searched for the keys.
@@ -18,7 +18,7 @@ from support.secret_forms import (
     ARGUMENT,
     HEADER,
     KEYS,
-    VENDORS,
+    PROVIDERS,
     Echo,
     address,
     assert_clean,
@@ -77,13 +77,13 @@ async def untrusted():
         yield server.url
 
 
-#: A vendor for each format, and how it is given its key.
+#: A provider for each format, and how it is given its key.
 WAYS = [(name, "environment") for name in ("openai responses", "claude", "gemini")] + [("open_source", "argument")]
 
 
 @pytest.mark.parametrize(("name", "given"), WAYS)
 async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys):
-    vendor, wire, options = VENDORS[name]
+    provider, wire, options = PROVIDERS[name]
     if given == "argument":
         options = {**options, "api_key": ARGUMENT, "headers": {"X-Corp-Token": HEADER}}
     texts = []
@@ -93,7 +93,7 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
         agent.trace.stream_to(tmp_path / "stream.sqlite")
         with nbagent.record(tmp_path / "recording.jsonl"):
             agent.provider = create_provider(
-                vendor, model="m", base_url=address(vendor, server.url), max_retries=1, **options
+                provider, model="m", base_url=address(provider, server.url), max_retries=1, **options
             )
             await ask(agent, texts, times=10)
             answered = agent.conversation_history[-1].content
@@ -103,13 +103,13 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
             await agent.provider.aclose()
             for url in (tls, "http://no-such-host.invalid", "http://127.0.0.1:1"):
                 agent.provider = create_provider(
-                    vendor, model="m", base_url=address(vendor, url), max_retries=0, **options
+                    provider, model="m", base_url=address(provider, url), max_retries=0, **options
                 )
                 await ask(agent, texts)
                 texts.append(repr(agent.provider))
                 await agent.provider.aclose()
     assert answered == "Good."
-    key = options.get("api_key") or KEYS[CATALOG[vendor].key_vars[0]]
+    key = options.get("api_key") or KEYS[CATALOG[provider].key_vars[0]]
     assert any(key in value for value in sent)
     assert set(agent.trace.runs["status"]) == {"ok", "error"}
     assert {"ProviderConnectionError"} <= set(agent.trace.runs["error_type"].dropna())
@@ -124,7 +124,7 @@ def test_a_configuration_and_what_is_compared(caplog):
     config = AgentConfig(model="m", api_key=ARGUMENT, base_url="http://127.0.0.1:1/v1")
     agent = Agent(config)
     agent.provider.max_retries = 0
-    result = compare_sync({"it": agent, "no vendor": Agent("nobody")}, ["hi"])
+    result = compare_sync({"it": agent, "no provider": Agent("nobody")}, ["hi"])
     assert result.frame["error"].notna().all()
     shown = [repr(config), repr(result), result._repr_html_(), result.frame.to_csv(), everything(result.trace)]
     for key in (ARGUMENT, *KEYS.values()):

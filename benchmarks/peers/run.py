@@ -53,7 +53,7 @@ LIMIT_S = 300
 
 @contextlib.contextmanager
 def server():
-    """The stand-in for the vendors, in a process of its own -> its URL. It ends when its standard input does."""
+    """The stand-in for the providers, in a process of its own -> its URL. It ends when its standard input does."""
     command = [sys.executable, str(HERE / "server.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"

@@ -1,10 +1,10 @@
-"""A fast stand-in for the vendors, in a process of its own: `python server.py` prints its port and ends with its stdin.
+"""A fast stand-in for providers, in its own process: `python server.py` prints its port and ends with its stdin.
 
     POST /v1/chat/completions     JSON or SSE, a usage chunk when asked for
     POST /v1/responses            JSON or SSE
     POST /v1/messages             Anthropic; JSON or SSE, thinking blocks
 
-The model's name is the script; a `vendor/` before it is ignored:
+The model's name is the script; a `provider/` before it is ignored:
 
     text-500                500 text deltas of 4 characters, an HTTP chunk each
     json-20                 the same words as the value of `text` in a JSON object, in one piece

@@ -235,7 +235,7 @@ class Agent:
     def default_note(self) -> str:
         """A note, shown once, about a model that was chosen because none was named and no key was found; else ""."""
         tape = current_recording()
-        another = tape is not None and tape.replay_only and "local" not in tape.vendors
+        another = tape is not None and tape.replay_only and "local" not in tape.providers
         return "" if self._spec is not None or another else keyless_note(self.provider)
 
     @property
@@ -795,7 +795,7 @@ class Agent:
         Raises `ConfigurationError` if the file can't be written; then its old content is still there.
         """
         provider = self.provider
-        saved.save(path, self.context.messages, f"{provider.vendor}:{provider.model_name}")
+        saved.save(path, self.context.messages, f"{provider.provider_name}:{provider.model_name}")
 
     @classmethod
     def load(
@@ -840,7 +840,7 @@ class Agent:
     def __repr__(self) -> str:
         provider: Any = self.provider_or_spec
         if hasattr(provider, "model_name"):
-            model = f"{provider.vendor}:{provider.model_name}"
+            model = f"{provider.provider_name}:{provider.model_name}"
         else:
             model = getattr(provider, "model", provider) or "model chosen at the first message"
         counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]

@@ -77,4 +77,4 @@ def provider_and_tools(
     for each in (limits, *(budget.account.limits for budget in budgets if budget)):
         check_priced(each.max_cost, model)
     provider, tape = provider_of_run(model, output), current_recording()
-    return (provider, tools) if tape is None or provider.vendor == ROUTE else tape.wrap(provider, tools)
+    return (provider, tools) if tape is None or provider.provider_name == ROUTE else tape.wrap(provider, tools)

@@ -21,9 +21,10 @@ MAX_CHARS = 300
 
 def keyless_note(provider: LLMProvider) -> str:
     """A note, shown once, on how it came to a model that needs no key. Empty for any other."""
-    if provider.vendor == "local":
+    if provider.provider_name == "local":
         return "embedded model, no key needed"
-    found = provider.vendor in CATALOG and CATALOG[provider.vendor].keyless and not os.environ.get("NBAGENT_MODEL")
+    name = provider.provider_name
+    found = name in CATALOG and CATALOG[name].keyless and not os.environ.get("NBAGENT_MODEL")
     return f"found at {getattr(provider, 'base_url', '')}, no key needed" if found else ""
 
 
@@ -56,8 +57,8 @@ def _model(given: Any) -> list[tuple[str, str]]:
     name, problem = given if isinstance(given, str) else "", ""
     try:
         provider = resolve(given)
-        name = f"{provider.vendor}:{provider.model_name}"
-        if provider.vendor == "local" or given is None:
+        name = f"{provider.provider_name}:{provider.model_name}"
+        if provider.provider_name == "local" or given is None:
             name += f" ({note})" if (note := keyless_note(provider)) else ""
         provider.check()
     except NbagentError as error:

@@ -29,8 +29,8 @@ class Asker:
             batch.provider.check()
         except AuthenticationError as error:
             raise ConfigurationError(
-                f"a Dask worker can't ask {batch.provider.vendor}: {error.message}. Keys don't travel: set it in the "
-                "environment of the workers."
+                f"a Dask worker can't ask {batch.provider.provider_name}: {error.message}. Keys don't travel: set it "
+                "in the environment of the workers."
             ) from None
         self._session_id = new_id("session")
         self._knows_environment = False

@@ -231,7 +231,7 @@ class Map:
         if self._path is None:
             return nullcontext(self._agent.unfinished)
         provider = self._batch.provider
-        return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}")
+        return Checkpoint(self._path, f"{provider.provider_name}:{provider.model_name}")
 
     def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
         """The rows to send, each once; the others' answers are recorded."""
@@ -322,8 +322,8 @@ def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output
 
 def _model_settings(provider: LLMProvider, given: Mapping[str, Any]) -> list[Any]:
     own = getattr(provider, "options", {})  # defaults of each request
-    address = "" if provider.vendor == "local" else getattr(provider, "base_url", "")  # a temporary port
-    return [provider.vendor, address, provider.model_name, {**own, **given}]
+    address = "" if provider.provider_name == "local" else getattr(provider, "base_url", "")  # a temporary port
+    return [provider.provider_name, address, provider.model_name, {**own, **given}]
 
 
 def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:

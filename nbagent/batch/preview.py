@@ -56,7 +56,7 @@ class MapPreview:
             (self.failed, "failed"),
         )
         notes = [f"{count:,} {what}" for count, what in counts if count]
-        lines = [("model", f"{each.vendor}:{each.model}") for each in self.samples[:1]]
+        lines = [("model", f"{each.provider}:{each.model}") for each in self.samples[:1]]
         lines += [
             ("rows", "; ".join([f"{self.rows:,}", *notes])),
             ("requests", f"{self.requests:,}"),

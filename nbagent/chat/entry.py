@@ -277,7 +277,7 @@ def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Ite
     yield events.TurnStarted(metadata={**request, "speaker": message.name})
     if thought := recorded.thinking(message):
         yield events.Thinking(thought, metadata={"duration_s": request.get("thinking_s")})
-    for row in recorded.vendor_tools(message):
+    for row in recorded.provider_tools(message):
         about = {"tool_call_id": row["tool_call_id"], "is_error": row["is_error"], "duration_s": row["duration_s"]}
         yield events.ToolCall("", row["name"], json.loads(row["args"]), about)
         yield events.ToolResult(row["result_text"] or "", row["name"], None, about)

@@ -8,7 +8,7 @@ from typing import Any
 from nbagent.agent.agent import Agent
 from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
-from nbagent.functions.vendor_tools import vendor_tool
+from nbagent.functions.provider_tools import provider_tool
 
 #: Tools in the list.
 MAX_TOOLS = 8
@@ -37,6 +37,6 @@ def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> 
 
 def about_tool(agent: Agent, name: str) -> dict[str, Any]:
     """The first line of a tool's description, and whether it needs approval."""
-    tool = agent.function_registry.get_function(name) or vendor_tool(name)
+    tool = agent.function_registry.get_function(name) or provider_tool(name)
     line = tool.description.strip().partition("\n")[0] if tool else ""
     return {"about": render.printable(line), "asks": bool(tool and tool.approve)}

@@ -102,11 +102,11 @@ class Recorded:
         """The message's citations."""
         return self._citations.get(self._call_ids.get(message.message_id, ""), [])
 
-    def vendor_tools(self, message: LLMMessage) -> list[Row]:
+    def provider_tools(self, message: LLMMessage) -> list[Row]:
         """The calls of tools that the provider ran for this answer."""
         call_id = self._call_ids.get(message.message_id)
         made = (row for (answer, _), row in self._tools.items() if answer == call_id and answer)
-        return [row for row in made if str(row.get("source") or "").startswith("vendor:")]
+        return [row for row in made if str(row.get("source") or "").startswith("provider:")]
 
     def tool(self, message: LLMMessage, wire_id: str) -> Row:
         """One of the tool calls in the message."""

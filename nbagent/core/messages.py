@@ -70,8 +70,8 @@ class LLMMessage:
     - `tool_calls`: in assistant messages
     - `tool_call_id`, `name` (of the function): in tool messages. In assistant messages, `name` is the team member who
       spoke; no provider gets it.
-    - `provider_extras`: data that a provider wants returned unchanged (`{"vendor": "claude", ...}`). Only that provider
-      gets it back, byte for byte.
+    - `provider_extras`: data that a provider wants returned unchanged (`{"provider": "claude", ...}`). Only that
+      provider gets it back, byte for byte.
     - `is_error`: a tool message that reports a failure
     - `interrupted`: an assistant message that was cut off
     - `pinned`: kept when a long history is shortened
@@ -291,7 +291,7 @@ class LLMResponse:
     - `quoted`: True if the answer quotes a tool's result instead of the model's own words
     - `no_tool`: True if tools were on offer, and a small model answered from memory instead
     - `citations`: a list of `nbagent.core.citations.Citation`
-    - `vendor_calls`: calls of tools that the provider ran itself, see `nbagent.core.vendor_calls`
+    - `provider_calls`: calls of tools that the provider ran itself, see `nbagent.core.provider_calls`
     - `parts`: the content parts in order, if the answer has images; `content` is then only its text
     """
 

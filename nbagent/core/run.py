@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Provider(Protocol):
     """The loop's interface to a provider. `nbagent.providers.base.LLMProvider` implements it."""
 
-    vendor: str
+    provider_name: str
     price: Mapping[str, float] | None
 
     @property
@@ -196,11 +196,11 @@ class Run:
         tools = self.tools.list_functions() or None
         # it may depend on the caller
         reminder = context_with(call=self.run_context()).run(self.reminder) if self.reminder else ""
-        compact_at = self.history.max_tokens if self.vendor_summarises else None
+        compact_at = self.history.max_tokens if self.provider_summarises else None
         return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
 
     @property
-    def vendor_summarises(self) -> bool:
+    def provider_summarises(self) -> bool:
         """Whether the provider itself summarises a conversation that becomes too long."""
         history = self.history
         return history.strategy == "server" and self.provider.can_compact(history.max_tokens or 0)

@@ -29,11 +29,11 @@ from nbagent.core.http_exchange import Exchange
 from nbagent.core.in_context import InContext
 from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, new_id, origin_note
 from nbagent.core.model_request import ModelRequest
+from nbagent.core.provider_calls import ProviderCalls
 from nbagent.core.results import ToolOutcome
 from nbagent.core.run import Provider, Run
 from nbagent.core.run_context import RunContext
 from nbagent.core.tool_output import ToolOutput
-from nbagent.core.vendor_calls import VendorCalls
 from nbagent.core.yield_point import YieldPoint
 from nbagent.errors import ProviderError
 
@@ -145,7 +145,7 @@ class Turn:
             set_current(request=asking, has_alternative=False)  # unless the candidates say so
             if run.spent.reached_budget() is not None:  # a summary or a parallel run spent the rest
                 return
-            changes = run.history.prepare(trims=not run.vendor_summarises)
+            changes = run.history.prepare(trims=not run.provider_summarises)
             request = run.next_request()
             if changes:
                 yield run.emit(events.Context(changes, messages=run.history.trimmed))
@@ -182,7 +182,7 @@ class Turn:
         """End the failed call; a call to the next candidate follows."""
         counted = self._count_broken_attempt()
         self._request = None
-        following = f"{candidate.vendor}:{candidate.model_name}"
+        following = f"{candidate.provider_name}:{candidate.model_name}"
         metadata = {
             "discard_chars": sum(map(len, self.text)),
             "error": type(failure).__name__,
@@ -193,7 +193,7 @@ class Turn:
         }
         self.text.clear()
         problem = " ".join(failure.message.split()).rstrip(".")
-        text = f"{self.provider.vendor}:{self.provider.model_name}: {problem}. Continuing with {following}."
+        text = f"{self.provider.provider_name}:{self.provider.model_name}: {problem}. Continuing with {following}."
         event = self.run.emit(events.Retry(text, metadata=metadata), self.meta)
         self.meta = {**self.meta, "call_id": new_id("call")}
         return [*counted, event]
@@ -211,7 +211,7 @@ class Turn:
         response: LLMResponse | None = None
         taken: list[Event] = []
         over_budget, yield_point = False, YieldPoint()
-        vendor_calls = VendorCalls(self.provider.vendor, self.step)
+        provider_calls = ProviderCalls(self.provider.provider_name, self.step)
         try:
             async with aclose_if_possible(self._open_stream(request, context if has_context else None)) as answer:
                 async for item in answer:
@@ -221,7 +221,7 @@ class Turn:
                         if said != item.content and item.content.startswith(said):  # the rest did not arrive in pieces
                             yield run.emit(events.Text(item.content.removeprefix(said)), self.meta)
                         break
-                    self._take_piece(item, vendor_calls)
+                    self._take_piece(item, provider_calls)
                     if isinstance(item, events.Retry):
                         item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
                         counted = self._count_broken_attempt()
@@ -243,16 +243,16 @@ class Turn:
         for event in taken:
             yield event
 
-    def _take_piece(self, item: Event, vendor_calls: VendorCalls) -> None:
+    def _take_piece(self, item: Event, provider_calls: ProviderCalls) -> None:
         """Keep a piece of the answer, or complete the event of a provider's own tool."""
         if isinstance(item, events.Text):
             self.text.append(item.content)
         elif isinstance(item, events.Thinking | events.ToolCallDelta):
             self._other_chars += len(item.content)
         elif isinstance(item, events.ToolCall | events.ToolResult):
-            vendor_calls.complete(item)
+            provider_calls.complete(item)
         elif isinstance(item, events.Http) and (wire_id := item.metadata.get("wire_id")):
-            vendor_calls.begins(wire_id)
+            provider_calls.begins(wire_id)
 
     def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
         """The provider's answer to the request, sent in this context if given."""
@@ -290,7 +290,7 @@ class Turn:
         Without a summary the run continues, and the messages are dropped. The provider may summarise instead.
         """
         run = self.run
-        if run.vendor_summarises or not (oldest := run.history.messages_to_drop()):
+        if run.provider_summarises or not (oldest := run.history.messages_to_drop()):
             return
         for part in run.history.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages", metadata={"begins": True}))
@@ -315,7 +315,7 @@ class Turn:
         return {
             "step": self.step,
             "message_id": self._message_id,
-            "provider": provider.vendor,
+            "provider": provider.provider_name,
             "model": provider.model_name,
             "base_url_host": host,
             "base_url_port": port,
@@ -382,8 +382,8 @@ class Turn:
         """US dollars; None if neither the answering nor the requested model has a price."""
         metadata, provider = response.metadata or {}, self.provider
         raw = metadata.get("usage_raw")
-        if calls := metadata.get("vendor_calls"):
-            raw = {**(raw or {}), "vendor_calls": calls}
+        if calls := metadata.get("provider_calls"):
+            raw = {**(raw or {}), "provider_calls": calls}
         for model in dict.fromkeys((metadata.get("model"), provider.model_name)):
             if model:
                 is_batched = bool(metadata.get("batched"))

@@ -141,7 +141,7 @@ class _Entrant:
     @property
     def model(self) -> str:
         """The agent's provider and model; empty if it has no usable one."""
-        return f"{self._agent.provider.vendor}:{self._agent.provider.model_name}" if self._maps else ""
+        return f"{self._agent.provider.provider_name}:{self._agent.provider.model_name}" if self._maps else ""
 
     async def ask(self) -> None:
         """Send all rows, for all repeats."""

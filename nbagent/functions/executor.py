@@ -49,10 +49,10 @@ from nbagent.functions.approval import (
 from nbagent.functions.asking import CallInProgress
 from nbagent.functions.binding import is_same
 from nbagent.functions.formatting import error_summary, format_error, format_result, short_repr, truncate_result
+from nbagent.functions.provider_tools import chosen_tools
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
-from nbagent.functions.vendor_tools import chosen_tools
 
 if TYPE_CHECKING:
     from nbagent.functions.schema.function_schema import FunctionSchema

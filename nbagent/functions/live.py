@@ -25,8 +25,8 @@ from nbagent.errors import ConfigurationError
 from nbagent.functions.binding import ToolBinding, is_same
 from nbagent.functions.discovery import marked_tool, settings_of
 from nbagent.functions.foreign import as_definition
+from nbagent.functions.provider_tools import PROVIDER_TOOLS, ProviderToolName, provider_tool
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
-from nbagent.functions.vendor_tools import VENDOR_TOOLS, VendorToolName, vendor_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The types that a user may pass as tools.
@@ -34,8 +34,8 @@ ToolsInput = (
     FunctionRegistry
     | FunctionDefinition
     | Callable[..., Any]
-    | VendorToolName
-    | Iterable[FunctionDefinition | Callable[..., Any] | VendorToolName]
+    | ProviderToolName
+    | Iterable[FunctionDefinition | Callable[..., Any] | ProviderToolName]
 )
 
 
@@ -49,7 +49,7 @@ class LiveRegistry(FunctionRegistry):
     def add(self, definition: FunctionDefinition) -> None:
         """As in any registry; later redefinitions of the function are followed."""
         super().add(definition)
-        if definition.vendor_options is None:
+        if definition.provider_options is None:
             self._bindings[definition.name] = ToolBinding(definition.func, definition.name)
 
     def unregister(self, name: str) -> None:
@@ -129,16 +129,16 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
     """A user's tool as a definition: a definition, a function, or another package's tool.
 
     A function keeps its options from `tool` or `agent_callable`; without them it gets this name, or its own. A text
-    names a tool that the provider runs itself: see `functions.vendor_tools`.
+    names a tool that the provider runs itself: see `functions.provider_tools`.
     """
     if isinstance(item, FunctionDefinition):
         return item
-    if (definition := vendor_tool(item) or as_definition(item)) is not None:
+    if (definition := provider_tool(item) or as_definition(item)) is not None:
         return definition
     if not callable(item):
         expected = "functions, FunctionDefinitions or a FunctionRegistry"
         fix = "Pass functions themselves, not their names or results."
-        fix += f" Provider tools have names: {', '.join(VENDOR_TOOLS)}." if isinstance(item, str) else ""
+        fix += f" Provider tools have names: {', '.join(PROVIDER_TOOLS)}." if isinstance(item, str) else ""
         raise invalid("tools", item, expected, fix)
     if (definition := live.definition_of(item)) is not None:
         return replace(definition, func=item)

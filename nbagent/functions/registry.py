@@ -58,8 +58,8 @@ class FunctionDefinition:
     if the parameters come from the signature. `source` names the skill or the MCP server that the tool comes from, as
     in "mcp:files"; it may be a function of the arguments that returns the name. A `pinned` tool's results are not cut,
     and stay when a long conversation is trimmed. `native` is the neutral name of a tool that some providers have built
-    in, such as "memory": their models get that one, without a schema. `vendor_options` are the options of a tool that
-    the provider also runs (see `functions.vendor_tools`), else None. `preview` gets the arguments and returns a
+    in, such as "memory": their models get that one, without a schema. `provider_options` are the options of a tool that
+    the provider also runs (see `functions.provider_tools`), else None. `preview` gets the arguments and returns a
     `functions.preview.Preview` for the person who approves the call; it may be async. If it raises a `ToolError`, that
     is the call's result, and nobody is asked.
     """
@@ -78,7 +78,7 @@ class FunctionDefinition:
     source: str | Callable[..., str] = ""
     pinned: bool = False
     native: str = ""
-    vendor_options: Mapping[str, Any] | None = None
+    provider_options: Mapping[str, Any] | None = None
     preview: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
@@ -107,10 +107,12 @@ class FunctionDefinition:
         check_number(f"{tool}: retries", self.retries, whole=True, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition for a provider: `{name, description, parameters}`; `native` and `vendor_options` if set."""
+        """The definition for a provider: `{name, description, parameters}`; `native` and `provider_options` if set."""
         declared: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
         declared |= {"native": self.native} if self.native else {}
-        return declared if self.vendor_options is None else {**declared, "vendor_options": dict(self.vendor_options)}
+        return (
+            declared if self.provider_options is None else {**declared, "provider_options": dict(self.provider_options)}
+        )
 
 
 def is_name(text: str) -> bool:

@@ -257,7 +257,7 @@ class Keeper:
         provider = agent.provider
         self._secrets.update(getattr(provider, "secrets", ()))
         self._redactor = Redactor(self._secrets)
-        model, here = f"{provider.vendor}:{provider.model_name}", kept.branches.index(kept.here)
+        model, here = f"{provider.provider_name}:{provider.model_name}", kept.branches.index(kept.here)
         branches = kept.branches if len(kept.branches) > 1 else ()
         saved.save(self.path, kept.messages, model, self._redactor.data, branches, here)
         if not agent.trace.is_recording:

@@ -73,36 +73,36 @@ def is_special(model: str) -> bool:
     return _SPECIAL.search(model.lower()) is not None
 
 
-def known_models(vendor: str) -> list[str]:
+def known_models(provider: str) -> list[str]:
     """The provider's default model, then its own models in the price list, which ships with a package, newest first.
 
     >>> known_models("claude")[0]
     'claude-sonnet-5'
     """
-    if vendor not in CATALOG:
+    if provider not in CATALOG:
         return []
-    row = CATALOG[vendor]
-    priced = [model for model in priced_models(vendor) if re.fullmatch(row.own_models or ".*", model.lower())]
+    row = CATALOG[provider]
+    priced = [model for model in priced_models(provider) if re.fullmatch(row.own_models or ".*", model.lower())]
     return [*filter(None, [row.model]), *newest_first(model for model in priced if model.lower() != row.model.lower())]
 
 
-def model_facts(vendor: str, model: str) -> ModelFacts:
+def model_facts(provider: str, model: str) -> ModelFacts:
     """The facts about a model that the price list and the provider's file have, by its name.
 
     >>> model_facts("zhipu", "glm-5.2").images
     False
     """
-    window = listed_window(model, vendor)
-    if vendor not in CATALOG:
+    window = listed_window(model, provider)
+    if provider not in CATALOG:
         return ModelFacts(window)
-    row = CATALOG[vendor]
+    row = CATALOG[provider]
     profile = row.profile(model)
     # the last profile is only a guess for an unknown name, unless it is the provider's own default
     is_default = model == row.model and bool(row.own_models) and profile.thinks_by_default is not None
     is_described = is_default or (bool(profile.models) and profile.thinks_by_default is not None)
     return ModelFacts(
         window,
-        images=False if not row.takes_images(model or vendor) else True if is_default else None,
+        images=False if not row.takes_images(model or provider) else True if is_default else None,
         thinking=profile.thinks if is_described else None,
     )
 
@@ -164,16 +164,16 @@ def all_models(
     names = [name for name in names if name not in served]
     names = sorted(dict.fromkeys([*names, *listed]), key=lambda name: name in CATALOG and not CATALOG[name].api_key())
     known = {name: _names(name, listed.get(name, ())) for name in names}
-    defaults = [f"{vendor}:{models[0]}" if models else vendor for vendor, models in known.items()]
-    others = [f"{vendor}:{model}" for vendor, models in known.items() for model in models]
+    defaults = [f"{provider}:{models[0]}" if models else provider for provider, models in known.items()]
+    others = [f"{provider}:{model}" for provider, models in known.items() for model in models]
     return list(dict.fromkeys([*ready, *defaults, *others, *local]))
 
 
-def _names(vendor: str, listed: Sequence[ListedModel]) -> list[str]:
+def _names(provider: str, listed: Sequence[ListedModel]) -> list[str]:
     """The names of a provider's models: its default, the newest by date or version, then models that can't chat or have
     ended.
     """
-    known, by_name = known_models(vendor), {model.name: model for model in listed}
+    known, by_name = known_models(provider), {model.name: model for model in listed}
 
     def place(name: str) -> tuple[bool, bool, int]:
         model = by_name[name]
@@ -200,21 +200,21 @@ def find_models(text: str, models: Iterable[str]) -> list[str]:
     if words:
         found.sort(key=lambda spec: _rank(spec.lower(), words))
     exact = [spec for spec in found if typed and typed in (spec, spec.partition(":")[2])]
-    vendor, colon, name = typed.partition(":")
-    if vendor and colon and name and len(words) == 1 and typed not in exact:
+    provider, colon, name = typed.partition(":")
+    if provider and colon and name and len(words) == 1 and typed not in exact:
         exact.insert(0, typed)
     return list(dict.fromkeys([*exact, *found]))
 
 
 def _rank(spec: str, words: Sequence[str]) -> tuple[bool, bool, bool, bool]:
-    vendor, _, name = spec.partition(":")
-    is_family = {*re.findall("[a-z]{2,}", name)} == {*words} - {vendor}  # besides its version
+    provider, _, name = spec.partition(":")
+    is_family = {*re.findall("[a-z]{2,}", name)} == {*words} - {provider}  # besides its version
     begins = any(name.rpartition("/")[2].startswith(word) for word in words)
-    return is_special(spec), len(words) > 1 and not is_family, vendor not in words, not begins
+    return is_special(spec), len(words) > 1 and not is_family, provider not in words, not begins
 
 
 def _searched(spec: str) -> str:
     """The searched text: the provider, its other names, and the model."""
-    vendor = spec.partition(":")[0]
-    aliases = CATALOG[vendor].aliases if vendor in CATALOG else ()
+    provider = spec.partition(":")[0]
+    aliases = CATALOG[provider].aliases if provider in CATALOG else ()
     return " ".join([spec, *aliases]).lower()

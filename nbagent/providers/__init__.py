@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from nbagent.checks import check_type, invalid
 from nbagent.core.browser import start_early
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.providers.catalog import CATALOG, first_with_key, vendor_with_model
+from nbagent.providers.catalog import CATALOG, first_with_key, provider_with_model
 from nbagent.text import did_you_mean, without_keys
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ ENTRY_POINTS = "nbagent.providers"
 _CLASSES = {
     "LLMProvider": "nbagent.providers.base",
     "HTTPProvider": "nbagent.providers.http_provider",
-    "OpenAIProvider": "nbagent.providers.vendors.openai",
-    "AnthropicBaseProvider": "nbagent.providers.vendors.claude",
-    "ClaudeProvider": "nbagent.providers.vendors.claude",
-    "MiniMaxProvider": "nbagent.providers.vendors.minimax",
-    "GeminiProvider": "nbagent.providers.vendors.gemini",
-    "OpenSourceProvider": "nbagent.providers.vendors.open_source",
+    "OpenAIProvider": "nbagent.providers.known.openai",
+    "AnthropicBaseProvider": "nbagent.providers.known.claude",
+    "ClaudeProvider": "nbagent.providers.known.claude",
+    "MiniMaxProvider": "nbagent.providers.known.minimax",
+    "GeminiProvider": "nbagent.providers.known.gemini",
+    "OpenSourceProvider": "nbagent.providers.known.open_source",
     "LocalProvider": "nbagent.providers.local.provider",
     "ReplayProvider": "nbagent.providers.replay.session",
     "ScriptedProvider": "nbagent.providers.scripted",
@@ -166,7 +166,7 @@ def _name_of(spec: AgentConfig | str | None) -> str:
         return os.environ.get("NBAGENT_MODEL") or first_with_key() or ""
     if isinstance(spec, str):
         return spec
-    if name := spec.provider or ("open_source" if spec.base_url else vendor_with_model(spec.model)):
+    if name := spec.provider or ("open_source" if spec.base_url else provider_with_model(spec.model)):
         return name
     if not spec.model and not spec.api_key:
         return _name_of(None)
@@ -202,7 +202,7 @@ def _factory(spec: str) -> Factory:
     if name in CATALOG:
         module, _, attribute = CATALOG[name].factory.partition(":")
         cls = getattr(importlib.import_module(module), attribute)
-        return cls if cls.vendor == name else functools.partial(cls, vendor=name)
+        return cls if cls.provider_name == name else functools.partial(cls, provider_name=name)
     for point in _entry_points():
         if point.name == name:
             factory: Factory = point.load()
@@ -214,21 +214,22 @@ def _unknown_provider(name: str) -> ConfigurationError:
     """The error for a name that is another tool's spelling, a model's, or unknown."""
     if without_keys(name) != name:
         return ConfigurationError("Unknown provider: this looks like a key. Name the provider: 'openai', api_key=….")
-    vendor, _, model = name.replace("/", ":", 1).partition(":")
-    row = next((row for row in CATALOG.values() if vendor.lower() in (row.name, *row.aliases)), None)
+    provider, _, model = name.replace("/", ":", 1).partition(":")
+    row = next((row for row in CATALOG.values() if provider.lower() in (row.name, *row.aliases)), None)
     if row is not None:
         return ConfigurationError(f"Unknown provider {name!r}: write '{row.name}:{model or row.model}'.")
-    if vendor_with_model(model) == "gemini":  # as on Vertex, whose client for them is not ours
-        return ConfigurationError(f"Unknown provider {vendor!r}: write 'gemini:{model}'.")
-    if cloud := next((word for word in _CLOUDS if word in vendor.lower()), ""):
+    if provider_with_model(model) == "gemini":  # as on Vertex, whose client for them is not ours
+        return ConfigurationError(f"Unknown provider {provider!r}: write 'gemini:{model}'.")
+    if cloud := next((word for word in _CLOUDS if word in provider.lower()), ""):
         way = f"create_provider({_CLOUDS[cloud]}, model={model or '…'!r})"
-        return ConfigurationError(f"Unknown provider {vendor!r}: pass a client of the SDK, as in {way}.")
-    if owner := vendor_with_model(name):
+        return ConfigurationError(f"Unknown provider {provider!r}: pass a client of the SDK, as in {way}.")
+    if owner := provider_with_model(name):
         return ConfigurationError(f"{name!r} is the name of a model: write '{owner}:{name}'.")
     names = provider_names()
     return ConfigurationError(
-        f"Unknown provider {vendor!r}{did_you_mean(vendor, names, 3) or '.'} Known: {', '.join(names)}. For any other "
-        "server with the OpenAI chat API: create_provider('open_source', model='…', base_url='https://…', api_key='…')."
+        f"Unknown provider {provider!r}{did_you_mean(provider, names, 3) or '.'} Known: {', '.join(names)}. For any "
+        "other server with the OpenAI chat API: create_provider('open_source', model='…', base_url='https://…', "
+        "api_key='…')."
     )
 
 

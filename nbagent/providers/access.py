@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers.http.address import checked_address, without_credentials
 from nbagent.providers.http.redaction import Redactor, is_telling, secrets_in
-from nbagent.providers.vendor import Vendor
+from nbagent.providers.provider_facts import ProviderFacts
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -28,7 +28,7 @@ class Access:
 
     def __init__(
         self,
-        vendor: Vendor,
+        facts: ProviderFacts,
         api_key: str | SecretStr | None,
         base_url: str | None,
         region: str | None,
@@ -37,7 +37,7 @@ class Access:
     ) -> None:
         if base_url and region:
             raise ConfigurationError("base_url, region: each says where requests go. Pass only one of them.")
-        chosen = base_url or vendor.chosen_address(region) or vendor.base_url
+        chosen = base_url or facts.chosen_address(region) or facts.base_url
         self.address, login = without_credentials(checked_address(chosen))
         self.key = _secret(api_key)
         self.headers = {**login, **(headers or {})}
@@ -49,7 +49,7 @@ class Access:
                 "Only one of them can be sent: omit one."
             )
         self._is_given = self.key is not None
-        self._vendor, self._client = vendor, client
+        self._facts, self._client = facts, client
 
     @property
     def base_url(self) -> str:
@@ -57,36 +57,36 @@ class Access:
         if self.address:
             return self.address
         key = self.known_key()
-        return self._vendor.address_of(key.get_secret_value() if key else None)
+        return self._facts.address_of(key.get_secret_value() if key else None)
 
     @property
     def secrets(self) -> list[str]:
         """The secrets: keys, and headers whose names say that they contain one."""
         of_client = getattr(self._client, "api_key", None)
         named = [secret for name, value in self.headers.items() for secret in secrets_in(name, value)]
-        found = (self.key, self._vendor.api_key(self.address), of_client if isinstance(of_client, str) else None)
+        found = (self.key, self._facts.api_key(self.address), of_client if isinstance(of_client, str) else None)
         return [secret.get_secret_value() for secret in map(_secret, (*found, *named)) if secret]
 
     def redactor(self, url: str = "", headers: Mapping[str, str] | None = None) -> Redactor:
         """Hides these secrets, and those in a request's `url` and `headers`."""
-        return Redactor(self.secrets, self._vendor.key_variable(self.address), url, headers)
+        return Redactor(self.secrets, self._facts.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:
         """The key, if there is one: the region's, if one is chosen. A login in the address replaces it."""
-        return None if self._has_login else self.key or _secret(self._vendor.api_key(self.address))
+        return None if self._has_login else self.key or _secret(self._facts.api_key(self.address))
 
     def needed_key(self) -> SecretStr | None:
         """The key for a request. Raises `AuthenticationError` if the provider needs one and there is none."""
         secret = self.known_key()
-        if secret is None and not (self._vendor.keyless or self._has_login or self._client is not None):
-            variables = " or ".join(self._vendor.key_vars_at(self.address))
+        if secret is None and not (self._facts.keyless or self._has_login or self._client is not None):
+            variables = " or ".join(self._facts.key_vars_at(self.address))
             raise AuthenticationError(
                 f"there is no API key: {variables} is neither set nor in a .env file",
-                vendor=self._vendor.name,
+                provider=self._facts.name,
                 may_fall_back=True,
             )
         if secret and not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
-            raise AuthenticationError("the API key contains characters that no key may have", vendor=self._vendor.name)
+            raise AuthenticationError("the API key contains characters that no key may have", provider=self._facts.name)
         return secret
 
     @property
@@ -100,7 +100,7 @@ class Access:
         if not self.is_portable:
             raise ConfigurationError(
                 "A client of your own, and a key in api_key, base_url or headers, stay in this process. Set "
-                f"{self._vendor.key_variable(self.address)} in the other process's environment, and omit the key here."
+                f"{self._facts.key_variable(self.address)} in the other process's environment, and omit the key here."
             )
 
 

@@ -20,8 +20,8 @@ from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.catalog import CATALOG
+from nbagent.providers.options.provider_tools import available, check_available
 from nbagent.providers.options.settings import check_request_options
-from nbagent.providers.options.vendor_tools import available, check_available
 
 
 class ListedModel(NamedTuple):
@@ -38,7 +38,7 @@ class LLMProvider(ABC):
     """The base class of all providers. It keeps no state."""
 
     #: The provider's name as `create_provider` knows it; tags `provider_extras`.
-    vendor: str = "custom"
+    provider_name: str = "custom"
     #: US dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`, where cached input costs as much
     #: as other input by default. None: by the price list.
     price: Mapping[str, float] | None = None
@@ -68,7 +68,7 @@ class LLMProvider(ABC):
     @property
     def rate_key(self) -> str:
         """The key under which the provider counts requests and tokens per minute: provider and model."""
-        return f"{self.vendor} {self.model_name}"
+        return f"{self.provider_name} {self.model_name}"
 
     @property
     def members(self) -> Sequence[LLMProvider]:
@@ -87,7 +87,7 @@ class LLMProvider(ABC):
 
         Raises `ConfigurationError` for options that the model can't take.
         """
-        check_available(request.tools, self.vendor)
+        check_available(request.tools, self.provider_name)
         return replace(request, effective_options={"params": {"temperature": None, **request.options}})
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
@@ -120,14 +120,14 @@ class LLMProvider(ABC):
         """Whether the provider itself can summarise earlier messages once a request has this many tokens."""
         return False
 
-    def vendor_tools(self) -> list[str]:
+    def provider_tools(self) -> list[str]:
         """The names of the tools that the provider runs itself with this model, such as `web_search`.
 
         >>> from nbagent.providers import create_provider
-        >>> create_provider("openai:gpt-5.6-terra").vendor_tools()
+        >>> create_provider("openai:gpt-5.6-terra").provider_tools()
         ['web_search', 'code_execution', 'image_generation', 'remote_mcp', 'tool_search']
         """
-        return available(CATALOG.get(self.vendor), "", self.model_name)
+        return available(CATALOG.get(self.provider_name), "", self.model_name)
 
     async def model_list(self) -> list[ListedModel]:
         """The models to choose from, the newest first. A provider without a list returns its own model.
@@ -174,7 +174,7 @@ class WrapperProvider(StreamingProvider):
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner
-        self.vendor, self.price = inner.vendor, inner.price
+        self.provider_name, self.price = inner.provider_name, inner.price
         #: The trace uses these.
         self.base_url, self.streaming = getattr(inner, "base_url", ""), getattr(inner, "streaming", None)
 

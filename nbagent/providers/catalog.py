@@ -1,6 +1,6 @@
 """The providers that nbagent knows, by name.
 
-A new provider is one file in `nbagent/providers/vendors/` with its `VENDOR` and the `PROFILES` of its models, and its
+A new provider is one file in `nbagent/providers/known/` with its `FACTS` and the `PROFILES` of its models, and its
 name in `NAMES`. A provider's module is imported when it is first looked up.
 
 >>> CATALOG["qwen"].key_vars
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import cast
 
-from nbagent.providers.vendor import Vendor
+from nbagent.providers.provider_facts import ProviderFacts
 
 #: The providers' modules. `resolve(None)` looks for a key in this order. Gemini comes last, since many set
 #: GOOGLE_API_KEY for other Google services.
@@ -27,13 +27,13 @@ NAMES = (
 )
 
 
-class _Catalog(Mapping[str, Vendor]):
+class _Catalog(Mapping[str, ProviderFacts]):
     """The providers of `NAMES`, imported one by one."""
 
-    def __getitem__(self, name: str) -> Vendor:
+    def __getitem__(self, name: str) -> ProviderFacts:
         if name not in NAMES:
             raise KeyError(name)
-        return cast(Vendor, _module(name).VENDOR)
+        return cast(ProviderFacts, _module(name).FACTS)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES
@@ -48,28 +48,28 @@ class _Catalog(Mapping[str, Vendor]):
 @functools.cache
 def _module(name: str) -> ModuleType:
     # not through sys.modules: another thread, importing SDKs in the background, may be in the middle of this import
-    return importlib.import_module(f"nbagent.providers.vendors.{name}")
+    return importlib.import_module(f"nbagent.providers.known.{name}")
 
 
-CATALOG: Mapping[str, Vendor] = _Catalog()
+CATALOG: Mapping[str, ProviderFacts] = _Catalog()
 
 
 def first_with_key() -> str | None:
     """The name of the first provider whose key is found, in the order of `NAMES`."""
-    candidates = (vendor for vendor in CATALOG.values() if not (vendor.keyless or vendor.only_by_name))
-    return next((vendor.name for vendor in candidates if vendor.api_key()), None)
+    candidates = (facts for facts in CATALOG.values() if not (facts.keyless or facts.only_by_name))
+    return next((facts.name for facts in candidates if facts.api_key()), None)
 
 
-def vendor_with_model(model: str) -> str | None:
+def provider_with_model(model: str) -> str | None:
     """The name of the provider whose own model this is, by its name.
 
-    >>> vendor_with_model("gpt-4o"), vendor_with_model("my-model")
+    >>> provider_with_model("gpt-4o"), provider_with_model("my-model")
     ('openai', None)
     """
     fits = (name for name, row in CATALOG.items() if row.own_models and re.fullmatch(row.own_models, model.lower()))
     return next(fits, None)
 
 
-def with_keys() -> dict[str, Vendor]:
+def with_keys() -> dict[str, ProviderFacts]:
     """The providers that take a key, by name."""
-    return {name: vendor for name, vendor in CATALOG.items() if vendor.key_vars}
+    return {name: facts for name, facts in CATALOG.items() if facts.key_vars}

@@ -37,11 +37,11 @@ from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.response import Body, check_status, drain, read_body, read_events, read_lines
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Form, Transport
+from nbagent.providers.options.provider_tools import available
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_body_options, check_json, check_settings
-from nbagent.providers.options.vendor_tools import available
+from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import Renamed, renamed
-from nbagent.providers.vendor import Vendor
 from nbagent.text import shortened
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ SHOWN_CHARS, CODE_CHARS = 500, 100
 class HTTPProvider(StreamingProvider):
     """A provider over HTTP.
 
-    A subclass sets its `vendor` (a name of the catalog) and makes its codec and transport.
+    A subclass sets its `provider_name` (a name of the catalog) and makes its codec and transport.
 
     - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for one at each request
     - `timeout`: seconds between two reads; connecting has a separate limit of 10 s
@@ -69,7 +69,7 @@ class HTTPProvider(StreamingProvider):
     - `client`: your own SDK (or httpx) client; it is used unchanged, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
-    - `vendor`: another provider of the catalog, or a name of your own for a server of the same kind
+    - `provider_name`: another provider of the catalog, or a name of your own for a server of the same kind
     - `thinking`: None for the provider's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
       "max". The model's nearest level is used; impossible levels are an error (see `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
@@ -95,7 +95,7 @@ class HTTPProvider(StreamingProvider):
         client: Any = None,
         function_calling: bool = True,
         headers: dict[str, str] | None = None,
-        vendor: str | None = None,
+        provider_name: str | None = None,
         price: Mapping[str, float] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
         **options: Unpack[RequestOptions],
@@ -113,17 +113,17 @@ class HTTPProvider(StreamingProvider):
             price=price,
         )
         self.price = price
-        self.vendor = vendor or self.vendor
-        self._vendor = self._facts()
-        self._model = model or self._vendor.model
+        self.provider_name = provider_name or self.provider_name
+        self._facts = self._find_facts()
+        self._model = model or self._facts.model
         #: Your own client, or None.
         self.client = client
-        self.access = Access(self._vendor, api_key, base_url, region, headers, client)
+        self.access = Access(self._facts, api_key, base_url, region, headers, client)
         if not self.access.is_portable:
             self._made_with = (), {}  # so that inspecting the provider reveals no key
-        elif not (base_url or region) and (chosen := self._vendor.chosen_address()):  # by the environment here
+        elif not (base_url or region) and (chosen := self._facts.chosen_address()):  # by the environment here
             self._made_with[1]["base_url"] = chosen
-        self.codec = self._make_codec(self._vendor)
+        self.codec = self._make_codec(self._facts)
         self.base_url = self.access.address.removesuffix(self.codec.path(self._model, streaming))
         check_extensible(self.access.address)
         self.timeout = timeout
@@ -131,7 +131,7 @@ class HTTPProvider(StreamingProvider):
         self.streaming = streaming
         self.options: Mapping[str, Any] = {**options, "tools": tools} if tools else options
         self._function_calling = function_calling
-        self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
+        self._options_resolver = OptionsResolver(self._facts, self.codec.format, self._model)
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([]), checked)  # wrong options raise here
         #: Notes about omitted options; each is sent as an event once.
@@ -155,12 +155,12 @@ class HTTPProvider(StreamingProvider):
         arguments, options = self._made_with
         return partial(type(self), *arguments, **options), ()
 
-    def _facts(self) -> Vendor:
+    def _find_facts(self) -> ProviderFacts:
         """The provider's row of the catalog."""
-        return CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
+        return CATALOG.get(self.provider_name) or replace(CATALOG[type(self).provider_name], name=self.provider_name)
 
     @abstractmethod
-    def _make_codec(self, vendor: Vendor) -> Codec:
+    def _make_codec(self, facts: ProviderFacts) -> Codec:
         """The codec for this provider."""
 
     @abstractmethod
@@ -168,7 +168,8 @@ class HTTPProvider(StreamingProvider):
         """The transport; `client` is the user's own, or None."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={self.base_url!r})"
+        model = f"provider_name={self.provider_name!r}, model={self.model_name!r}"
+        return f"{type(self).__name__}({model}, base_url={self.base_url!r})"
 
     @property
     def model_name(self) -> str:
@@ -207,15 +208,15 @@ class HTTPProvider(StreamingProvider):
 
     def holds_schema_with_tools(self) -> bool:
         """See `LLMProvider.holds_schema_with_tools`."""
-        return self._function_calling and self._vendor.holds_schema_with_tools(self._model)
+        return self._function_calling and self._facts.holds_schema_with_tools(self._model)
 
     def can_compact(self, tokens: int) -> bool:
         """See `LLMProvider.can_compact`."""
         return self._options_resolver.can_compact(tokens)
 
-    def vendor_tools(self) -> list[str]:
-        """See `LLMProvider.vendor_tools`."""
-        return available(self._vendor, self.codec.format, self._model) if self._function_calling else []
+    def provider_tools(self) -> list[str]:
+        """See `LLMProvider.provider_tools`."""
+        return available(self._facts, self.codec.format, self._model) if self._function_calling else []
 
     def check(self) -> None:
         """Raise `AuthenticationError` if the provider needs a key and there is none."""
@@ -437,9 +438,9 @@ class HTTPProvider(StreamingProvider):
             error.request_id = clean(named or error.request_id or "") or None
             error.code = shortened(clean(error.code or ""), CODE_CHARS) or None
             error.message = shortened(error.args[0], SHOWN_CHARS)
-            error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
+            error.args, error.provider, error.model = (error.message,), self.provider_name, self.model_name
         if isinstance(error, AuthenticationError) and self.client is None and response is not None:
-            error.remedy = f"{self._vendor.other_regions(self.base_url)} {error.remedy}".lstrip()
+            error.remedy = f"{self._facts.other_regions(self.base_url)} {error.remedy}".lstrip()
         return error
 
 

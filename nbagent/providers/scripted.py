@@ -11,7 +11,7 @@ from nbagent.checks import invalid
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
-from nbagent.core.vendor_calls import events_of
+from nbagent.core.provider_calls import events_of
 from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
 from nbagent.providers.options.settings import check_price
@@ -29,7 +29,7 @@ class ScriptedProvider(StreamingProvider):
     >>> provider = ScriptedProvider([FunctionCall("get_weather", {"city": "Berlin"}), "It is sunny in Berlin."])
     """
 
-    vendor = "scripted"
+    provider_name = "scripted"
 
     def __init__(
         self,

@@ -74,4 +74,10 @@ class StructuredProvider(WrapperProvider):
 
     def _key(self, request: ModelRequest) -> tuple[str, ...]:
         address = getattr(self.inner, "base_url", "")
-        return (self.vendor, address, self.model_name, self._output.instructions, "tools" if request.tools else "")
+        return (
+            self.provider_name,
+            address,
+            self.model_name,
+            self._output.instructions,
+            "tools" if request.tools else "",
+        )

@@ -76,7 +76,7 @@ class AgentHost:
     @property
     def models(self) -> list[str]:
         """The names of the models that a request may choose, the agent's own first, and of several agents."""
-        own = f"{self.agent.provider.vendor}:{self.agent.provider.model_name}"
+        own = f"{self.agent.provider.provider_name}:{self.agent.provider.model_name}"
         return list(dict.fromkeys([own, *self.settings.models, *filter(None, self.agents)]))
 
     def provider_for(self, provider: str | None, model: str | None) -> LLMProvider:
@@ -84,8 +84,8 @@ class AgentHost:
         if provider is None and model in self.agents:
             return self.agents[model].provider
         for name in self.models:
-            vendor, _, own_model = name.partition(":")
-            if provider in (None, vendor) and model in (None, own_model, name):
+            provider_name, _, own_model = name.partition(":")
+            if provider in (None, provider_name) and model in (None, own_model, name):
                 if name == self.models[0]:
                     return self.agent.provider
                 if name not in self._providers:

@@ -124,7 +124,7 @@ class HostedRun:
         self.owner = owner
         self.conversation_id = conversation_id
         self.run_id = ""
-        self.provider = provider.vendor
+        self.provider = provider.provider_name
         self.model = provider.model_name
         self.result: AgentResult | None = None
         self.error: BaseException | None = None

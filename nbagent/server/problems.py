@@ -23,7 +23,8 @@ log = logging.getLogger("nbagent")
 class HTTPProblem:
     """A failed request's report for the client. `code` is for programs, `detail` for people.
 
-    `more` are further members: `errors` for wrong fields; `vendor`, `model` and `vendor_status` if a provider failed.
+    `more` are further members: `errors` for wrong fields; `provider`, `model` and `provider_status` if a
+    provider failed.
     """
 
     status: int
@@ -53,16 +54,16 @@ def not_found(what: str) -> RefusedError:
 
 #: The status and the code of an error; the first class that it is an instance of counts.
 _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
-    (errors.RateLimitError, 429, "vendor_rate_limited"),
-    (errors.QuotaError, 502, "vendor_quota_spent"),
-    (errors.AuthenticationError, 502, "vendor_refused_key"),
+    (errors.RateLimitError, 429, "provider_rate_limited"),
+    (errors.QuotaError, 502, "provider_quota_spent"),
+    (errors.AuthenticationError, 502, "provider_refused_key"),
     (errors.ContextLengthError, 422, "conversation_too_long"),
     (errors.ImageInputError, 422, "model_takes_no_images"),
-    (errors.ModelNotFoundError, 502, "vendor_has_no_such_model"),
-    (errors.BadRequestError, 422, "vendor_refused_request"),
-    (errors.ProviderTimeoutError, 504, "vendor_timed_out"),
-    (errors.ServerError, 503, "vendor_unavailable"),
-    (errors.ProviderError, 502, "vendor_failed"),
+    (errors.ModelNotFoundError, 502, "provider_has_no_such_model"),
+    (errors.BadRequestError, 422, "provider_refused_request"),
+    (errors.ProviderTimeoutError, 504, "provider_timed_out"),
+    (errors.ServerError, 503, "provider_unavailable"),
+    (errors.ProviderError, 502, "provider_failed"),
     (errors.AnswerRejectedError, 502, "answer_rejected"),
     (errors.LocalModelError, 503, "local_model_unavailable"),
     (errors.MCPServerError, 502, "mcp_server_failed"),
@@ -80,7 +81,7 @@ def problem_of(error: BaseException) -> HTTPProblem:
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             if isinstance(error, errors.ProviderError):
-                problem = _of_vendor(error, status, code)
+                problem = _of_provider(error, status, code)
             else:
                 problem = HTTPProblem(status, code, without_keys(str(error)))
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -90,8 +91,8 @@ def problem_of(error: BaseException) -> HTTPProblem:
     return HTTPProblem(500, "internal_error", f"The server failed. Its log says why, for request {request_id.get()}.")
 
 
-def _of_vendor(error: errors.ProviderError, status: int, code: str) -> HTTPProblem:
-    who = " ".join(filter(None, (error.vendor, error.model))) or "The vendor"
-    more = {"vendor": error.vendor, "model": error.model, "vendor_status": error.status}
+def _of_provider(error: errors.ProviderError, status: int, code: str) -> HTTPProblem:
+    who = " ".join(filter(None, (error.provider, error.model))) or "The provider"
+    more = {"provider": error.provider, "model": error.model, "provider_status": error.status}
     headers = {} if error.retry_after is None else {"Retry-After": str(math.ceil(error.retry_after))}
     return HTTPProblem(status, code, without_keys(f"{who}: {error.message}"), more, headers)

@@ -48,7 +48,7 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
         result = _block("tool_result", content_as_text(message.content), name=message.name)
         return [result, *_image_blocks(message.content)]
     metadata = (response.metadata if response else None) or {}
-    blocks = list(_vendor_blocks(response.raw_response, message)) if response and response.raw_response else []
+    blocks = list(_provider_blocks(response.raw_response, message)) if response and response.raw_response else []
     if not _is_complete(blocks, message):  # no list of blocks, or one of another shape
         blocks = [block for block in blocks if block["type"] in ("thinking", "redacted")]
         blocks += _neutral_blocks(message.content, str(metadata.get("refusal") or ""))
@@ -73,7 +73,7 @@ def thinking_of(blocks: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
+def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
     """The blocks in the provider's order; only the thinking if the calls differ from the message's."""
     lists = native if isinstance(native, dict) else {}
     items = list(_flat(lists.get("blocks") or lists.get("items") or lists.get("parts")))

@@ -225,7 +225,7 @@ MODELS = """
 from nbagent import Agent, LLMResponse, ScriptedProvider, Usage, register_provider
 
 class Priced(ScriptedProvider):
-    vendor = "openai"
+    provider_name = "openai"
 
 answer = LLMResponse("Yes.", metadata={"usage": Usage(900, 100)})
 price = {"input": 1000, "output": 1000}

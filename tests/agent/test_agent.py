@@ -122,12 +122,12 @@ async def test_a_provider_of_ones_own_needs_chat_alone():
             pass
 
         async def chat(self, messages, functions=None, **kwargs):
-            return LLMResponse(f"{len(messages)} messages", raw_response={"vendor": "mine", "x": 1})
+            return LLMResponse(f"{len(messages)} messages", raw_response={"provider": "mine", "x": 1})
 
     agent = Agent(MyProvider())
     stream = agent.chat_stream("hello")
     assert [e.content async for e in stream if e.type == "text"] == ["1 messages"]
-    assert agent.conversation_history[-1].provider_extras == {"vendor": "mine", "x": 1}
+    assert agent.conversation_history[-1].provider_extras == {"provider": "mine", "x": 1}
     assert "MyProvider" in repr(agent)
 
 

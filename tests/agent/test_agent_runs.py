@@ -137,7 +137,7 @@ async def test_questions_at_once_to_a_new_agent_keep_their_order_and_get_one_pro
 class Endless(LLMProvider):
     """Says one word and then nothing more; `said` tells when."""
 
-    vendor, model_name = "scripted", "endless"
+    provider_name, model_name = "scripted", "endless"
 
     def __init__(self):
         self.said = threading.Event()

@@ -30,7 +30,7 @@ async def test_what_was_said_and_what_it_cost():
     }
 
 
-def test_a_key_or_a_vendor_that_is_not_there_is_named(monkeypatch):
+def test_a_key_or_a_provider_that_is_not_there_is_named(monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     for given, problem in (("claude:claude-sonnet-5", "there is no API key"), ("nobody:knows", "Unknown provider")):
         shown = about(Agent(given))

@@ -23,7 +23,7 @@ def counting(answers=None):
 def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
     answer = Answer("a", "truncated", "Hi", 3, 4, 0.5, 1.5, None, "run_1")
     text = "half a pair \ud83d, a \0 and \N{GRINNING FACE}"
-    with Checkpoint(tmp_path / "map.sqlite", "vendor:m1") as kept:
+    with Checkpoint(tmp_path / "map.sqlite", "provider:m1") as kept:
         kept.add(Answer("a", "blocked"))
         kept.add(answer, "Say hi.")
         kept.add(Answer("b", text=text), "why \udfff?" * 100)
@@ -31,7 +31,7 @@ def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
     assert found["a"] == dataclasses.replace(answer, text="Hi")
     assert "half a pair" in found["b"].text
     frame = read_checkpoint(tmp_path / "map.sqlite").set_index("key")
-    assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["Say hi.", "vendor:m1", "Hi"]
+    assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["Say hi.", "provider:m1", "Hi"]
     assert len(frame.loc["b", "question"]) == checkpoints.QUESTION_CHARS
     assert frame.dtypes[["answered", "input_tokens", "cost"]].map(str).tolist() == [
         "datetime64[us, UTC]", "Int64", "Float64"

@@ -1,4 +1,4 @@
-"""`engine="batch"`: rows go to the vendors' batch endpoints, and what fails there is asked live."""
+"""`engine="batch"`: rows go to the providers' batch endpoints, and what fails there is asked live."""
 
 import pandas as pd
 import pytest
@@ -6,7 +6,7 @@ from support.batch_servers import KEY, SERVERS, ResponsesServer
 
 from nbagent import Agent, create_provider
 from nbagent.batch.endpoints import engine
-from nbagent.batch.endpoints.vendors import ENDPOINTS
+from nbagent.batch.endpoints.choice import ENDPOINTS
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError
 from nbagent.pricing import price
@@ -20,7 +20,7 @@ def _no_waits(monkeypatch):
     monkeypatch.setattr(engine, "LONGEST_WAIT_S", 0.01)
 
 
-every_vendor = pytest.mark.parametrize("model", SERVERS)
+every_provider = pytest.mark.parametrize("model", SERVERS)
 
 
 def agent_at(server, model, **options):
@@ -28,7 +28,7 @@ def agent_at(server, model, **options):
     return Agent(provider, system_prompt="Be brief.")
 
 
-@every_vendor
+@every_provider
 async def test_each_row_is_answered_by_the_batch_at_half_price(model, tmp_path):
     async with SERVERS[model](over_at=3) as server:
         agent = agent_at(server, model)
@@ -39,13 +39,13 @@ async def test_each_row_is_answered_by_the_batch_at_half_price(model, tmp_path):
     assert answers.index.equals(ROWS.index)
     assert (server.refusals, server.live, len(server.batches)) == ([], [], 1)
     pd.testing.assert_frame_equal(again, answers)
-    vendor, _, name = model.partition(":")
-    half = price(Usage(1000, 100), name, vendor) / 2
+    provider, _, name = model.partition(":")
+    half = price(Usage(1000, 100), name, provider) / 2
     assert answers["cost"].tolist() == pytest.approx([half] * 6)
     assert agent.trace.runs["cost_usd"].tolist() == pytest.approx([half] * 6)
 
 
-@every_vendor
+@every_provider
 async def test_what_failed_in_the_batch_is_asked_live(model, tmp_path):
     outcomes = dict(zip(ROWS, ["ok", "error", "expired", "missing", "garbled", "ok"], strict=True))
     async with SERVERS[model](outcomes.__getitem__) as server:
@@ -70,8 +70,8 @@ async def test_rows_go_through_the_api_that_the_provider_uses(tmp_path):
     assert server.refusals == []
 
 
-@every_vendor
-async def test_batches_keep_within_the_vendors_limits(model, tmp_path, monkeypatch):
+@every_provider
+async def test_batches_keep_within_the_providers_limits(model, tmp_path, monkeypatch):
     limits = ENDPOINTS[model.partition(":")[0]]
     monkeypatch.setattr(limits, "max_requests", 4)
     async with SERVERS[model]() as server:
@@ -101,7 +101,7 @@ async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(tmp_pa
     assert (len(server.batches), server.live) == (2, [])
 
 
-async def test_a_vendor_with_batches_and_a_checkpoint_are_needed(tmp_path):
+async def test_a_provider_with_batches_and_a_checkpoint_are_needed(tmp_path):
     agent = Agent(create_provider("qwen", api_key=KEY))
     with pytest.raises(ConfigurationError, match="qwen has no batch endpoint.*openai, claude, gemini have one"):
         await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")

@@ -11,11 +11,11 @@ from support.loopback import Answer
 
 from nbagent import Agent, create_provider
 from nbagent.batch.endpoints import cancel, engine
-from nbagent.batch.endpoints.vendors import ENDPOINTS
+from nbagent.batch.endpoints.choice import ENDPOINTS
 
 ROWS = pd.Series([f"question {n}" for n in range(6)])
 OPENAI, CLAUDE, _ = SERVERS
-every_vendor = pytest.mark.parametrize("model", SERVERS)
+every_provider = pytest.mark.parametrize("model", SERVERS)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ async def asked(server, model, path):
         await agent.aclose()
 
 
-@every_vendor
+@every_provider
 async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_path, monkeypatch):
     monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_requests", 3)
     async with SERVERS[model]() as server:
@@ -55,7 +55,7 @@ async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_pat
     assert (len(server.batches), server.live, server.refusals) == (2, [], [])
 
 
-@every_vendor
+@every_provider
 async def test_stopping_leaves_the_batch_and_says_how_to_go_on(model, tmp_path):
     async with SERVERS[model](over_at=10**9) as server:
         call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
@@ -75,7 +75,7 @@ async def test_stopping_leaves_the_batch_and_says_how_to_go_on(model, tmp_path):
     assert (server.live, server.refusals) == ([], [])
 
 
-async def test_a_busy_vendor_is_asked_again_and_a_broken_file_is_read_again(tmp_path):
+async def test_a_busy_provider_is_asked_again_and_a_broken_file_is_read_again(tmp_path):
     async with OpenAIServer() as server:
         busy = Answer(b'{"error":{"message":"slow down"}}', 429, {"retry-after-ms": "1"})
         cut = as_lines([{"custom_id": "x" * 99, "response": None}], cut=20)
@@ -86,7 +86,7 @@ async def test_a_busy_vendor_is_asked_again_and_a_broken_file_is_read_again(tmp_
 
 
 async def test_the_official_clients_read_the_same_servers(tmp_path):
-    """So the servers that these tests trust speak as the vendors do."""
+    """So the servers that these tests trust speak as the providers do."""
     async with OpenAIServer() as server, openai.AsyncOpenAI(api_key=KEY, base_url=server.url + "/v1") as client:
         await asked(server, OPENAI, tmp_path / "o.db")
         batch = await client.batches.retrieve("batch_1")

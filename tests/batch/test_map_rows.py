@@ -132,7 +132,7 @@ async def test_columns_of_images_and_pdfs(tmp_path):
 )
 async def test_wrong_arguments_are_named_before_anything_is_sent(prompt, options, problem):
     class Unpriced(ScriptedProvider):
-        vendor = "elsewhere"
+        provider_name = "elsewhere"
 
     agent = Agent(Unpriced(echo))
     with pytest.raises(ConfigurationError, match=problem):

@@ -1,4 +1,4 @@
-"""Rows of a batch keep to a vendor's rate together, over real HTTP: none is lost, and none fails because of it."""
+"""Rows of a batch keep to a provider's rate together, over real HTTP: none is lost, and none fails because of it."""
 
 import asyncio
 import json
@@ -50,11 +50,11 @@ class RateLimited(Loopback):
 
 
 @asynccontextmanager
-async def agent_of(server, vendor="open_source", tools=(), **options):
+async def agent_of(server, provider_name="open_source", tools=(), **options):
     """An agent whose provider never retries by itself."""
-    base_url = server.url if vendor == "claude" else f"{server.url}/v1"
-    options = {"api": "chat"} | options if vendor == "openai" else options
-    provider = create_provider(vendor, api_key="k", model="m1", base_url=base_url, max_retries=0, **options)
+    base_url = server.url if provider_name == "claude" else f"{server.url}/v1"
+    options = {"api": "chat"} | options if provider_name == "openai" else options
+    provider = create_provider(provider_name, api_key="k", model="m1", base_url=base_url, max_retries=0, **options)
     yield Agent(provider, tools=list(tools))
     await provider.aclose()
 
@@ -82,9 +82,9 @@ def are_right(answers, server, count):
     assert server.answered == dict.fromkeys(texts, 1)
 
 
-@pytest.mark.parametrize(("vendor", "status"), [("open_source", 429), ("openai", 529), ("claude", 429)])
-async def test_a_refused_row_waits_with_the_others_and_is_answered(vendor, status):
-    async with RateLimited(8, 0.1, status=status) as server, agent_of(server, vendor) as agent:
+@pytest.mark.parametrize(("provider", "status"), [("open_source", 429), ("openai", 529), ("claude", 429)])
+async def test_a_refused_row_waits_with_the_others_and_is_answered(provider, status):
+    async with RateLimited(8, 0.1, status=status) as server, agent_of(server, provider) as agent:
         answers = await answers_of(agent, 40, concurrency=16)
         are_right(answers, server, 40)
         assert server.refused
@@ -100,7 +100,7 @@ async def test_two_maps_share_one_admission():
         assert server.refused
 
 
-async def test_rows_end_with_the_error_if_the_vendor_asks_for_too_long_a_wait():
+async def test_rows_end_with_the_error_if_the_provider_asks_for_too_long_a_wait():
     async with RateLimited(0, 500) as server, agent_of(server) as agent:
         answers = await answers_of(agent, 200)
         assert {answer.status for answer in answers} == {"error"}
@@ -108,7 +108,7 @@ async def test_rows_end_with_the_error_if_the_vendor_asks_for_too_long_a_wait():
         assert len(server.requests) <= 8, "the other rows are not even sent"
 
 
-async def test_a_row_does_not_wait_for_a_vendor_if_another_one_can_answer():
+async def test_a_row_does_not_wait_for_a_provider_if_another_one_can_answer():
     async with (
         RateLimited(0, 3600, waits=False) as refusing,
         RateLimited(100, 3600) as answering,

@@ -36,7 +36,7 @@ calls = LLMResponse("", [mean, FunctionCall("mean_by", {}, "b")], None, used)
 asked = FunctionCall("wipe", {"table": "cities"}, "c")
 turns = [calls, answer, asked, answer, calls, answer, ValueError("no such table"), asked, answer]
 agent.provider = ScriptedProvider(turns, model="claude-sonnet-5")
-agent.provider.vendor = "claude"
+agent.provider.provider_name = "claude"
 agent.limits = Limits(max_cost=10)
 agent.system_prompt = "Be brief."'''
 )
@@ -119,7 +119,7 @@ def test_no_serious_finding(lab, theme, width):
 def test_the_greeting_the_row_below_an_answer_and_a_bar_of_any_width(lab):
     name = "claude-sonnet-5-of-a-very-long-name"
     provider = f"agent.provider = ScriptedProvider([calls, answer, 'More.'], model={name!r})"
-    page = lab.run("axe-bar.ipynb", [SETUP, f"{provider}\nagent.provider.vendor = 'claude'", "ChatPanel(agent)"])
+    page = lab.run("axe-bar.ipynb", [SETUP, f"{provider}\nagent.provider.provider_name = 'claude'", "ChatPanel(agent)"])
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_role("button", name="What can you do here?").wait_for()
     assert serious(page, ".nbagent-panel") == []

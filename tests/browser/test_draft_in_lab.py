@@ -24,7 +24,7 @@ def answer(messages, tools):
     seen.append(messages[-1].content)
     return "Gentoo."
 agent = Agent(ScriptedProvider(answer, model="claude-sonnet-5"))
-agent.provider.vendor = "claude"
+agent.provider.provider_name = "claude"
 panel = ChatPanel(agent)
 panel"""
 )

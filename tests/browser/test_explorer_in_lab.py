@@ -25,7 +25,7 @@ turns = asked([weigh, FunctionCall("count_by", {"group": "species"}, "b")],
 turns += asked([FunctionCall("count_by", {"group": "island"}, "c")], "168 on Biscoe, 124 on Dream, 52 on Torgersen.")
 turns += asked([FunctionCall("mean_by", weigh.arguments, "d")], "Adelie penguins, with 3,700.7 g.")
 agent.provider = ScriptedProvider(turns, delay=0.002, model="claude-sonnet-5")
-agent.provider.vendor = "claude"
+agent.provider.provider_name = "claude"
 for question in ("Which species is heaviest, and by how much?", "How many on each island?", "Which is lightest?"):
     agent.chat_sync(question)
 '''

@@ -91,7 +91,7 @@ turns = [talk, everything, question, "denied", RuntimeError(everything), questio
 agent = Agent(ScriptedProvider(turns, model=first), tools=live)
 from nbagent.providers.base import ListedModel
 async def listed(): return list(map(ListedModel, texts))
-agent.provider.vendor, agent.provider.model_list = "mine", listed
+agent.provider.provider_name, agent.provider.model_list = "mine", listed
 formulas = Agent(ScriptedProvider(["\\n\\n".join(["$x^2$", *math])]))
 '''
 )

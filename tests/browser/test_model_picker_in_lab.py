@@ -23,7 +23,7 @@ SAVE = """async () => {
 
 
 @pytest.fixture
-def vendor():
+def provider():
     """A server on loopback that speaks as Claude does."""
 
     with served(Loopback()) as server:
@@ -31,14 +31,14 @@ def vendor():
         yield server
 
 
-def opened(lab, name, vendor):
+def opened(lab, name, provider):
     """The panel, its page and its picker, which is open."""
     variables = [variable for row in with_keys().values() for variable in row.key_vars]
     setup = f"""{BEGIN}
 import os
 from nbagent import ChatPanel
 for variable in {variables}: os.environ.pop(variable, None)
-os.environ["ANTHROPIC_BASE_URL"] = {vendor.url!r}
+os.environ["ANTHROPIC_BASE_URL"] = {provider.url!r}
 agent.provider = ScriptedProvider(["Once."])"""
     page = lab.run(name, [setup, "ChatPanel(agent)"], fresh=True)
     panel = page.get_by_role("region", name="Chat with an agent")
@@ -48,8 +48,8 @@ agent.provider = ScriptedProvider(["Once."])"""
     return page, panel, picker
 
 
-def test_search_enter_a_key_that_is_saved_nowhere_and_the_dates_of_a_list(lab, vendor):
-    page, panel, picker = opened(lab, "picker.ipynb", vendor)
+def test_search_enter_a_key_that_is_saved_nowhere_and_the_dates_of_a_list(lab, provider):
+    page, panel, picker = opened(lab, "picker.ipynb", provider)
     said = "claude-sonnet-5, claude, no key, Context 1M, Images ✓, Thinks ✓"
     expect(picker.get_by_label("Search models")).to_be_focused()
     page.keyboard.type("sonnet-5 anthropic")
@@ -69,10 +69,10 @@ def test_search_enter_a_key_that_is_saved_nowhere_and_the_dates_of_a_list(lab, v
     page.keyboard.type("Where?")
     page.keyboard.press("Enter")
     panel.get_by_role("log").get_by_text("Here.").wait_for()
-    assert vendor.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert provider.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     made = {"claude-old": "2024-03-07T00:00:00Z", "claude-new": "2026-05-01T00:00:00Z"}
     listing = {"data": [{"id": name, "created_at": date} for name, date in made.items()]}
-    vendor.answers = [Answer(json.dumps(listing).encode())]
+    provider.answers = [Answer(json.dumps(listing).encode())]
     panel.get_by_role("button", name="Model: claude-sonnet-5").click()
     picker.get_by_role("button", name="Ask claude for its list").click()
     expect(picker.get_by_role("status")).to_have_text("claude lists 2 models.")

@@ -50,7 +50,7 @@ def plot_by(column: str, group: str) -> dict:
 SCRIPT = """
 class Claude(ScriptedProvider):
     "Says what the script says, at Claude's pace and prices. The numbers are those that the tools returned."
-    vendor = "claude"
+    provider_name = "claude"
 
 def calls(*made, thinking="", used=Usage()):
     made = [FunctionCall(name, arguments, f"{name}{used}") for name, arguments in made]

@@ -55,7 +55,7 @@ async def times_of(admission, count, tokens=0, seconds=0.0, end=0):
 
 @virtually
 async def test_requests_per_minute_are_spread_evenly(new):
-    assert await times_of(new(), 1000) == [0] * 1000, "nobody waits until a vendor refuses"
+    assert await times_of(new(), 1000) == [0] * 1000, "nobody waits until a provider refuses"
     times = await times_of(new(rpm=60), 120)
     assert times == pytest.approx(range(120), abs=LATE_S + 1e-6)
 
@@ -81,7 +81,7 @@ async def test_after_a_refusal_all_wait_together_and_then_half_as_many_go(new):
 
 
 @virtually
-async def test_without_a_word_of_the_vendor_the_waits_double(new):
+async def test_without_a_word_of_the_provider_the_waits_double(new):
     admission, waits = new(), []
     for _ in range(9):
         begun = now()
@@ -91,7 +91,7 @@ async def test_without_a_word_of_the_vendor_the_waits_double(new):
 
 
 @virtually
-async def test_rows_end_with_the_error_when_a_vendor_refuses_for_long(new):
+async def test_rows_end_with_the_error_when_a_provider_refuses_for_long(new):
     admission = new()
 
     async def row():

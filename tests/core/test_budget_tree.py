@@ -63,7 +63,7 @@ def test_all_requests_of_a_tree_have_a_limit_by_default():
 
 async def test_known_costs_count_beside_unknown_ones():
     unpriced = ScriptedProvider(["ok"] * 2)
-    unpriced.vendor = "nobody"
+    unpriced.provider_name = "nobody"
 
     async def ask() -> str:
         """Ask an agent without a price."""

@@ -12,7 +12,7 @@ def test_messages_survive_json():
     for message in (
         LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": [1]}, "c1"), FunctionCall("g", raw="{oops")]),
         LLMMessage("tool", "1", name="f", tool_call_id="c1", is_error=True),
-        LLMMessage("assistant", "half", interrupted=True, provider_extras={"vendor": "claude", "blocks": []}),
+        LLMMessage("assistant", "half", interrupted=True, provider_extras={"provider": "claude", "blocks": []}),
         LLMMessage("user", [{"type": "text", "text": "see"}]),
         LLMMessage("user", "Summary", is_summary=True, pinned=True),
     ):
@@ -31,5 +31,5 @@ def test_messages_survive_json():
         ("[1]", ({}, "[1]")),
     ],
 )
-def test_arguments_as_vendors_send_them(text, expected):
+def test_arguments_as_providers_send_them(text, expected):
     assert parse_arguments(text) == expected

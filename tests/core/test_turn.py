@@ -139,12 +139,12 @@ async def test_calls_get_ids_that_no_other_call_has():
 
 @pytest.mark.parametrize(("id", "is_kept"), [("c1", True), (None, False)])
 async def test_the_encoded_form_of_an_answer_is_kept_if_its_calls_are(id, is_kept):
-    response = LLMResponse("", [call("double", id, x=1)], None, COUNTED, {"vendor": "claude"})
+    response = LLMResponse("", [call("double", id, x=1)], None, COUNTED, {"provider": "claude"})
     response.encoded["codec"] = "form"
     run = asked(response, tools=[double])
     answer = only(await take_turn(run), "turn_done").message
     assert answer.encoded.get("codec") == ("form" if is_kept else None)
-    assert answer.provider_extras == {"vendor": "claude"}
+    assert answer.provider_extras == {"provider": "claude"}
 
 
 async def test_an_answer_of_calls_alone_leaves_the_text_before_it_as_the_result():
@@ -170,11 +170,11 @@ async def test_the_price_is_that_of_the_model_that_answered_or_else_of_the_one_t
         asked_for.append((model, raw, is_batched))
         return {"streaming": 2.0}.get(model)
 
-    about = {**COUNTED, "model": "dated", "vendor_calls": ["search"], "batched": True}
+    about = {**COUNTED, "model": "dated", "provider_calls": ["search"], "batched": True}
     run = asked(Streaming([LLMResponse("Yes.", metadata=about)], [LLMResponse("Yes.")]), price=price)
     assert only(await take_turn(run), "turn_done").metadata["cost_usd"] == 2.0
     assert "usage_estimated" not in run.result.metadata
-    raw = {"in": 10, "vendor_calls": ["search"]}
+    raw = {"in": 10, "provider_calls": ["search"]}
     assert asked_for == [("dated", raw, True), ("streaming", raw, True)]
     run.price = lambda *about: None
     assert only(await take_turn(run), "turn_done").metadata["cost_usd"] is None

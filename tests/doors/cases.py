@@ -129,7 +129,7 @@ CASES = {
     ),
     "error": Case(
         "Who has no key?",
-        (AuthenticationError("wrong key", vendor="acme"),),
+        (AuthenticationError("wrong key", provider="acme"),),
         Seen("", (), "error", trace=("error", (), 0), after="question 1"),
     ),
 }

@@ -137,7 +137,7 @@ def test_display_objects_are_unwrapped():
 def test_message_parts_pass_through():
     parts = [{"type": "text", "text": "a"}, {"type": "image", "media_type": "image/gif", "data": "R0lGODlh"}]
     assert format_result(parts) == parts
-    # a vendor would refuse each later request
+    # a provider would refuse each later request
     with pytest.raises(ConfigurationError, match="not in a format that models accept"):
         format_result([{"type": "image", "media_type": "image/png", "data": "eA=="}])
 

@@ -1,6 +1,6 @@
 """Streams that are cut and garbled at random: an answer, or an error of nbagent's own.
 
-An answer also has to go back to every vendor, into a file and into the trace, whatever a garbled stream put into it.
+An answer also has to go back to every provider, into a file and into the trace, whatever a garbled stream put into it.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from nbagent.providers.replay.file import response_to_json
 
 pytestmark = pytest.mark.fuzz
 
-#: The vendor that reads a format.
-VENDORS = {"chat": "open_source", "messages": "claude", "responses": "openai", "gemini": "gemini"}
+#: The provider that reads a format.
+PROVIDERS = {"chat": "open_source", "messages": "claude", "responses": "openai", "gemini": "gemini"}
 
 
 @cache
@@ -52,10 +52,10 @@ async def _nothing():
 
 
 def read(kind: str, pieces) -> LLMResponse | ProviderError:
-    """The outcome of a body: what the vendor's provider makes of it."""
-    vendor = VENDORS[kind]
-    options = {"api": "responses"} if vendor == "openai" else {}
-    provider = create_provider(vendor, api_key="k", model="gpt-5", max_retries=0, client=None, **options)
+    """The outcome of a body: what the provider's provider makes of it."""
+    provider_name = PROVIDERS[kind]
+    options = {"api": "responses"} if provider_name == "openai" else {}
+    provider = create_provider(provider_name, api_key="k", model="gpt-5", max_retries=0, client=None, **options)
     provider._transport = Given(pieces)
     try:
         return asyncio.run(provider.chat([LLMMessage("user", "Hello.")]))
@@ -103,7 +103,7 @@ def hostile(draw, kind):
     return [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
 
 
-@pytest.mark.parametrize("kind", VENDORS)
+@pytest.mark.parametrize("kind", PROVIDERS)
 def test_an_answer_or_an_error_of_our_own(kind):
     def check(pieces):
         outcome = read(kind, pieces)

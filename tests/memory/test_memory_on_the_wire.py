@@ -4,8 +4,8 @@ import json
 
 import pytest
 from support.conformance_case import Case
+from support.dialects.providers import DIALECTS
 from support.dialects.script import call, reply
-from support.dialects.vendors import DIALECTS
 
 from nbagent import Agent, Memory, create_provider
 from nbagent.providers.catalog import CATALOG
@@ -15,7 +15,7 @@ from nbagent.providers.options.resolved import ResolvedOptions
 NOTE = "/memories/units.md"
 
 
-async def test_a_memory_is_used_as_the_vendors_own_tool(tmp_path):
+async def test_a_memory_is_used_as_the_providers_own_tool(tmp_path):
     def connect(url, **options):
         return create_provider("claude", model="claude-sonnet-5", base_url=url, **options)
 
@@ -34,17 +34,17 @@ async def test_a_memory_is_used_as_the_vendors_own_tool(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("vendor", "model", "write", "is_native"),
+    ("provider", "model", "write", "is_native"),
     [
         ("claude", "claude-sonnet-5", True, True),
-        ("claude", "claude-sonnet-5", False, False),  # the vendor's own tool would write
+        ("claude", "claude-sonnet-5", False, False),  # the provider's own tool would write
         ("claude", "claude-3-7-sonnet-latest", True, False),
         ("minimax", "MiniMax-M2.5", True, False),
     ],
 )
-def test_who_gets_the_vendors_own_tool(tmp_path, vendor, model, write, is_native):
+def test_who_gets_the_providers_own_tool(tmp_path, provider, model, write, is_native):
     tools = Memory(tmp_path / "memory.sqlite", write=write).tools.list_functions()
-    body = json.loads(MessagesCodec(CATALOG[vendor]).encode_request([], ResolvedOptions(tools), model))
+    body = json.loads(MessagesCodec(CATALOG[provider]).encode_request([], ResolvedOptions(tools), model))
     memory, search = body["tools"]
     assert ("input_schema" in memory, "type" in memory) == (not is_native, is_native)
     assert search["input_schema"]["required"] == ["query"]

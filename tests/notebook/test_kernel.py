@@ -140,9 +140,9 @@ def test_a_wrong_cell_raises_before_any_request(kernel, cell, says):
     assert kernel.value("agent.provider.requests") == []
 
 
-def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
+def test_a_providers_failure_is_one_readable_block_and_fails_the_cell(kernel):
     kernel.ok("from nbagent.errors import RateLimitError")
-    script(kernel, "RateLimitError('too many requests', vendor='openai', model='gpt-5.6', status=429)")
+    script(kernel, "RateLimitError('too many requests', provider_name='openai', model='gpt-5.6', status=429)")
     cell = kernel.run("%%agent\nx")
     assert (cell.status, cell.error) == ("error", "RateLimitError")
     assert "openai gpt-5.6: too many requests (status 429)" in cell.traceback
@@ -152,7 +152,7 @@ def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
 STUBBORN = """
 class Stubborn(LLMProvider):
     '''Does not give up when it is cancelled, for a while.'''
-    vendor, model_name = "scripted", "stubborn"
+    provider_name, model_name = "scripted", "stubborn"
     def supports_function_calling(self): return True
     async def chat(self, messages, functions=None, **kwargs):
         print("asked")

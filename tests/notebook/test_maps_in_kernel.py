@@ -18,7 +18,7 @@ class Word(BaseModel):
 
 class Halting(LLMProvider):
     '''Answers; but waits for ever at the row `halt`.'''
-    vendor, model_name, halt, asked = "scripted", "halting", None, []
+    provider_name, model_name, halt, asked = "scripted", "halting", None, []
     def supports_function_calling(self): return True
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         text = messages[-1].text
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
     assert failed.status == "error"
     assert problem in failed.traceback + failed.stderr  # the latter of wrong options
     assert "File " not in failed.traceback
-    state = kernel.value("Halting.asked, agent.provider.vendor, agent.system_prompt, 'other' in globals()")
+    state = kernel.value("Halting.asked, agent.provider.provider_name, agent.system_prompt, 'other' in globals()")
     assert state == ([], "scripted", None, False)
 
 

@@ -8,7 +8,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import v4
 from support.kernels import TIMEOUT, write_spec
-from support.secret_forms import ARGUMENT, HEADER, KEYS, VENDORS, Echo, address, assert_clean
+from support.secret_forms import ARGUMENT, HEADER, KEYS, PROVIDERS, Echo, address, assert_clean
 
 pytestmark = pytest.mark.kernel
 
@@ -17,8 +17,8 @@ import logging, nbagent
 from nbagent import Agent, Trace, create_provider
 logging.basicConfig(level=logging.DEBUG, force=True)
 agent = Agent("scripted", trace=Trace(record_http=True))"""
-#: One vendor of each format.
-ASKED = {kind: (name, options) for name, kind, options in VENDORS.values()}
+#: One provider of each format.
+ASKED = {kind: (name, options) for name, kind, options in PROVIDERS.values()}
 #: For each of them: its key from the environment, then one as an argument, and a secret header.
 EACH = [
     "agent.provider = create_provider({name!r}, model='m', base_url={url!r}, max_retries=0, **{options!r})",
@@ -44,8 +44,8 @@ async def test_no_key_is_in_a_saved_notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     async with Echo() as server:
         codes = [FIRST, "import os"]
-        for vendor, options in ASKED.values():
-            codes += [code.format(name=vendor, url=address(vendor, server.url), options=options) for code in EACH]
+        for provider, options in ASKED.values():
+            codes += [code.format(name=provider, url=address(provider, server.url), options=options) for code in EACH]
         cells = [v4.new_code_cell(code, metadata={"tags": ["raises-exception"]}) for code in codes + LAST]
         notebook = v4.new_notebook(cells=cells)
         own = {**KEYS, "OWN": ARGUMENT, "HEADER": HEADER, "IPYTHONDIR": str(tmp_path / "ipython")}

@@ -19,12 +19,12 @@ async def connect(loopback, monkeypatch):
     monkeypatch.setattr("nbagent.providers.http.retry.FIRST_WAIT_S", 0.001)
     made = []
 
-    def make(vendor="open_source", **options):
+    def make(provider_name="open_source", **options):
         base_url = loopback.url + (
-            "" if vendor in ("claude", "minimax") else "/v1beta" if vendor == "gemini" else "/v1"
+            "" if provider_name in ("claude", "minimax") else "/v1beta" if provider_name == "gemini" else "/v1"
         )
         defaults = {"api_key": "test-key", "model": "m1", "base_url": base_url}
-        made.append(create_provider(vendor, **{**defaults, **options}))
+        made.append(create_provider(provider_name, **{**defaults, **options}))
         return made[-1]
 
     yield make

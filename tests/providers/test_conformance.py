@@ -1,7 +1,7 @@
-"""Every vendor of the catalog does what every provider has to do, streamed and whole.
+"""Every provider of the catalog does what every provider has to do, streamed and whole.
 
-All behaviours are checked once for each wire format and transport; for other vendors those that depend on the vendor.
-What does not apply to a vendor, or to one way of asking it, is listed here with the reason.
+All behaviours are checked once for each wire format and transport; for the others, those that depend on the provider.
+What does not apply to a provider, or to one way of asking it, is listed here with the reason.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _WHOLE = "has no pieces"
 _ALIKE = "what is sent is the same as with a stream"
 #: One way to each wire format by each transport.
 FULL = {"openai chat", "openai responses", "claude", "gemini", "open_source vllm"}
-#: What the format and the transport do alike for all their vendors.
+#: What the format and the transport do alike for all their providers.
 OF_THE_FORMAT = {
     "check_text_in_pieces",
     "check_empty_answer",
@@ -43,7 +43,7 @@ OF_THE_FORMAT = {
     "check_lasting_trouble_is_an_error",
     "check_cancelling",
 }
-#: What is checked whole for the other vendors.
+#: What is checked whole for the other providers.
 WHOLE = {"check_thinking_goes_back", "check_parallel_tool_calls", "check_usage"}
 
 #: Case -> behaviour -> why it is not run.
@@ -60,7 +60,7 @@ NOT_FOR = {
 NOT_WHOLE = {
     "check_arguments_in_pieces": _WHOLE,
     "check_line_ends_comments_and_new_events": _WHOLE,
-    "check_history_of_every_other_vendor": _ALIKE,
+    "check_history_of_every_other_provider": _ALIKE,
     "check_odd_histories": _ALIKE,
     "check_prefix_is_stable": _ALIKE,
     "check_system_prompt": _ALIKE,
@@ -79,8 +79,8 @@ def runs():
             name = check.__name__
             how = "streamed" if case.streaming else "whole"
             left_out = NOT_FOR.get(case.name, {})
-            of_the_vendor = name not in OF_THE_FORMAT if case.streaming else name in WHOLE
-            is_due = case.name in FULL or of_the_vendor
+            of_the_provider = name not in OF_THE_FORMAT if case.streaming else name in WHOLE
+            is_due = case.name in FULL or of_the_provider
             if is_due and name not in left_out and (case.streaming or name not in NOT_WHOLE):
                 yield pytest.param(case, check, id=f"{name.removeprefix('check_')}-{case.name}-{how}")
 
@@ -103,14 +103,14 @@ def _short_waits(monkeypatch):
 
 @pytest.fixture(scope="module")
 def histories():
-    """Conversations with all vendors, made outside the time limit of the case that is first to need them."""
+    """Conversations with all providers, made outside the time limit of the case that is first to need them."""
     with asyncio.Runner() as runner:
         runner.run(build_histories())
 
 
 @pytest.fixture
 def needed(request, check):
-    if check.__name__ == "check_history_of_every_other_vendor":
+    if check.__name__ == "check_history_of_every_other_provider":
         request.getfixturevalue("histories")
 
 
@@ -126,7 +126,7 @@ async def test_conformance(case, check, needed):
 
 
 def test_every_row_is_there():
-    assert {name.split()[0] for name in NAMES} == {name for name, vendor in CATALOG.items() if vendor.format}
+    assert {name.split()[0] for name in NAMES} == {name for name, provider in CATALOG.items() if provider.format}
 
 
 def test_what_is_left_out_exists():

@@ -14,7 +14,7 @@ from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers import create_provider, keys, resolve
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.keys import KeyRing
-from nbagent.providers.vendors import zhipu
+from nbagent.providers.known import zhipu
 
 NAME = "DEEPSEEK_API_KEY"
 HI = [LLMMessage("user", "Hi")]
@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
     monkeypatch.setattr("nbagent.providers.local_servers.SERVERS", ())
     monkeypatch.setattr(keys, "keys", KeyRing())
-    monkeypatch.setattr("nbagent.providers.vendor.keys", keys.keys)
+    monkeypatch.setattr("nbagent.providers.provider_facts.keys", keys.keys)
     inner = tmp_path / "project" / "notebooks"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)
@@ -96,15 +96,15 @@ def test_a_file_is_read_again_when_it_changes_and_the_nearest_one_counts(folder)
     assert found() is None
 
 
-def test_the_vendor_of_a_key_in_a_file_is_the_default_and_its_address_is_not_taken(folder, monkeypatch):
-    assert resolve(None).vendor == "local"
+def test_the_provider_of_a_key_in_a_file_is_the_default_and_its_address_is_not_taken(folder, monkeypatch):
+    assert resolve(None).provider_name == "local"
     (folder / ".env").write_text(f"{NAME}=sk-12345678\nDEEPSEEK_BASE_URL=http://evil.example\nNBAGENT_MODEL=ollama\n")
     provider = resolve(None)
-    assert provider.vendor == "deepseek"
+    assert provider.provider_name == "deepseek"
     assert "evil" not in provider.base_url
     provider.check()
     monkeypatch.setenv("NBAGENT_MODEL", "ollama:qwen3")
-    assert resolve(None).vendor == "ollama"
+    assert resolve(None).provider_name == "ollama"
 
 
 def test_found_keys_stay_out_of_the_environment_and_of_reprs(folder, colab):
@@ -141,7 +141,7 @@ _BOTH = "ZHIPUAI_API_KEY=china ZAI_API_KEY=zai"
 
 
 @pytest.mark.parametrize(
-    ("vendor", "environment", "options", "address", "key"),
+    ("provider", "environment", "options", "address", "key"),
     [
         ("zhipu", "ZAI_API_KEY=zai", {}, f"{_ZAI}/paas/v4", "zai"),
         ("zhipu", _BOTH, {}, f"{_CHINA}/paas/v4", "china"),
@@ -155,10 +155,12 @@ _BOTH = "ZHIPUAI_API_KEY=china ZAI_API_KEY=zai"
         ("minimax", "MINIMAX_API_KEY=k MINIMAX_REGION=china MINIMAX_BASE_URL=http://own", {}, "http://own", "k"),
     ],
 )
-def test_a_key_goes_to_the_region_that_it_is_from(folder, monkeypatch, vendor, environment, options, address, key):
+def test_a_key_goes_to_the_region_that_it_is_from(
+    folder, monkeypatch, provider_name, environment, options, address, key
+):
     for variable in environment.split():
         monkeypatch.setenv(*variable.split("="))
-    provider = create_provider(vendor, **options)
+    provider = create_provider(provider_name, **options)
     assert (provider.base_url, [*provider.secrets, None][0]) == (address, key)
 
 
@@ -167,8 +169,8 @@ async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder
         china.answers = [Answer(b'{"error": {"code": "401", "message": "token expired or incorrect"}}', 401)]
         international.answers = [Answer(sse(said("Hi")))]
         urls = {"china": china.url, "international": international.url}
-        regions = {name: replace(zhipu.VENDOR.regions[name], base_url=url) for name, url in urls.items()}
-        monkeypatch.setattr(zhipu, "VENDOR", replace(zhipu.VENDOR, regions=regions))
+        regions = {name: replace(zhipu.FACTS.regions[name], base_url=url) for name, url in urls.items()}
+        monkeypatch.setattr(zhipu, "PROVIDER", replace(zhipu.FACTS, regions=regions))
         provider = create_provider("zhipu")
         elsewhere = pickle.dumps(provider)
         missing = r"ZHIPUAI_API_KEY or ZAI_API_KEY is neither set nor in a \.env file.*%agent key"

@@ -97,14 +97,14 @@ def test_a_server_with_a_model_that_can_call_tools_is_chosen(machine, kind):
     assert agent.fork().provider is agent.provider
     assert local_servers.local_servers()[0].sizes == SIZES[kind]
     server.data = useless
-    assert resolve(None).vendor == "local"
+    assert resolve(None).provider_name == "local"
     assert [each.problem for each in local_servers.local_servers()] == ["it has no model that can call tools"]
 
 
 def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch):
     for answer in ({"models": ["nothing", "of its kind"]}, Answer(b"<html>"), None):
         machine(Ollama=OLLAMA | {"/api/tags": answer})
-        assert resolve(None).vendor == "local"
+        assert resolve(None).provider_name == "local"
     monkeypatch.setattr(local_servers, "ANSWER_S", 0.05)
     machine(**{kind: dict.fromkeys(answers, Answer(end="stall")) for kind, (answers, *_) in KINDS.items()})
     assert local_servers.local_servers() == [], "though they never end"
@@ -114,12 +114,12 @@ def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsew
     [server] = machine(Ollama=OLLAMA)
     (tmp_path / "run.jsonl").touch()
     with replay(tmp_path / "run.jsonl", "none"):
-        assert resolve(None).vendor == "local"
+        assert resolve(None).provider_name == "local"
     monkeypatch.setenv("NBAGENT_MODEL", "local")
-    assert Agent().provider.vendor == "local"
+    assert Agent().provider.provider_name == "local"
     monkeypatch.delenv("NBAGENT_MODEL")
     monkeypatch.setattr("nbagent.providers.http.address.is_loopback", lambda host: False)  # OLLAMA_BASE_URL says where
-    assert resolve(None).vendor == "local"
+    assert resolve(None).provider_name == "local"
     assert server.requests == []
 
 
@@ -132,7 +132,7 @@ def test_ollama_s_own_variable_says_where_it_is_if_that_is_this_machine(machine,
         monkeypatch.setenv("OLLAMA_HOST", host)
         assert resolve(None).model_name == "qwen3:4b", host
     monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
-    assert resolve(None).vendor == "local"
+    assert resolve(None).provider_name == "local"
 
 
 async def test_the_event_loop_goes_on_while_servers_are_looked_for(machine, monkeypatch):
@@ -149,7 +149,7 @@ def test_another_user_s_server_is_not_chosen(machine, monkeypatch):
     machine(Ollama=OLLAMA)
     monkeypatch.setattr(local_servers, "FIRST_USER", 0)  # the tests may run as root
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert (resolve(None).vendor, local_servers.local_servers()[0].problem) == ("local", "another user runs it")
+    assert (resolve(None).provider_name, local_servers.local_servers()[0].problem) == ("local", "another user runs it")
 
 
 @pytest.mark.kernel

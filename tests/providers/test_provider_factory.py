@@ -36,11 +36,11 @@ class Echo(LLMProvider):
 def test_names_make_providers_with_a_default_model_and_address():
     for name in CATALOG.keys() - {"local", "scripted", "replay"}:
         provider = create_provider(name)
-        assert provider.vendor == name
+        assert provider.provider_name == name
         assert provider.model_name
         assert provider.base_url.startswith("http")
         by_name = create_provider(f"{name}:qwen3:4b")
-        assert (by_name.vendor, by_name.model_name) == (name, "qwen3:4b")
+        assert (by_name.provider_name, by_name.model_name) == (name, "qwen3:4b")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_resolve_takes_what_a_user_has():
     assert type(provider) is OpenSourceProvider
     assert (provider.model_name, provider.base_url) == ("m1", "http://localhost:1/v1")
     assert SECRET not in str(vars(provider))  # which variable inspectors show
-    assert resolve(AgentConfig(provider="claude", model="claude-opus-5")).vendor == "claude"
+    assert resolve(AgentConfig(provider="claude", model="claude-opus-5")).provider_name == "claude"
     with pytest.raises(ConfigurationError, match="int"):
         resolve(7)
 
@@ -112,11 +112,11 @@ def test_addresses(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("vendor", "key"), [("openai", f"{SECRET}\nX: y"), ("claude", f"{SECRET} x"), ("open_source", f"{SECRET}é")]
+    ("provider", "key"), [("openai", f"{SECRET}\nX: y"), ("claude", f"{SECRET} x"), ("open_source", f"{SECRET}é")]
 )
-async def test_keys_that_no_header_can_hold_are_an_error_without_them(connect, vendor, key):
+async def test_keys_that_no_header_can_hold_are_an_error_without_them(connect, provider, key):
     with pytest.raises(AuthenticationError, match="no key may have") as caught:
-        await connect(vendor, api_key=key).chat(HI)
+        await connect(provider, api_key=key).chat(HI)
     assert SECRET not in f"{caught.value!r} {vars(caught.value)}"
 
 
@@ -156,13 +156,18 @@ async def test_options_that_are_no_data():
         await agent.chat("hi", stop={"."})
 
 
-def test_a_configuration_without_a_provider_goes_to_the_vendor_of_its_model():
-    vendors = {"gpt-4o": "openai", "o3-mini": "openai", "claude-sonnet-5": "claude", "meta-llama/llama-4": "openrouter"}
-    for model, vendor in vendors.items():
+def test_a_configuration_without_a_provider_goes_to_the_provider_of_its_model():
+    providers = {
+        "gpt-4o": "openai",
+        "o3-mini": "openai",
+        "claude-sonnet-5": "claude",
+        "meta-llama/llama-4": "openrouter",
+    }
+    for model, provider_name in providers.items():
         provider = resolve(AgentConfig(model=model, api_key=SECRET))
-        assert (provider.vendor, provider.model_name) == (vendor, model)
+        assert (provider.provider_name, provider.model_name) == (provider_name, model)
         at_server = resolve(AgentConfig(model=model, api_key=SECRET, base_url="http://localhost:1/v1"))
-        assert at_server.vendor == "open_source"
+        assert at_server.provider_name == "open_source"
     for given in ({"model": "my-model"}, {"api_key": SECRET}):
         with pytest.raises(ConfigurationError, match="provider='openai', or .* base_url="):
             resolve(AgentConfig(**given))

@@ -94,8 +94,8 @@ def test_blocking_calls_wait_and_what_is_missing_is_said(in_pyodide):
     assert said.startswith("The embedded model needs another process, which Python in a browser does not have.")
 
 
-def test_vendors_are_asked_with_fetch(in_pyodide, llmock_server):
-    vendors = [
+def test_providers_are_asked_with_fetch(in_pyodide, llmock_server):
+    providers = [
         ("open_source", llmock_server.base_url("openai"), "gpt-4o"),
         ("openai", llmock_server.base_url("openai"), "gpt-5"),
         ("claude", llmock_server.base_url("anthropic"), "claude-sonnet-5"),
@@ -104,7 +104,7 @@ def test_vendors_are_asked_with_fetch(in_pyodide, llmock_server):
         import warnings
         warnings.simplefilter("error")
         answer = []
-        for name, base_url, model in {vendors}:
+        for name, base_url, model in {providers}:
             provider = nbagent.create_provider(name, base_url=base_url, model=model, api_key="key", max_retries=0)
             stream = Agent(provider).chat_stream("Hello")
             pieces = [event.content async for event in stream if event.type == "text"]

@@ -121,9 +121,9 @@ def test_what_a_check_sends_back_is_taken_back():
     assert [m.is_correction for m in provider.requests[-1][0]] == [False, False, True, False, False]
 
 
-def test_what_comes_back_unchanged_keeps_what_its_vendor_wants_back():
+def test_what_comes_back_unchanged_keeps_what_its_provider_wants_back():
     calls = [FunctionCall("mean", {"numbers": [n]}) for n in (1, 3)]
-    asks = LLMResponse("", calls, "tool_calls", raw_response={"vendor": "scripted", "signature": "abc"})
+    asks = LLMResponse("", calls, "tool_calls", raw_response={"provider": "scripted", "signature": "abc"})
     provider = ScriptedProvider([asks, "It is 2.", "Yes."])
     with served(Agent(provider, tools=[mean])) as server:
         client = server.client()

@@ -63,11 +63,15 @@ def test_each_failure_is_a_problem(server):
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (RateLimitError("slow down", vendor="acme", model="m1", status=429, retry_after=7), 429, "vendor_rate_limited"),
+        (
+            RateLimitError("slow down", provider="acme", model="m1", status=429, retry_after=7),
+            429,
+            "provider_rate_limited",
+        ),
         (RuntimeError("the password is hunter2"), 500, "internal_error"),
     ],
 )
-def test_a_vendor_that_fails_is_a_problem(error, status, code):
+def test_a_provider_that_fails_is_a_problem(error, status, code):
     with served(Agent(ScriptedProvider([error] * 2))) as server:
         client = server.client()
         answer = client.post("/agent/chat", json={**ASK, "conversation_id": "c"})

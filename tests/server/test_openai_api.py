@@ -87,7 +87,7 @@ def test_the_client_holds_the_conversation_of_completions(client, server):
     assert [message.role for message in seen] == ["system", "user", "assistant", "tool", "assistant", "user"]
     assert seen[0].text == "Be kind.\n\nBe brief.\n\nSpeak German."
     assert (seen[2].tool_calls[0].arguments, seen[3].text) == ({"a": 1, "b": 1}, "2")
-    assert seen[-1].content[1] == {"type": "image", "url": "https://example.org/cat.png"}  # the vendor fetches it
+    assert seen[-1].content[1] == {"type": "image", "url": "https://example.org/cat.png"}  # the provider fetches it
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ def test_errors_are_in_the_envelope_wherever_they_arise(server):
 @pytest.mark.parametrize(
     ("error", "raised", "status"),
     [
-        (RateLimitError("slow down", vendor="openai", retry_after=7), openai.RateLimitError, 429),
-        (AuthenticationError("wrong key", vendor="openai"), openai.InternalServerError, 502),
+        (RateLimitError("slow down", provider="openai", retry_after=7), openai.RateLimitError, 429),
+        (AuthenticationError("wrong key", provider="openai"), openai.InternalServerError, 502),
         (ZeroDivisionError("a secret"), openai.InternalServerError, 500),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_failed_run_is_an_http_error_that_the_sdk_does_not_try_again(error, ra
 
 
 def test_a_run_that_fails_after_it_began_ends_its_stream():
-    turns = [LLMResponse("I add.", [call("add", a=1, b=2)], "tool_calls"), ServerError("broken", vendor="openai")] * 2
+    turns = [LLMResponse("I add.", [call("add", a=1, b=2)], "tool_calls"), ServerError("broken", provider="openai")] * 2
     with (
         served(Agent(ScriptedProvider(turns), tools=[add])) as server,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client,
@@ -264,9 +264,9 @@ def test_a_run_that_fails_after_it_began_ends_its_stream():
 
 async def test_a_stream_that_sent_text_is_not_begun_again():
     """The model's connection breaks after a few words: one failure at once, and the second request is not paid for."""
-    async with Loopback() as vendor:
-        vendor.answers = [Answer(sse(said("It is ", None), done=False), end="drop")]
-        provider = create_provider("open_source", base_url=f"{vendor.url}/v1", model="m", max_retries=3)
+    async with Loopback() as upstream:
+        upstream.answers = [Answer(sse(said("It is ", None), done=False), end="drop")]
+        provider = create_provider("open_source", base_url=f"{upstream.url}/v1", model="m", max_retries=3)
         with served(Agent(provider)) as server:
             async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
                 events = [each async for each in await client.responses.create(model=MODEL, input="Hi", stream=True)]
@@ -274,7 +274,7 @@ async def test_a_stream_that_sent_text_is_not_begun_again():
                 chunks = await client.chat.completions.create(model=MODEL, messages=asking("Hi"), stream=True)
                 with pytest.raises(openai.APIError, match="in the middle of the answer"):
                     assert [chunk async for chunk in chunks] == []
-        assert len(vendor.requests) == 2
+        assert len(upstream.requests) == 2
 
 
 class Sum(BaseModel):
@@ -298,7 +298,7 @@ def test_structured_output(server):
         more = {"response_format": {"type": "json_object"}, "frequency_penalty": 0, "presence_penalty": 0.5}
         client.chat.completions.create(model=MODEL, messages=asking("?"), **more)
     assert caught.value.param == "text.format"
-    # a vendor that can't be held to a schema is told of it
+    # a provider that can't be held to a schema is told of it
     schema, any_json, question, _ = (messages[0] for messages, _ in provider.requests)
     assert "value" in schema.text
     assert "integer" in schema.text

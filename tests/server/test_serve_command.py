@@ -143,7 +143,7 @@ def test_agents_that_a_command_names(tmp_path, monkeypatch):
     (tmp_path / "served_module.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     for target in ("served_module.py", "served_module.py:make", "served_module:agent", "served_module:make"):
-        assert load_agent(target).provider.vendor == "scripted", target
+        assert load_agent(target).provider.provider_name == "scripted", target
     both = load_agents(["served_module.py:agent", "served_module.py:make"])
     assert both["served_module"] is both["make"]  # the file ran once
     with pytest.raises(ConfigurationError, match="Two agents have the name 'served_module'"):

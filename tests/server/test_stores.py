@@ -35,7 +35,7 @@ async def test_a_conversation_comes_back_as_it_was_saved(store):
     messages = [
         LLMMessage("system", "Be brief."),
         LLMMessage("user", "How is\n the weather?", message_id="message_1"),
-        LLMMessage("assistant", "", tool_calls=[call], provider_extras={"vendor": "claude", "blocks": [{"a": 1}]}),
+        LLMMessage("assistant", "", tool_calls=[call], provider_extras={"provider": "claude", "blocks": [{"a": 1}]}),
         LLMMessage("tool", "snow", name="weather", tool_call_id="call_1", is_error=True),
         LLMMessage("assistant", [{"type": "text", "text": "Snow."}], interrupted=True),
     ]

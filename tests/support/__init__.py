@@ -1,1 +1,1 @@
-"""What the tests share: servers, kernels, vendors and agents to test with."""
+"""What the tests share: servers, kernels, providers and agents to test with."""

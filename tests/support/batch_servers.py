@@ -1,4 +1,4 @@
-"""Vendors' batch endpoints on loopback, as their documents describe them, and their live endpoints beside them.
+"""Providers' batch endpoints on loopback, as their documents describe them, and their live endpoints beside them.
 
 - OpenAI: https://developers.openai.com/api/docs/guides/batch
 - Claude: https://platform.claude.com/docs/en/build-with-claude/batch-processing

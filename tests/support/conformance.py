@@ -1,9 +1,9 @@
 """The conformance kit: what a user may rely on with every provider, one function for each behaviour.
 
 Each `check_…` takes a `Case` (see `conformance_case`), raises `AssertionError` where the provider does something else,
-and says in its docstring what is promised. `test_conformance` runs all of them for every vendor of the catalog.
+and says in its docstring what is promised. `test_conformance` runs all of them for every provider of the catalog.
 
-A vendor's dialect refuses requests that the vendor would refuse; a check fails where any was refused.
+A provider's dialect refuses requests that the provider would refuse; a check fails where any was refused.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def check_thinking_is_shown(case: Case) -> None:
 
 
 async def check_thinking_goes_back(case: Case) -> None:
-    """The same vendor gets its thinking back unmodified and in its place, if it wants it; otherwise it gets none."""
+    """The same provider gets its thinking back unmodified and in its place, if it wants it; otherwise it gets none."""
     closing = reply(thought("Enough.", signature="Y2xvc2luZw=="), "Nothing there.")
     async with case.talk(RICH, closing, reply("Bye.")) as talk:
         first, second = await talk.call_tools()
@@ -185,7 +185,7 @@ async def check_usage(case: Case) -> None:
 
 
 async def check_finish_reasons(case: Case) -> None:
-    """`finish_reason` is the vendor's own word in neutral terms, None for a new word; the word itself is kept."""
+    """`finish_reason` is the provider's own word in neutral terms, None for a new word; the word itself is kept."""
     words, new = case.dialect.words, case.dialect.new_word
     called = "tool_calls" if "tool_calls" in words else "stop"
     answers = [(reply("Yes.", finish=reason), reason, word) for reason, word in words.items() if reason != "tool_calls"]
@@ -196,7 +196,7 @@ async def check_finish_reasons(case: Case) -> None:
 
 
 async def check_system_prompt(case: Case) -> None:
-    """The system prompt reaches the model as the vendor wants it."""
+    """The system prompt reaches the model as the provider wants it."""
     async with case.talk(reply("Yes.")) as talk:
         await talk.ask([LLMMessage("system", "Be brief, ü."), user("Hi")])
         assert talk.asked.system == "Be brief, ü."
@@ -219,7 +219,7 @@ async def check_images(case: Case) -> None:
 
 
 async def check_temperature(case: Case) -> None:
-    """`temperature` is sent if the model takes one, raised to the vendor's minimum, and left out if it is refused."""
+    """`temperature` is sent if the model takes one, raised to the provider's minimum, and left out if it is refused."""
     async with case.talk(reply("Yes.")) as talk:
         await talk.ask(temperature=1.0)
         assert talk.asked.temperature == (1.0 if case.dialect.takes_temperature else None)
@@ -228,7 +228,7 @@ async def check_temperature(case: Case) -> None:
 
 
 async def check_output_limit(case: Case) -> None:
-    """`max_tokens` limits the output, whatever the vendor calls it, for all requests or for one."""
+    """`max_tokens` limits the output, whatever the provider calls it, for all requests or for one."""
     async with case.talk(reply("Yes."), max_tokens=50) as talk:
         await talk.ask()
         assert talk.asked.limit == 50
@@ -248,14 +248,14 @@ async def check_further_fields(case: Case) -> None:
 
 
 async def check_unknown_model(case: Case) -> None:
-    """A model that came out after this package works: its name goes to the vendor as given."""
+    """A model that came out after this package works: its name goes to the provider as given."""
     async with case.talk(RICH, reply("Nothing there."), model="some-model-of-2031") as talk:
         await talk.call_tools(max_tokens=50)
         assert talk.asked.model == talk.provider.model_name == "some-model-of-2031"
 
 
 async def check_prefix_is_stable(case: Case) -> None:
-    """Each request begins, byte for byte, with the one before it, since the vendors' caches depend on that."""
+    """Each request begins, byte for byte, with the one before it, since the providers' caches depend on that."""
     async with case.talk(RICH, reply("Nothing."), reply("You are welcome."), reply("Bye.")) as talk:
         history = [LLMMessage("system", "Be brief."), user("Look")]
         for following in ("", "Thanks", "Bye"):

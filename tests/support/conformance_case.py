@@ -1,4 +1,4 @@
-"""What the conformance kit runs on: a provider, its vendor's dialect, and conversations between the two.
+"""What the conformance kit runs on: a provider, its provider's dialect, and conversations between the two.
 
 To check a provider of your own, say how it is made and what its server speaks:
 
@@ -22,9 +22,9 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers import LLMProvider, create_provider
 from nbagent.providers.catalog import CATALOG
 from support.dialects.base import Dialect
+from support.dialects.providers import DIALECTS, dialect_of
 from support.dialects.script import Failure, Reply, call, reply, thought
-from support.dialects.server import KEY, Script, VendorServer
-from support.dialects.vendors import DIALECTS, dialect_of
+from support.dialects.server import KEY, ProviderServer, Script
 from support.requests import streamed
 
 FIND = {
@@ -46,7 +46,7 @@ FIND = {
 }
 NOW = {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}}
 TOOLS = [FIND, NOW]
-#: Names, and schemas of older drafts, that some vendors refuse.
+#: Names, and schemas of older drafts, that some providers refuse.
 ODD_TOOLS = [
     {"name": name, "description": "", "parameters": {"$schema": "http://json-schema.org/draft-07/schema#", **schema}}
     for name, schema in {
@@ -85,7 +85,7 @@ def results(response: LLMResponse, text: str = "found nothing") -> list[LLMMessa
 @dataclass
 class Talk:
     provider: LLMProvider
-    server: VendorServer | None = None
+    server: ProviderServer | None = None
     items: list[Event | LLMResponse] = field(default_factory=list)
 
     async def ask(
@@ -139,7 +139,7 @@ class Talk:
 
 @dataclass(frozen=True)
 class Case:
-    """A provider to check: how it is made, and its vendor's dialect.
+    """A provider to check: how it is made, and its provider's dialect.
 
     `connect(url, **options)` makes it; options are those of every provider (`api_key`, `model`, `streaming`, …).
     """
@@ -158,7 +158,7 @@ class Case:
     @asynccontextmanager
     async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
         """The same, with a script that may be a function of the request."""
-        async with VendorServer(self.dialect, script) as server:
+        async with ProviderServer(self.dialect, script) as server:
             provider = self.connect(server.base_url, **{"api_key": KEY, "streaming": self.streaming, **options})
             try:
                 yield Talk(provider, server)
@@ -168,20 +168,20 @@ class Case:
 
 
 def catalog_cases() -> list[Case]:
-    """One for each vendor of the catalog that is asked over HTTP, and for each way to reach it if there are several."""
-    asked = [vendor for vendor in CATALOG if CATALOG[vendor].format]
-    ways = [[name for name in DIALECTS if name.split()[0] == vendor] or [vendor] for vendor in asked]
+    """One for each provider of the catalog that is asked over HTTP, and one for each of several ways to reach it."""
+    asked = [provider for provider in CATALOG if CATALOG[provider].format]
+    ways = [[name for name in DIALECTS if name.split()[0] == provider] or [provider] for provider in asked]
     cases = [_case(name) for names in ways for name in names]
     return [replace(case, streaming=streaming) for case in cases for streaming in (True, False)]
 
 
 def _case(name: str) -> Case:
-    vendor, _, way = name.partition(" ")
-    fixed = {"api": way} if vendor == "openai" else {}
+    provider_name, _, way = name.partition(" ")
+    fixed = {"api": way} if provider_name == "openai" else {}
 
     def connect(url: str, **options: Any) -> LLMProvider:
-        if vendor != "local":
-            return create_provider(vendor, base_url=url, **{**fixed, **options})
+        if provider_name != "local":
+            return create_provider(provider_name, base_url=url, **{**fixed, **options})
         provider = create_provider("local", function_calling=True, **options)  # as with a model whose template has it
 
         async def prepare() -> None:

@@ -10,11 +10,11 @@ from support.conformance_case import RICH, TOOLS, Case, answered, catalog_cases,
 from support.dialects.script import call, reply, said, thought
 
 
-async def check_history_of_every_other_vendor(case: Case) -> None:
-    """A conversation may go on with another vendor: calls and results are kept, foreign thinking is left out."""
+async def check_history_of_every_other_provider(case: Case) -> None:
+    """A conversation may go on with another provider: calls and results are kept, foreign thinking is left out."""
     turn = replace(RICH, parts=(RICH.parts[0], said("My turn."), call("find", '{"path": "/mine"}', id="call_mine")))
     async with case.talk(turn, reply(thought("Over.", signature="b3Zlcg=="), "Done."), reply("Bye.")) as talk:
-        for vendor, history in (await histories(case)).items():
+        for provider, history in (await histories(case)).items():
             talk.server.script = [turn, reply("Done."), reply("Bye.")]
             talk.server.issued.clear()
             conversation = [*history, user("Go on")]
@@ -22,21 +22,28 @@ async def check_history_of_every_other_vendor(case: Case) -> None:
                 response = await talk.ask(repair(conversation), TOOLS)
                 conversation += [answered(response), *(results(response) or [user(following)])]
             sent = talk.asked.raw.decode()
-            kept = (f"{vendor} looks", f"{vendor} found", f"{vendor} ends", "/mine", "foreign thought", "Zm9yZWlnbg")
-            assert [text in sent for text in kept] == [True] * 4 + [False] * 2, vendor
+            kept = (
+                f"{provider} looks",
+                f"{provider} found",
+                f"{provider} ends",
+                "/mine",
+                "foreign thought",
+                "Zm9yZWlnbg",
+            )
+            assert [text in sent for text in kept] == [True] * 4 + [False] * 2, provider
 
 
 _HISTORIES: dict[str, list[LLMMessage]] = {}
 
 
 async def build_histories() -> None:
-    """A conversation with every vendor of the catalog, once for all cases. It takes seconds."""
+    """A conversation with every provider of the catalog, once for all cases. It takes seconds."""
     if not _HISTORIES:
         _HISTORIES.update({other.name: await _history(other) for other in catalog_cases() if other.streaming})
 
 
 async def histories(case: Case) -> dict[str, list[LLMMessage]]:
-    """A conversation with every vendor of the catalog except the case's own."""
+    """A conversation with every provider of the catalog except the case's own."""
     await build_histories()
     own = case.name.split()[0]
     same = {other.name for other in catalog_cases() if type(other.dialect) is type(case.dialect)}

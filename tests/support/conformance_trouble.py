@@ -51,11 +51,11 @@ async def check_lasting_trouble_is_an_error(case: Case) -> None:
         with pytest.raises(IncompleteStreamError) as caught:
             await talk.ask()
         assert len(talk.server.asked) == 2
-    assert (caught.value.vendor, caught.value.model) == (talk.provider.vendor, talk.provider.model_name)
+    assert (caught.value.provider_name, caught.value.model) == (talk.provider.provider_name, talk.provider.model_name)
 
 
 async def check_retry_after(case: Case) -> None:
-    """A busy vendor is asked again when it said so; a failing one is asked again soon."""
+    """A busy provider is asked again when it said so; a failing one is asked again soon."""
     async with case.talk(Failure("rate_limit", SHORT_WAIT), Failure("overloaded"), reply("Now.")) as talk:
         assert (await talk.ask()).content == talk.text == "Now."
     assert talk.retries[0].metadata["wait_s"] == 0.02
@@ -63,7 +63,7 @@ async def check_retry_after(case: Case) -> None:
 
 
 async def check_wrong_key(case: Case) -> None:
-    """A wrong key is an error that says so. It never contains the key, even if the vendor repeated it."""
+    """A wrong key is an error that says so. It never contains the key, even if the provider repeated it."""
     async with case.talk(api_key="sk-wrong-0815") as talk:
         with pytest.raises(AuthenticationError) as caught:
             await talk.ask()

@@ -3,7 +3,7 @@
 - A block of `python` runs. So does a block without a language that begins with `%`: a cell with a magic.
 - A block of `text` right after it is what the cell shows, where `…` stands for anything.
 - `<!-- run … -->` is a cell that readers don't see. It plays what the reader has: `llmock` is a server that answers for
-  all vendors.
+  all providers.
 - `<!-- not run: why -->` stands before a block that can't run here.
 - The lines of a block of `bash` that begin with `nbagent` are commands that the command line takes.
 """
@@ -21,7 +21,7 @@ _PARTS = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
-#: Starts the server that answers for the vendors, and points all of them there.
+#: Starts the server that answers for the providers, and points all of them there.
 LLMOCK = """
 import nbagent.core.json_schema  # quickly, before llmock imports jsonschema
 import os

@@ -35,7 +35,7 @@ from nbagent.core.events import Text
 
 class Gated(LLMProvider):
     """Says `first`, waits until a file exists (or forever), says `second`."""
-    vendor, model_name = "scripted", "gated"
+    provider_name, model_name = "scripted", "gated"
     def __init__(self, first, second, gate=None): self.first, self.second, self.gate = first, second, gate
     def supports_function_calling(self): return True
     async def chat(self, messages, functions=None, temperature=None, **kwargs): raise AssertionError

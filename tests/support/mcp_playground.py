@@ -75,7 +75,7 @@ def playground() -> MCPServer:
 
     @server.tool(name="notes.delete/all")
     def delete(note: str) -> str:
-        """Not read-only, with a name that vendors refuse."""
+        """Not read-only, with a name that providers refuse."""
         return f"deleted {note}"
 
     @server.tool(annotations=READ_ONLY)

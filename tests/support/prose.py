@@ -63,7 +63,7 @@ def docstrings(value: object) -> Iterator[str]:
 def faults(sentence: str) -> list[str]:
     """What to change in it.
 
-    >>> faults("Other vendors do so, too.")
+    >>> faults("Other providers do so, too.")
     ['write "provider"', 'write "also" before the verb, or leave it out']
     """
     return [advice for pattern, advice in PATTERNS.items() if re.search(pattern, sentence)]

@@ -30,8 +30,8 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 _PART = re.compile(r"(<!-- made by make reference: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _TYPES = {TEXT: "text", COUNT: "integer", REAL: "number", FLAG: "flag", TIME: "time", JSON: "object"}
 _WHEN = {"always": "yes", "unthinking": "while not thinking", "never": "no"}
-#: The vendors that are asked over HTTP.
-_VENDORS = [CATALOG[name] for name in NAMES if name not in ("local", "replay", "scripted")]
+#: The providers that are asked over HTTP.
+_PROVIDERS = [CATALOG[name] for name in NAMES if name not in ("local", "replay", "scripted")]
 
 
 def _table(heads: str, rows: Iterable[Iterable[str]]) -> str:
@@ -102,10 +102,10 @@ def larger_models_table() -> str:
     return _table("| name | download | memory | licence |", rows)
 
 
-def vendors_table() -> str:
+def providers_table() -> str:
     """The providers, and where their keys come from."""
     rows = []
-    for each in _VENDORS:
+    for each in _PROVIDERS:
         priced = "yes" if each.reports_cost or priced_models(each.name) else "no"
         rows.append((f"`{each.name}`", each.title or each.name, f"`{each.model}`", priced, _listed(each.key_vars)))
     return _table("| name | what it is | default model | prices known | key |", rows)
@@ -113,14 +113,14 @@ def vendors_table() -> str:
 
 def addresses_table() -> str:
     """Where requests go, and which variable changes that."""
-    rows = ((f"`{each.name}`", _listed([each.address_of(None)]), _listed(each.base_url_vars)) for each in _VENDORS)
+    rows = ((f"`{each.name}`", _listed([each.address_of(None)]), _listed(each.base_url_vars)) for each in _PROVIDERS)
     return _table("| name | address | variable |", rows)
 
 
 def regions_table() -> str:
     """The sites of providers that have several."""
     rows = []
-    for each in _VENDORS:
+    for each in _PROVIDERS:
         for name, region in each.regions.items():
             names = _listed(each.key_vars_at(region.base_url)), _listed(each.region_vars)
             rows.append((f"`{each.name}`", f"`{name}`", f"`{region.base_url}`", *names))
@@ -140,7 +140,7 @@ def chinese_providers() -> str:
 def hosts_list() -> str:
     """Where requests go, unless a `base_url` says otherwise."""
     rows = []
-    for each in _VENDORS:
+    for each in _PROVIDERS:
         addresses = [region.base_url for region in each.regions.values()] or [each.base_url]
         hosts = dict.fromkeys(urlsplit(address).netloc for address in addresses)
         rows.append((f"`{each.name}`", _listed(hosts)))
@@ -148,43 +148,43 @@ def hosts_list() -> str:
 
 
 def thinking_table() -> str:
-    """What `thinking`, `temperature` and a forced `tool_choice` can be for each vendor's default model."""
+    """What `thinking`, `temperature` and a forced `tool_choice` can be for each provider's default model."""
     rows = []
-    for vendor in _VENDORS:
-        profile = vendor.profile(vendor.model)
+    for provider in _PROVIDERS:
+        profile = provider.profile(provider.model)
         default = {True: "thinks", False: "does not", None: "not known"}[profile.thinks_by_default]
         off = "no" if profile.thinking_off is None else "yes"
-        forced = _WHEN[profile.forced_tools] if "required" in vendor.tool_choices else "no"
-        if forced == "no" and "named" in vendor.tool_choices:
+        forced = _WHEN[profile.forced_tools] if "required" in provider.tool_choices else "no"
+        if forced == "no" and "named" in provider.tool_choices:
             forced = f"a tool's name: {_WHEN[profile.forced_tools]}"
         levels = _listed(profile.levels) or "on, off"
-        rows.append((f"`{vendor.name}:{vendor.model}`", default, levels, off, _WHEN[profile.temperature], forced))
+        rows.append((f"`{provider.name}:{provider.model}`", default, levels, off, _WHEN[profile.temperature], forced))
     heads = "model | by default | levels of `thinking` | can be switched off | `temperature` | forced `tool_choice`"
     return _table(f"| {heads} |", rows)
 
 
 def abilities_table() -> str:
-    """What requests to each vendor can hold."""
+    """What requests to each provider can hold."""
     outputs = {"schema": "JSON Schema", "object": "JSON object", "": "through the prompt"}
     rows = []
-    for vendor in _VENDORS:
-        least = vendor.compaction.least_tokens if vendor.compaction else None
+    for provider in _PROVIDERS:
+        least = provider.compaction.least_tokens if provider.compaction else None
         summarises = "" if least is None else f"from {least:,} tokens" if least else "yes"
-        images, pdfs = "some models" if vendor.no_images else "yes", "yes" if vendor.pdfs else "as text"
-        output = outputs[vendor.json_output]
-        rows.append((f"`{vendor.name}`", images, pdfs, output, _listed(vendor.cache_ttls), summarises))
+        images, pdfs = "some models" if provider.no_images else "yes", "yes" if provider.pdfs else "as text"
+        output = outputs[provider.json_output]
+        rows.append((f"`{provider.name}`", images, pdfs, output, _listed(provider.cache_ttls), summarises))
     return _table("| name | images | PDFs | structured output | `cache` | summarises long conversations |", rows)
 
 
-def vendor_tools_table() -> str:
+def provider_tools_table() -> str:
     """Who runs which tool itself, and with which options."""
     rows = []
-    for name in sorted({name for vendor in _VENDORS for name in vendor.tools}):
-        for vendor in _VENDORS:
-            if forms := vendor.tools.get(name, ()):
+    for name in sorted({name for provider in _PROVIDERS for name in provider.tools}):
+        for provider in _PROVIDERS:
+            if forms := provider.tools.get(name, ()):
                 options = dict.fromkeys(option for form in forms for option in form.options)
                 costs = ", ".join(f"${price:g}" for price in sorted({form.price for form in forms if form.price}))
-                rows.append((f"`{name}`", f"`{vendor.name}`", _listed(options), costs))
+                rows.append((f"`{name}`", f"`{provider.name}`", _listed(options), costs))
     return _table("| tool | provider | options | a call costs |", rows)
 
 
@@ -207,14 +207,14 @@ PARTS: dict[str, Callable[[], str]] = {
     "line_commands": line_commands,
     "command_line": command_line,
     "larger_models": larger_models_table,
-    "vendors": vendors_table,
+    "providers": providers_table,
     "addresses": addresses_table,
     "regions": regions_table,
     "chinese_providers": chinese_providers,
     "hosts": hosts_list,
     "thinking": thinking_table,
     "abilities": abilities_table,
-    "vendor_tools": vendor_tools_table,
+    "provider_tools": provider_tools_table,
     "shared_columns": partial(columns_table, SHARED),
     **{f"columns_{table}": partial(columns_table, columns) for table, columns in DESCRIBED.items()},
 }

@@ -14,10 +14,12 @@ ANSWERS = {
     "anthropic_messages": claude_said("Good."),
     "gemini": gemini_said("Good."),
 }
-#: Each vendor that is reached over HTTP, by name: the format and further options.
-VENDORS = {name: (name, vendor.format, {}) for name, vendor in CATALOG.items() if vendor.format and name != "local"} | {
-    "openai responses": ("openai", "openai_responses", {"api": "responses"})
-}
+#: Each provider that is reached over HTTP, by name: the format and further options.
+PROVIDERS = {
+    name: (name, provider_name.format, {})
+    for name, provider_name in CATALOG.items()
+    if provider_name.format and name != "local"
+} | {"openai responses": ("openai", "openai_responses", {"api": "responses"})}
 
 
 def marker(name):
@@ -69,5 +71,5 @@ class Echo(Loopback):
         return troubles[asked % len(troubles)] if asked < len(troubles) or not self.answers else self.answers[0]
 
 
-def address(vendor, url):
-    return url + {"gemini": "/v1beta", "claude": "", "minimax": ""}.get(vendor, "/v1")
+def address(provider, url):
+    return url + {"gemini": "/v1beta", "claude": "", "minimax": ""}.get(provider, "/v1")

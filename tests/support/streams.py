@@ -1,8 +1,8 @@
 """Recorded streams, each beside what it decodes to: `chat_acme.sse` and `chat_acme.json`.
 
-A file's name begins with its wire format; if the vendor's name follows, that vendor's codec reads it. To add one, save
-the stream, run `PYTHONPATH=tests python -m support.streams`, and read the JSON that it writes: it is what the tests
-expect from then on. With the names of streams, it writes theirs anew.
+A file's name begins with its wire format; if the provider's name follows, that provider's codec reads it. To add one,
+save the stream, run `PYTHONPATH=tests python -m support.streams`, and read the JSON that it writes: it is what the
+tests expect from then on. With the names of streams, it writes theirs anew.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from nbagent.providers.formats.openai_responses import ResponsesCodec
 from support.decoding import SAMPLES, as_message, decode, text_of, thinking_of
 
 COMMAND = "PYTHONPATH=tests python -m support.streams"
-#: Wire format -> its codec, and the vendor that stands for all others.
+#: Wire format -> its codec, and the provider that stands for all others.
 FORMATS: dict[str, tuple[Any, str]] = {
     "chat": (ChatCodec, "open_source"),
     "messages": (MessagesCodec, "claude"),
@@ -35,14 +35,14 @@ FORMATS: dict[str, tuple[Any, str]] = {
     "gemini": (GeminiCodec, "gemini"),
 }
 STREAMS = {path.stem: path for path in sorted(SAMPLES.iterdir()) if path.suffix == ".sse"}
-#: Ids that are made here, because the vendor gave none: new ones each time.
+#: Ids that are made here, because the provider gave none: new ones each time.
 _MADE = re.compile(r'"(gemini_)?call_[0-9a-f]{24}"')
 
 
 def codec_of(name: str) -> Codec:
-    kind, vendor, *_ = [*name.split("_"), ""]
+    kind, provider, *_ = [*name.split("_"), ""]
     codec, usual = FORMATS[kind]
-    return codec(CATALOG[vendor if vendor in CATALOG else usual])
+    return codec(CATALOG[provider if provider in CATALOG else usual])
 
 
 async def outcome(codec: Codec, pieces: Iterable[Any]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ async def outcome(codec: Codec, pieces: Iterable[Any]) -> dict[str, Any]:
 
 
 def _data(codec: Codec, response: LLMResponse, shown: list[Event]) -> dict[str, Any]:
-    """The answer without what is empty; `goes_back` is what the vendor gets of it with the next question.
+    """The answer without what is empty; `goes_back` is what the provider gets of it with the next question.
 
     `arguments_shown`: by the call's index and its tool's name, what was shown of its arguments while they came.
     """

@@ -1,4 +1,4 @@
-"""The blocks of messages: those of each vendor in their order, with signatures, and those of users and tools."""
+"""The blocks of messages: those of each provider in their order, with signatures, and those of users and tools."""
 
 import base64
 import hashlib

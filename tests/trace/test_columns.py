@@ -13,7 +13,7 @@ from nbagent.notebook.panel.meter import Meter
 from nbagent.providers.http import retry
 from nbagent.trace.columns import COLUMNS
 
-#: Streams that break or say no more after twelve characters, and a whole one with the vendor's counts.
+#: Streams that break or say no more after twelve characters, and a whole one with the provider's counts.
 BROKEN = Answer(sse(said("It is twelve", None), done=False), end="drop")
 HALTED = replace(BROKEN, end="stall")
 WHOLE = Answer(sse(said("It is 8.", usage={"prompt_tokens": 2000, "completion_tokens": 7})))

@@ -83,7 +83,7 @@ async def everything() -> Trace:
             LLMResponse("Bye", None, "length", {**counted, "citations": [cited]}),
         ]
     )
-    scripted.vendor = "local"
+    scripted.provider_name = "local"
     picture = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
     await Agent(scripted, tools(trace, scripted), trace=trace).chat(
         ["What is this?", picture], origin={"cell_id": "c2"}

@@ -27,7 +27,7 @@ async def trace():
     calls = [FunctionCall("double", {"x": 4}, "w1"), FunctionCall("double", {"x": "y"}, "w2")]
     turns = [LLMResponse("", calls, None, facts), LLMResponse("Ünïcode 🐧", None, "stop", facts), ValueError("broken")]
     provider = ScriptedProvider(turns, model="claude-sonnet-5")
-    provider.vendor = "claude"
+    provider.provider_name = "claude"
     agent = Agent(provider, tools=[double])
     await agent.chat('Twice "4"?\nPlease.')
     with pytest.raises(ValueError, match="broken"):

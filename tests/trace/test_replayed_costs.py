@@ -13,7 +13,7 @@ PRICE = 0.1500006  # dollars for a million input tokens of this model, and one o
 def agent(answer, **options):
     facts = {"usage": Usage(1_000_000, 1), "usage_raw": {"in": 1}, "model": "gpt-4o-mini"}
     provider = ScriptedProvider([LLMResponse(answer, None, "stop", facts)], model="gpt-4o-mini")
-    provider.vendor = "openai"
+    provider.provider_name = "openai"
     return Agent(provider, **options)
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from support.dialects.script import Counts
 from support.loopback import Answer, Loopback, said, sse
+from support.property_providers import CASES, Step, Wish
 from support.property_tools import PNG
-from support.property_vendors import CASES, Step, Wish
 
 from nbagent import Agent, LLMMessage, Trace
 from nbagent.errors import ConfigurationError, ProviderError
@@ -32,13 +32,13 @@ def lookup(x: str = "") -> list:
     return [f"found {x}", 1.5]
 
 
-async def converse(agent, vendors, plan):
+async def converse(agent, providers, plan):
     """Do with an agent what is planned."""
     for kind, *values in plan:
         if kind == "ask":
             steps, shows_image, more = values
-            _, text = vendors.question(steps)
-            with suppress(ProviderError):  # this vendor refuses what it does not know in a body
+            _, text = providers.question(steps)
+            with suppress(ProviderError):  # this provider refuses what it does not know in a body
                 await agent.chat([text, PNG] if shows_image else text, max_iterations=3, **more)
         else:
             change(agent, kind, values)
@@ -94,22 +94,22 @@ PLAN = [
 
 
 @pytest.fixture(scope="module")
-def told(vendors, tmp_path_factory):
+def told(providers, tmp_path_factory):
     """A conversation in which much changed: its trace, which was also streamed to a file, and what was sent."""
-    vendors.start_anew()
+    providers.start_anew()
     case = CASES["claude, streaming"]
-    provider = vendors.provider(case)
+    provider = providers.provider(case)
     trace = Trace(max_bytes=10_000)
     path = tmp_path_factory.mktemp("trace") / "streamed.sqlite"
     trace.stream_to(path)
 
     async def talk():
         agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace)
-        await converse(agent, vendors, PLAN)
+        await converse(agent, providers, PLAN)
         await provider.aclose()
 
     asyncio.run(talk())
-    received = [request.body for request in vendors.servers[case.name].requests]
+    received = [request.body for request in providers.servers[case.name].requests]
     check(trace, provider, received)
     check(Trace.load(path), provider, received)
     return trace, provider, received
@@ -164,8 +164,8 @@ def random_plan(chance, takes_images):
 
 
 @pytest.mark.full
-async def test_five_hundred_random_requests_are_told_with_their_tokens_and_dollars(vendors, tmp_path, monkeypatch):
-    counted, step = [], vendors.step
+async def test_five_hundred_random_requests_are_told_with_their_tokens_and_dollars(providers, tmp_path, monkeypatch):
+    counted, step = [], providers.step
 
     def noted(case, asked):
         cached = chance.randrange(900)
@@ -173,21 +173,21 @@ async def test_five_hundred_random_requests_are_told_with_their_tokens_and_dolla
         counted.append(counts)
         return replace(step(case, asked), counts=counts)
 
-    monkeypatch.setattr(vendors, "step", noted)
+    monkeypatch.setattr(providers, "step", noted)
     told = 0
     for seed in range(10_000):
         if told >= 500:
             break
-        vendors.start_anew()
+        providers.start_anew()
         counted.clear()
         chance = random.Random(seed)
         case = CASES[chance.choice(sorted(CASES))]
-        provider = vendors.provider(case, price=PRICE)
+        provider = providers.provider(case, price=PRICE)
         trace = Trace(max_bytes=10_000)
         agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace)
-        await converse(agent, vendors, random_plan(chance, provider.codec.vendor.takes_images(provider.model_name)))
+        await converse(agent, providers, random_plan(chance, provider.codec.facts.takes_images(provider.model_name)))
         await provider.aclose()
-        received = [request.body for request in vendors.servers[case.name].requests]
+        received = [request.body for request in providers.servers[case.name].requests]
         check(trace, provider, received)
         trace.save(tmp_path / f"{seed}.sqlite")
         check(loaded := Trace.load(tmp_path / f"{seed}.sqlite"), provider, received)
@@ -215,14 +215,14 @@ async def test_refused_options_are_told():
     assert [json.loads(text) for text in agent.trace.calls["refused"]] == [{"top_p": None}] * 2
 
 
-async def test_a_loaded_conversation_is_told(vendors, tmp_path):
-    vendors.start_anew()
+async def test_a_loaded_conversation_is_told(providers, tmp_path):
+    providers.start_anew()
     case = CASES["gemini, streaming"]
-    provider = vendors.provider(case)
+    provider = providers.provider(case)
     agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.")
-    await agent.chat(vendors.question([Step(thinks=True, calls=(Wish("lookup"),))])[1])
+    await agent.chat(providers.question([Step(thinks=True, calls=(Wish("lookup"),))])[1])
     agent.save(tmp_path / "talk.json")
     other = Agent.load(tmp_path / "talk.json", provider)
-    await other.chat(vendors.question()[1])
+    await other.chat(providers.question()[1])
     await provider.aclose()
-    check(other.trace, provider, [vendors.servers[case.name].requests[-1].body])
+    check(other.trace, provider, [providers.servers[case.name].requests[-1].body])

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from nbagent.batch.checkpoint import Checkpoint
+from nbagent.batch.endpoints.choice import endpoint_for
 from nbagent.batch.endpoints.submitted import Submitted
-from nbagent.batch.endpoints.vendors import endpoint_for
 from nbagent.checks import checked_path, invalid
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def cancel(agent: HasProvider, checkpoint: str | os.PathLike[str]) -> int:
     if not checked_path(checkpoint).exists():
         raise invalid("checkpoint", str(checkpoint), "the file of a map")
     with Checkpoint(checkpoint) as kept:
-        sent = [each for each in Submitted(kept).of_vendor(agent.provider.vendor) if each.batch_id]
+        sent = [each for each in Submitted(kept).of_provider(agent.provider.provider_name) if each.batch_id]
     for each in sent:
         await endpoint.cancel(each.batch_id or "")
     return len(sent)

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.checkpoint import Checkpoint
+from nbagent.batch.endpoints.choice import endpoint_for
 from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, State
 from nbagent.batch.endpoints.provider import BatchedProvider
 from nbagent.batch.endpoints.submitted import Sent, Submitted
-from nbagent.batch.endpoints.vendors import endpoint_for
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
@@ -63,7 +63,7 @@ class BatchEngine:
                 await work.read(keep)
             except BaseException as error:
                 if work.waiting:
-                    error.add_note(_left(work.waiting, batch.provider.vendor))
+                    error.add_note(_left(work.waiting, batch.provider.provider_name))
                 raise
 
 
@@ -72,7 +72,7 @@ class _Work:
 
     def __init__(self, batch: Batch, rows: Mapping[str, Row], endpoint: Endpoint, submitted: Submitted) -> None:
         self.batch, self.rows, self.endpoint, self.submitted = batch, rows, endpoint, submitted
-        self.vendor = batch.provider.vendor
+        self.provider_name = batch.provider.provider_name
         self.provider = BatchedProvider(endpoint.provider, submitted.result)
         #: Unfinished batches.
         self.waiting: list[Sent] = []
@@ -126,7 +126,7 @@ class _Work:
 
     async def _send(self, requests: Sequence[BatchRequest]) -> None:
         """Submit one batch once: after a lost answer, first check whether it arrived."""
-        sent = self.submitted.announce(self.batch.provider.vendor, [request.key for request in requests])
+        sent = self.submitted.announce(self.batch.provider.provider_name, [request.key for request in requests])
         self.waiting.append(sent)
         attempt, batch_id = 0, None
         while batch_id is None:
@@ -162,7 +162,7 @@ class _Work:
                 self.waiting.remove(sent)
                 self.batch.note("")
             if self.waiting:
-                self.batch.note(f"{done:,} of {total:,} answered at {self.vendor}")
+                self.batch.note(f"{done:,} of {total:,} answered at {self.provider_name}")
                 await asyncio.sleep(wait)
                 wait = min(wait * GROWTH, LONGEST_WAIT_S)
 
@@ -193,7 +193,7 @@ class _Work:
         error = f"the batch {sent.batch_id} failed: {state.reason or 'the provider gives no reason'}"
         if state.phase == "failed" and stopped and self.batch.raises:
             self.submitted.forget(sent.tag)
-            raise InvalidResponseError(error, vendor=self.batch.provider.vendor)
+            raise InvalidResponseError(error, provider=self.batch.provider.provider_name)
         for key in stopped:
             self.submitted.forget_row(key)
             keep(Answer(key, "error", error=error) if state.phase == "failed" else Answer(key, "left"))
@@ -213,10 +213,10 @@ class _Work:
 _AROUND = 200
 
 
-def _left(waiting: Sequence[Sent], vendor: str) -> str:
+def _left(waiting: Sequence[Sent], provider: str) -> str:
     ids = ", ".join(sent.batch_id or "not confirmed yet" for sent in waiting)
     return (
-        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} of {vendor} ({ids}) will continue without this call. "
-        "The same call with the same checkpoint reads the answers; nbagent.batch.endpoints.cancel(agent, checkpoint) "
-        "cancels them."
+        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} of {provider} ({ids}) will continue without this "
+        "call. The same call with the same checkpoint reads the answers; nbagent.batch.endpoints.cancel(agent, "
+        "checkpoint) cancels them."
     )

@@ -22,7 +22,7 @@ class Sent:
     """
 
     tag: str
-    vendor: str
+    provider: str
     batch_id: str | None
     sent_at: float
     count: int
@@ -39,7 +39,7 @@ class Submitted:
         self._run = checkpoint.execute
         self._run(
             "CREATE TABLE IF NOT EXISTS batches "
-            "(tag PRIMARY KEY, vendor, batch_id, sent_at REAL, count INTEGER, is_read INTEGER) WITHOUT ROWID"
+            "(tag PRIMARY KEY, provider, batch_id, sent_at REAL, count INTEGER, is_read INTEGER) WITHOUT ROWID"
         )
         self._run("CREATE TABLE IF NOT EXISTS batch_rows (key PRIMARY KEY, tag, result, was_cancelled) WITHOUT ROWID")
 
@@ -52,9 +52,9 @@ class Submitted:
         )
         return [_sent(*row) for row in found]
 
-    def of_vendor(self, vendor: str) -> list[Sent]:
+    def of_provider(self, provider: str) -> list[Sent]:
         """A provider's batches with unread results."""
-        found = self._run("SELECT * FROM batches WHERE vendor = ? AND NOT is_read ORDER BY sent_at", vendor)
+        found = self._run("SELECT * FROM batches WHERE provider = ? AND NOT is_read ORDER BY sent_at", provider)
         return [_sent(*row) for row in found]
 
     def batch_ids(self) -> set[str]:
@@ -65,16 +65,16 @@ class Submitted:
         """A batch's rows that wait for answers."""
         return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ?", tag)}
 
-    def announce(self, vendor: str, keys: Sequence[str]) -> Sent:
+    def announce(self, provider: str, keys: Sequence[str]) -> Sent:
         """Note a batch that is about to be submitted."""
-        sent = Sent(uuid.uuid4().hex[:16], vendor, None, time.time(), len(keys), False)
+        sent = Sent(uuid.uuid4().hex[:16], provider, None, time.time(), len(keys), False)
         # a row without its batch counts as not submitted, so a kill between the two is harmless
         self._run(
             "INSERT OR REPLACE INTO batch_rows SELECT value, ?, NULL, 0 FROM json_each(?)",
             sent.tag,
             json.dumps(list(keys)),
         )
-        self._run("INSERT INTO batches VALUES (?, ?, NULL, ?, ?, 0)", sent.tag, vendor, sent.sent_at, sent.count)
+        self._run("INSERT INTO batches VALUES (?, ?, NULL, ?, ?, 0)", sent.tag, provider, sent.sent_at, sent.count)
         return sent
 
     def accept(self, tag: str, batch_id: str) -> None:
@@ -115,5 +115,5 @@ class Submitted:
         self._run("DELETE FROM batch_rows WHERE tag = ?", tag)
 
 
-def _sent(tag: str, vendor: str, batch_id: str | None, sent_at: float, count: int, is_read: int) -> Sent:
-    return Sent(tag, vendor, batch_id, sent_at, count, bool(is_read))
+def _sent(tag: str, provider: str, batch_id: str | None, sent_at: float, count: int, is_read: int) -> Sent:
+    return Sent(tag, provider, batch_id, sent_at, count, bool(is_read))

@@ -352,7 +352,7 @@ class ContextManager:
 
     def get_tokens(self) -> int:
         """Tokens of the history: the provider's last count, plus an estimate of later additions."""
-        counted, tokens = self._counted if self.has_vendor_count else (0, 0)
+        counted, tokens = self._counted if self.has_provider_count else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
 
     def __repr__(self) -> str:
@@ -361,7 +361,7 @@ class ContextManager:
         return f"<ContextManager {len(self.messages)} messages, about {self.get_tokens()} tokens{''.join(set_)}>"
 
     @property
-    def has_vendor_count(self) -> bool:
+    def has_provider_count(self) -> bool:
         """Whether the provider has counted this history. Its count includes the tools."""
         return 0 < self._counted[0] <= len(self.messages)
 

@@ -22,7 +22,7 @@ class Preview:
     describe changes to the history beforehand.
     """
 
-    vendor: str
+    provider: str
     model: str
     messages: Sequence[LLMMessage]
     functions: Sequence[Mapping[str, Any]]
@@ -37,11 +37,11 @@ def preview(run: Run, message: Any) -> Preview:
     history, provider = run.history, run.provider
     with history.asking(message, run.replaces, run.branch_at):
         notes = []
-        trims = not run.vendor_summarises
+        trims = not run.provider_summarises
         if history.strategy != "trim" and trims and (oldest := history.messages_to_drop()):
             notes.append(f"the model would summarise {len(oldest)} old messages in a separate request")
             history.drop(oldest)
-        counted = history.has_vendor_count
+        counted = history.has_provider_count
         notes.append(history.prepare(trims))
         request = run.next_request()
         messages, functions = request.all_messages, request.tools or []
@@ -55,7 +55,7 @@ def preview(run: Run, message: Any) -> Preview:
         **{name: effective.get(name) for name in ("thinking_level", "tool_choice")},
     }
     return Preview(
-        vendor=provider.vendor,
+        provider=provider.provider_name,
         model=provider.model_name,
         messages=messages,
         functions=functions,

@@ -74,7 +74,7 @@ class ClientRequest:
 def _is_elsewhere(registry: FunctionRegistry, name: str) -> bool:
     """Whether the agent's provider runs the tool itself: then there is nothing to serve."""
     tool = registry.get_function(name)
-    return tool is not None and tool.vendor_options is not None
+    return tool is not None and tool.provider_options is not None
 
 
 class ToolServer:

@@ -18,9 +18,9 @@ from nbagent.core.history.branches import Branch
 from nbagent.core.render import markdown as render
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.functions.live import as_tool
+from nbagent.functions.provider_tools import provider_tool
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
-from nbagent.functions.vendor_tools import vendor_tool
 from nbagent.notebook.document.modes import MODES
 from nbagent.notebook.document.tools import NOTEBOOK_TOOLS, notebook_tools, notebook_tools_of
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
@@ -275,7 +275,7 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
     is_tool = known is not None or name in OUR_TOOLS
-    if own := vendor_tool(namespace.get(name, name)):
+    if own := provider_tool(namespace.get(name, name)):
         return [known or own]
     if first in namespace and (callable(namespace[first]) or not is_tool):  # data may have a tool's name
         found = namespace[first]
@@ -370,7 +370,7 @@ def tool_table(shell: Any, agent: Agent) -> ToolTable:
             "signature": _signature(tool),
             "description": tool.description.strip().partition("\n")[0],
             "approval": _approval(agent, tool),
-            "defined in": _place(shell, tool.func) if tool.vendor_options is None else "the vendor",
+            "defined in": _place(shell, tool.func) if tool.provider_options is None else "the provider",
         }
         for name in registry.names()
         if (tool := registry.get_function(name)) is not None

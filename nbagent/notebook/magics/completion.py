@@ -136,12 +136,12 @@ def models(typed: str) -> list[str]:
     >>> models("cla")
     ['claude', 'claude:claude-sonnet-5']
     """
-    vendor, colon, _ = typed.partition(":")
-    vendors = [name for name in provider_names() if (name == vendor if colon else name.startswith(vendor))]
-    if len(vendors) != 1:
-        return vendors
-    known = known_models(vendors[0])
-    return [*vendors, *(f"{vendors[0]}:{model}" for model in (known if colon else known[:1]))]
+    provider, colon, _ = typed.partition(":")
+    providers = [name for name in provider_names() if (name == provider if colon else name.startswith(provider))]
+    if len(providers) != 1:
+        return providers
+    known = known_models(providers[0])
+    return [*providers, *(f"{providers[0]}:{model}" for model in (known if colon else known[:1]))]
 
 
 # -- %agent -----------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]
     "mcp": ("server", _mcp),
     "skills": ("value", _only_argument(lambda typed: ("use", "trust", "distrust", "reload"))),
     "model": ("model", _only_argument(models)),
-    "key": ("vendor", _only_argument(lambda typed: with_keys())),
+    "key": ("provider", _only_argument(lambda typed: with_keys())),
     "save": ("file", _only_argument(_files)),
     "load": ("file", _only_argument(_files)),
     "keep": ("file", _only_argument(lambda typed: ["off", *_files(typed)])),

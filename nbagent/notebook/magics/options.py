@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.utils.process import arg_split
 
 from nbagent.notebook.magics.interpolate import evaluate, split
-from nbagent.providers.vendor import LEVELS
+from nbagent.providers.provider_facts import LEVELS
 from nbagent.text import did_you_mean
 
 #: A value's number, between characters that no line contains.

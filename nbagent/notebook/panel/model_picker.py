@@ -70,31 +70,33 @@ class ModelPicker:
     def _list_state(self, spec_in_use: str) -> State:
         if self._missing_key is not None:
             spec = self._missing_key[0]
-            vendor = spec.partition(":")[0]
-            what = f"{_plain(spec)} needs a key of {vendor}, {CATALOG[vendor].key_variable()}."
+            provider = spec.partition(":")[0]
+            what = f"{_plain(spec)} needs a key of {provider}, {CATALOG[provider].key_variable()}."
             return {"key": f"{what} This kernel keeps it in memory only."}
         found = find_models(self._searched, self._models)
         rows = [self._row(spec) for spec in found[:MAX_ROWS]]
         more = len(found) - len(rows)
         note = self._note or (f"… and {more:,} more: type to narrow" if more else "" if rows else "Nothing found.")
-        return {"rows": rows, "used": spec_in_use, "note": note, "ask": self._vendor_to_ask()}
+        return {"rows": rows, "used": spec_in_use, "note": note, "ask": self._provider_to_ask()}
 
     def _row(self, spec: str) -> list[str]:
         """`provider:model`, then its cells: the name, memory and speed, the provider, the date, the context window, and
         whether it takes images and thinks; unknown values are empty. An unknown name has one cell.
         """
-        vendor, _, name = spec.partition(":")
+        provider_name, _, name = spec.partition(":")
         if spec not in self._used and spec not in self._models:
             return [spec, f"Use {_plain(spec)}"]
-        facts, provider, local = model_facts(vendor, name), self._used.get(spec), self._local.get(spec)
-        needs_key = vendor in CATALOG and not CATALOG[vendor].keyless and not CATALOG[vendor].api_key()
+        facts, provider, local = model_facts(provider_name, name), self._used.get(spec), self._local.get(spec)
+        needs_key = (
+            provider_name in CATALOG and not CATALOG[provider_name].keyless and not CATALOG[provider_name].api_key()
+        )
         speed = f"{self._speeds[spec]:.3g} tokens/s here" if local and spec in self._speeds else ""
-        listed = next((each for each in self._listed.get(vendor, ()) if each.name == name), None)
+        listed = next((each for each in self._listed.get(provider_name, ()) if each.name == name), None)
         return [
             spec,
-            _plain(name or vendor),
+            _plain(name or provider_name),
             ", ".join(filter(None, [local.memory if local else "", speed])),
-            f"{_plain(local.title if local else vendor)}{', no key' * needs_key}",
+            f"{_plain(local.title if local else provider_name)}{', no key' * needs_key}",
             str(listed.created) if listed and listed.created else "",
             _size(context_window(provider) if provider is not None else facts.window),
             *("" if each is None else "✓" if each else "no" for each in (facts.images, facts.thinking)),
@@ -167,33 +169,33 @@ class ModelPicker:
 
     # -- the list of a provider ---------------------------------------------------------------------------------------
 
-    def _vendor_to_ask(self) -> str:
+    def _provider_to_ask(self) -> str:
         """The provider that the search names, else the current model's; empty if it can't list models."""
         words = self._searched.replace(":", " ").split()
-        vendor = next((word for word in words if word in provider_names()), self._current().partition(":")[0])
-        return "" if vendor in CATALOG and CATALOG[vendor].free else vendor
+        provider = next((word for word in words if word in provider_names()), self._current().partition(":")[0])
+        return "" if provider in CATALOG and CATALOG[provider].free else provider
 
-    async def _fetch(self, vendor: str) -> None:
+    async def _fetch(self, provider: str) -> None:
         """Ask a provider for the models that it offers."""
-        self._note = f"Asking {vendor}…"
+        self._note = f"Asking {provider}…"
         self._on_change()
         try:
-            listed = await self._list_of(vendor)
-            self._listed[vendor] = [ListedModel(each) if isinstance(each, str) else each for each in listed]
-            self._note = f"{vendor} lists {len(self._listed[vendor]):,} models."
+            listed = await self._list_of(provider)
+            self._listed[provider] = [ListedModel(each) if isinstance(each, str) else each for each in listed]
+            self._note = f"{provider} lists {len(self._listed[provider]):,} models."
         except Exception as error:  # a user's provider may raise anything
-            if self._asks_key(vendor, error, lambda: self._fetch(vendor)):
+            if self._asks_key(provider, error, lambda: self._fetch(provider)):
                 return
-            log.info("the models of %s can't be listed", vendor, exc_info=True)
-            self._note = f"{vendor}: {error}"
+            log.info("the models of %s can't be listed", provider, exc_info=True)
+            self._note = f"{provider}: {error}"
         await self._read_models()
 
-    async def _list_of(self, vendor: str) -> Sequence[ListedModel | str]:
+    async def _list_of(self, provider_name: str) -> Sequence[ListedModel | str]:
         """The provider's models; a user's own may list plain names."""
         current = self._used.get(self._current())
-        if current is not None and current.vendor == vendor:
+        if current is not None and current.provider_name == provider_name:
             return await current.model_list()
-        provider = await asyncio.to_thread(resolve, vendor)
+        provider = await asyncio.to_thread(resolve, provider_name)
         try:
             return await provider.model_list()
         finally:
@@ -214,7 +216,7 @@ class ModelPicker:
         except (NbagentError, ImportError) as error:
             self._conversation.notice = str(error)
             return ""
-        spec = f"{provider.vendor}:{provider.model_name}"
+        spec = f"{provider.provider_name}:{provider.model_name}"
         self._used[spec] = provider
         return spec
 

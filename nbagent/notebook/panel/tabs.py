@@ -14,7 +14,7 @@ from nbagent.chat.greeting import about_tool
 from nbagent.chat.patch import State
 from nbagent.core.render import markdown as render
 from nbagent.errors import NbagentError
-from nbagent.functions.vendor_tools import vendor_tool
+from nbagent.functions.provider_tools import provider_tool
 from nbagent.notebook.document.modes import MODES
 from nbagent.notebook.document.tools import notebook_tools_of
 from nbagent.text import shortened
@@ -144,7 +144,7 @@ def mode_state(agent: Agent) -> State | None:
 
 def offer(agent: Agent, name: str, on: bool) -> None:
     """Offer a tool or withdraw it."""
-    if on and name not in agent.function_registry and (tool := vendor_tool(name)):
+    if on and name not in agent.function_registry and (tool := provider_tool(name)):
         agent.function_registry.add(tool)
     (agent.tools_off.discard if on else agent.tools_off.add)(name)
 
@@ -157,7 +157,7 @@ def _names(agent: Agent) -> tuple[str, ...]:
     """The agent's tools, then the provider's own."""
     own = agent.function_registry.names()
     try:
-        others = [] if _is_team(agent) else agent.provider.vendor_tools()
+        others = [] if _is_team(agent) else agent.provider.provider_tools()
     except (NbagentError, ImportError):  # the agent has no model yet
         others = []
-    return (*own, *(name for name in others if name not in own and vendor_tool(name)))
+    return (*own, *(name for name in others if name not in own and provider_tool(name)))

@@ -39,8 +39,8 @@ from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.tool_schema import declared, plain_schema
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import fitting_name
-from nbagent.providers.vendor import Vendor
 
 #: Keywords that a schema for a whole answer must not contain.
 _UNCHECKED = (
@@ -66,8 +66,8 @@ _OPENINGS = {role: f'{{"role":"{role}","content":['.encode() for role in ("user"
 class MessagesDecoder(Decoder):
     """Decodes one answer."""
 
-    def __init__(self, vendor: str) -> None:
-        super().__init__(vendor)
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
         #: Pieces of the growing fields, by block and field: joined once, at the end.
@@ -241,18 +241,18 @@ class MessagesCodec(Codec):
     request_path = "/v1/messages"
     models_path = "/v1/models?limit=1000"
 
-    def __init__(self, vendor: Vendor, cache: str | bool = True) -> None:
-        super().__init__(vendor)
+    def __init__(self, facts: ProviderFacts, cache: str | bool = True) -> None:
+        super().__init__(facts)
         #: How long the provider caches the beginning of a conversation; empty if it does not.
-        self.ttl = cache if isinstance(cache, str) else next(iter(vendor.cache_ttls), "") if cache else ""
+        self.ttl = cache if isinstance(cache, str) else next(iter(facts.cache_ttls), "") if cache else ""
 
     def _encoding_facts(self) -> tuple[object, ...]:
-        return (self.vendor.name, self.vendor.unsigned_thinking)
+        return (self.facts.name, self.facts.unsigned_thinking)
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
         strict = strict_schema(plain_schema(schema), all_required=False, without=_UNCHECKED)
-        if strict is None or self.vendor.json_output != "schema":
+        if strict is None or self.facts.json_output != "schema":
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
@@ -284,7 +284,7 @@ class MessagesCodec(Codec):
             head["system"] = [{"type": "text", "text": system}]
         head |= options.extra
         if options.tools:
-            own = self.vendor.profile(model, self.format).native_tools
+            own = self.facts.profile(model, self.format).native_tools
             tools = [dict(own.get(item.get("native", ""), ())) or _tool(item) for item in options.tools]
             head["tools"] = [*tools, *options.extra.get("tools", ())]
         if stop := head.pop("stop", None):
@@ -304,7 +304,7 @@ class MessagesCodec(Codec):
         return _content(message.content)
 
     def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
-        call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
+        call_id = fitting_id(message.tool_call_id, self.facts.call_id)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
         if content := _content(message.content):
             block["content"] = message.content if isinstance(message.content, str) else content
@@ -346,14 +346,14 @@ class MessagesCodec(Codec):
         """The block with an id and a name that the provider accepts: models make up invalid names."""
         if block.get("type") != "tool_use":
             return block
-        return block | {"id": fitting_id(block["id"], self.vendor.call_id), "name": fitting_name(block.get("name"))}
+        return block | {"id": fitting_id(block["id"], self.facts.call_id), "name": fitting_name(block.get("name"))}
 
     def _is_taken(self, block: Mapping[str, Any]) -> bool:
         """The API refuses empty texts, and Claude thinking without its signature."""
         if block.get("type") == "text":
             return bool(block.get("text", "").strip())
         if block.get("type") == "thinking" and not block.get("signature"):
-            return self.vendor.unsigned_thinking and bool(block.get("thinking"))
+            return self.facts.unsigned_thinking and bool(block.get("thinking"))
         return True
 
 
@@ -382,7 +382,7 @@ def _block(part: Mapping[str, Any]) -> dict[str, Any]:
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     tool = declared(item)
     schema = tool.pop("parameters")
-    return {**tool, "input_schema": schema, **item.get("vendor_fields", {})}
+    return {**tool, "input_schema": schema, **item.get("provider_fields", {})}
 
 
 def ttl_of(holder: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.citations import Citation
-from nbagent.core.vendor_calls import VendorCall
+from nbagent.core.provider_calls import ProviderCall
 
 CALLS = ("server_tool_use", "mcp_tool_use")
 #: The provider's names for a tool's parts, by our name of the tool.
@@ -22,10 +22,10 @@ _NAMES = {
 }
 
 
-def call_of(block: Mapping[str, Any], arguments: Mapping[str, Any]) -> VendorCall:
+def call_of(block: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProviderCall:
     """The call in a block."""
     name = block.get("name") or ""
-    return VendorCall(_NAMES.get(name, name), dict(arguments), block.get("id") or "")
+    return ProviderCall(_NAMES.get(name, name), dict(arguments), block.get("id") or "")
 
 
 def is_result(block: Mapping[str, Any]) -> bool:
@@ -33,12 +33,12 @@ def is_result(block: Mapping[str, Any]) -> bool:
     return "tool_use_id" in block and str(block.get("type")).endswith("_tool_result")
 
 
-def result_of(block: Mapping[str, Any]) -> VendorCall:
+def result_of(block: Mapping[str, Any]) -> ProviderCall:
     """The result in a block, with the name of the tool and the id of the call."""
     name, content = str(block["type"]).removesuffix("_tool_result"), block.get("content")
     failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
     is_error = bool(block.get("is_error")) or failed
-    return VendorCall(_NAMES.get(name, name), {}, block["tool_use_id"], _text_of(content), is_error)
+    return ProviderCall(_NAMES.get(name, name), {}, block["tool_use_id"], _text_of(content), is_error)
 
 
 def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:

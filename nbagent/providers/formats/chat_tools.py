@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.citations import Citation
-from nbagent.core.vendor_calls import VendorCall
+from nbagent.core.provider_calls import ProviderCall
 from nbagent.providers.formats.responses_tools import cited
 
 
@@ -30,7 +30,7 @@ def citations_of(
     return citations
 
 
-def search_of(found: Iterable[Mapping[str, Any]]) -> VendorCall:
+def search_of(found: Iterable[Mapping[str, Any]]) -> ProviderCall:
     """The search that found these pages. Its query is unknown."""
     lines = [" ".join(filter(None, (page.get("title"), page.get("link")))) for page in found]
-    return VendorCall("web_search", {}, "searched", "\n".join(lines))
+    return ProviderCall("web_search", {}, "searched", "\n".join(lines))

@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
-from nbagent.core.vendor_calls import VendorCall, events_of
+from nbagent.core.provider_calls import ProviderCall, events_of
 from nbagent.errors import ConfigurationError, IncompleteStreamError
 from nbagent.providers.formats.documents import sendable_documents, sent_as_text
 from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import CALLS, IMAGES, Changes, changed_head
 from nbagent.providers.options.resolved import ResolvedOptions, merged
 from nbagent.providers.options.tool_choice import form_of
+from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import ALL_OWN, Renamed, fitting_name, is_same_call, restored
-from nbagent.providers.vendor import Vendor
 
 Messages = Sequence[LLMMessage]
 #: A call as a provider sent it: id (None where it gives none), name and arguments.
@@ -37,15 +37,15 @@ COMPACTED, NOT_COMPACTED = "the provider summarised the conversation so far", "t
 class Decoder(ABC):
     """Decodes one answer. Feed it every event of the stream, then call `finish`."""
 
-    def __init__(self, vendor: str) -> None:
+    def __init__(self, provider: str) -> None:
         #: The logical end was reached: nothing that follows matters.
         self.done = False
-        self._vendor = vendor
+        self._provider = provider
         self._model: str | None = None
         self._id: str | None = None
         self._usage: dict[str, Any] = {}
         #: The calls of the provider's own tools, by their ids.
-        self._vendor_calls: dict[str, VendorCall] = {}
+        self._provider_calls: dict[str, ProviderCall] = {}
 
     @property
     def complete(self) -> bool:
@@ -69,16 +69,16 @@ class Decoder(ABC):
         if usage:
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
-    def _begin(self, call: VendorCall) -> list[Event]:
+    def _begin(self, call: ProviderCall) -> list[Event]:
         """The provider calls a tool of its own."""
-        self._vendor_calls[call.id] = call
+        self._provider_calls[call.id] = call
         return [call.begun()]
 
-    def _end(self, result: VendorCall) -> list[Event]:
+    def _end(self, result: ProviderCall) -> list[Event]:
         """The result has arrived. The call itself may be in the previous answer, which was paused."""
-        call = self._vendor_calls.get(result.id)
+        call = self._provider_calls.get(result.id)
         if call is None:
-            self._vendor_calls[result.id] = result
+            self._provider_calls[result.id] = result
             return [result.begun(has_ended=True), result.ended()]
         call.result, call.is_error = result.result, result.is_error
         return [call.ended()]
@@ -105,9 +105,9 @@ class Decoder(ABC):
             "model": self._model,
             "response_id": self._id,
         }
-        more["vendor_calls"] = [call.to_dict() for call in self._vendor_calls.values()]
+        more["provider_calls"] = [call.to_dict() for call in self._provider_calls.values()]
         metadata |= {name: value for name, value in more.items() if value}
-        return LLMResponse(text, calls or None, finish_reason, metadata, {"vendor": self._vendor, **native})
+        return LLMResponse(text, calls or None, finish_reason, metadata, {"provider": self._provider, **native})
 
 
 class Codec(ABC):
@@ -124,14 +124,14 @@ class Codec(ABC):
     request_path: ClassVar[str]
     models_path: ClassVar[str] = "/models"
 
-    def __init__(self, vendor: Vendor) -> None:
-        self.vendor = vendor
+    def __init__(self, facts: ProviderFacts) -> None:
+        self.facts = facts
         #: The key of a message's encoded form, shared by all codecs that encode it alike.
         self._key = f"{self.format} {self._encoding_facts()}"
 
     def _encoding_facts(self) -> tuple[object, ...]:
         """The facts that decide how a message is encoded."""
-        return (self.vendor.name,)
+        return (self.facts.name,)
 
     def path(self, model: str, stream: bool) -> str:
         """Where requests go, after the base URL."""
@@ -139,7 +139,7 @@ class Codec(ABC):
 
     def decoder(self) -> Decoder:
         """A decoder for one answer."""
-        return self.decoder_class(self.vendor.name)
+        return self.decoder_class(self.facts.name)
 
     def decode_body(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> LLMResponse:
         """The answer in one JSON body. See `finish`."""
@@ -225,7 +225,7 @@ class Codec(ABC):
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
         """This provider's own data of an answer; empty for messages from elsewhere."""
         extras = message.provider_extras
-        return extras if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name else {}
+        return extras if isinstance(extras, dict) and extras.get("provider") == self.facts.name else {}
 
     def _holds_images(self, message: LLMMessage) -> bool:
         """Whether a message's images are sent in it; an answer's are if they go back unchanged."""
@@ -255,9 +255,9 @@ class Codec(ABC):
         """
         changes = changes or {}
         if not all_text(messages):
-            text_only = IMAGES in changes or not self.vendor.takes_images(model)
-            messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
-            messages = sendable_messages(messages, self.vendor, text_only, self._holds_images)
+            text_only = IMAGES in changes or not self.facts.takes_images(model)
+            messages = sendable_documents(messages, self.facts.takes_pdfs(model) and not text_only)
+            messages = sendable_messages(messages, self.facts, text_only, self._holds_images)
         if CALLS in changes and not options.tools:
             options = self._with_called_tools(options, messages)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
@@ -278,7 +278,7 @@ class Codec(ABC):
 
     def left_out(self, messages: Messages, model: str) -> str:
         """A note on documents that are sent as text only; empty if there are none."""
-        names = ", ".join(dict.fromkeys(sent_as_text(messages, self.vendor.takes_pdfs(model))))
+        names = ", ".join(dict.fromkeys(sent_as_text(messages, self.facts.takes_pdfs(model))))
         return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
     def read_documents(self, messages: Messages, model: str) -> None:
@@ -286,15 +286,15 @@ class Codec(ABC):
 
         Raises what `encode_request` raises for them.
         """
-        sendable_documents(messages, self.vendor.takes_pdfs(model))
+        sendable_documents(messages, self.facts.takes_pdfs(model))
 
     def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
         """The provider's own fields; its tool fields, if there are tools; and the temperature, raised to the lowest
         allowed.
         """
-        fields = {**self.vendor.body, **(self.vendor.tools_body if options.tools else {})}
+        fields = {**self.facts.body, **(self.facts.tools_body if options.tools else {})}
         if options.temperature is not None:
-            fields["temperature"] = max(options.temperature, self.vendor.min_temperature)
+            fields["temperature"] = max(options.temperature, self.facts.min_temperature)
         return fields
 
 

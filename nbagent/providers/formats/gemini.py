@@ -60,8 +60,8 @@ _COLLECTION = re.compile(r"(models|tunedModels|publishers/google/models)/")
 class GeminiDecoder(Decoder):
     """Decodes one answer."""
 
-    def __init__(self, vendor: str) -> None:
-        super().__init__(vendor)
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
         self._parts: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
         self._plain: list[str] = []  # pieces of text not yet in a part
@@ -134,16 +134,16 @@ class GeminiDecoder(Decoder):
         if candidate.get("finishReason"):
             self._finish = candidate["finishReason"]
             self._explanation = candidate.get("finishMessage") or self._explanation
-            known = {call.name for call in self._vendor_calls.values()}
+            known = {call.name for call in self._provider_calls.values()}
             for call in gemini_tools.calls_told_later(self._grounding):
                 if call.name not in known:
                     events += self._end(call)
 
     def _own_tool(self, part: Mapping[str, Any], events: list[Event]) -> None:
         """The call or the result of one of Google's own tools."""
-        if call := gemini_tools.call_in(part, len(self._vendor_calls)):
+        if call := gemini_tools.call_in(part, len(self._provider_calls)):
             events += self._begin(call)
-        elif result := gemini_tools.result_in(part, len(self._vendor_calls) - 1):
+        elif result := gemini_tools.result_in(part, len(self._provider_calls) - 1):
             events += self._end(result)
 
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
@@ -234,7 +234,7 @@ class GeminiCodec(Codec):
         if isinstance(stop := config.get("stopSequences"), str):
             config["stopSequences"] = [stop]
         if "max_tokens" in config:
-            config[self.vendor.max_tokens_name] = config.pop("max_tokens")
+            config[self.facts.max_tokens_name] = config.pop("max_tokens")
         if config := config | head.pop("generationConfig", {}):
             head["generationConfig"] = config
         if options.tools:

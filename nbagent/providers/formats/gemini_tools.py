@@ -10,47 +10,47 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nbagent.core.citations import Citation
-from nbagent.core.vendor_calls import VendorCall
+from nbagent.core.provider_calls import ProviderCall
 
 #: Our names of the tools, by the type of a `toolCall`.
 _NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_SEARCH": "file_search"}
 
 
-def call_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
+def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
     """The call in a part, the `number`th of the answer; None if there is none."""
     if made := part.get("toolCall"):
         kind = str(made.get("toolType") or "")
-        return VendorCall(_NAMES.get(kind, kind.lower()), dict(made.get("args") or {}), made.get("id") or str(number))
+        return ProviderCall(_NAMES.get(kind, kind.lower()), dict(made.get("args") or {}), made.get("id") or str(number))
     if code := part.get("executableCode"):
-        return VendorCall("code_execution", {"code": code.get("code") or ""}, code.get("id") or str(number))
+        return ProviderCall("code_execution", {"code": code.get("code") or ""}, code.get("id") or str(number))
     return None
 
 
-def result_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
+def result_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
     """The result in a part, of the `number`th call unless it names another; None if there is none."""
     if got := part.get("toolResponse"):
         kind = str(got.get("toolType") or "")
         response = {key: value for key, value in (got.get("response") or {}).items() if key != "search_suggestions"}
         text = json.dumps(response, ensure_ascii=False) if response else ""
-        return VendorCall(_NAMES.get(kind, kind.lower()), {}, got.get("id") or str(number), text)
+        return ProviderCall(_NAMES.get(kind, kind.lower()), {}, got.get("id") or str(number), text)
     if ran := part.get("codeExecutionResult"):
         failed = ran.get("outcome") not in (None, "OUTCOME_OK")
-        return VendorCall("code_execution", {}, ran.get("id") or str(number), ran.get("output") or "", failed)
+        return ProviderCall("code_execution", {}, ran.get("id") or str(number), ran.get("output") or "", failed)
     return None
 
 
-def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[VendorCall]:
+def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[ProviderCall]:
     """The searches and pages that are reported only at the end of the answer."""
     grounding = candidate.get("groundingMetadata") or {}
     if queries := [query for query in grounding.get("webSearchQueries") or () if query]:
         found = [_source(chunk) for chunk in grounding.get("groundingChunks") or ()]
         lines = "\n".join(" ".join(filter(None, source)) for source in found)
-        yield VendorCall("web_search", {"queries": queries}, "searched", lines)
+        yield ProviderCall("web_search", {"queries": queries}, "searched", lines)
     pages = (candidate.get("urlContextMetadata") or {}).get("urlMetadata") or ()
     for index, page in enumerate(pages):
         status = str(page.get("urlRetrievalStatus") or "")
         failed = bool(status) and not status.endswith("SUCCESS")
-        yield VendorCall("web_fetch", {"url": page.get("retrievedUrl")}, f"fetched_{index}", status, failed)
+        yield ProviderCall("web_fetch", {"url": page.get("retrievedUrl")}, f"fetched_{index}", status, failed)
 
 
 def citations_of(candidate: Mapping[str, Any], text: str) -> list[Citation]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from nbagent.core.content.images import Image, Part, content_as_text, has_image, image_note
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, ImageInputError
-from nbagent.providers.vendor import Vendor
+from nbagent.providers.provider_facts import ProviderFacts
 
 T = TypeVar("T")
 
@@ -23,17 +23,17 @@ _BELOW = "shown in the next message"
 _CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images returned by the tool above:"}
 
 
-def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str = "") -> list[LLMMessage]:
+def without_images(messages: Sequence[LLMMessage], provider: str = "", model: str = "") -> list[LLMMessage]:
     """The conversation with descriptions in place of images. Raises `ImageInputError` if the prompt has one."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
         held = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
         text = f"this model takes no images, but the question holds {held.replace(chr(10), ', ')}"
-        raise ImageInputError(text, vendor=vendor, model=model)
+        raise ImageInputError(text, provider=provider, model=model)
     return [_cached(message, _described) if has_image(message.content) else message for message in messages]
 
 
 def sendable_messages(
-    messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, holds_images: Callable[[LLMMessage], bool]
+    messages: Sequence[LLMMessage], facts: ProviderFacts, text_only: bool, holds_images: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
     """The conversation with its images where the provider accepts them, and descriptions of the others.
 
@@ -50,7 +50,7 @@ def sendable_messages(
             below = []
         taken = message
         if has_image(message.content):
-            taken = _fetched(message, vendor, asked=message is messages[-1] and message.role == "user")
+            taken = _fetched(message, facts, asked=message is messages[-1] and message.role == "user")
             if not holds_images(taken):
                 taken, images = _cached(taken, _split_off_images)
                 below += images
@@ -58,22 +58,22 @@ def sendable_messages(
     return sent + below
 
 
-def _fetched(message: LLMMessage, vendor: Vendor, asked: bool) -> LLMMessage:
+def _fetched(message: LLMMessage, facts: ProviderFacts, asked: bool) -> LLMMessage:
     """The message with descriptions of images at addresses that the provider does not fetch."""
-    unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, vendor)]
+    unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, facts)]
     if not unknown:
         return message
     if asked:
         raise ConfigurationError(
-            f"{vendor.name} does not fetch images from {unknown[0]['url']!r}. Download the image, and pass its bytes "
+            f"{facts.name} does not fetch images from {unknown[0]['url']!r}. Download the image, and pass its bytes "
             "or its pathlib.Path."
         )
     words = [{"type": "text", "text": f"\n{image_note(part, _NO_ADDRESSES)}\n"} for part in unknown]
     return message.replace(content=[words[unknown.index(p)] if p in unknown else p for p in _parts(message)])
 
 
-def _unfetched(part: Part, vendor: Vendor) -> bool:
-    return "url" in part and not re.match(vendor.image_urls, part["url"])
+def _unfetched(part: Part, facts: ProviderFacts) -> bool:
+    return "url" in part and not re.match(facts.image_urls, part["url"])
 
 
 def _described(message: LLMMessage) -> LLMMessage:

@@ -40,8 +40,8 @@ from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
 from nbagent.providers.formats.tool_schema import declared, plain_schema
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import fitting_name
-from nbagent.providers.vendor import Vendor
 
 #: Keywords that a schema for a whole answer must not contain.
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
@@ -86,8 +86,8 @@ class _OpenCall:
 class ChatDecoder(Decoder):
     """Decodes one answer."""
 
-    def __init__(self, vendor: str) -> None:
-        super().__init__(vendor)
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
         self._answered = False
         self._tags = ThinkTags()
         self._text: list[str] = []
@@ -365,25 +365,24 @@ class ChatCodec(Codec):
     request_path = "/chat/completions"
 
     def _encoding_facts(self) -> tuple[object, ...]:
-        return (self.vendor.name, self.vendor.replay_fields, self.vendor.replay_always, self.vendor.replay_images)
+        return (self.facts.name, self.facts.replay_fields, self.facts.replay_always, self.facts.replay_images)
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
-        if self.vendor.json_output == "schema":
+        if self.facts.json_output == "schema":
             return schema_format(name, schema)
-        return {"response_format": {"type": "json_object"}} if self.vendor.json_output == "object" else {}
+        return {"response_format": {"type": "json_object"}} if self.facts.json_output == "object" else {}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        vendor = self.vendor
         head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
-        if options.stream and vendor.stream_usage:
+        if options.stream and self.facts.stream_usage:
             head["stream_options"] = {"include_usage": True}
         head |= options.extra
         if options.tools:
             functions = [{"type": "function", "function": _function(item)} for item in options.tools]
             head["tools"] = [*functions, *options.extra.get("tools", ())]
         if "max_tokens" in head:
-            head[vendor.max_tokens_name] = head.pop("max_tokens")
+            head[self.facts.max_tokens_name] = head.pop("max_tokens")
         return head
 
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
@@ -403,7 +402,7 @@ class ChatCodec(Codec):
         return [{"role": "user", "content": [_part(part) for part in message.content]}]
 
     def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
-        call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
+        call_id = fitting_id(message.tool_call_id, self.facts.call_id)
         return [{"role": "tool", "tool_call_id": call_id, "content": message.text}]
 
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
@@ -413,22 +412,22 @@ class ChatCodec(Codec):
         """
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
-        if self.vendor.replay_always:
-            data[self.vendor.replay_always] = ""
-        if received := next((key for key in self.vendor.replay_fields if native.get(key)), None):
+        if self.facts.replay_always:
+            data[self.facts.replay_always] = ""
+        if received := next((key for key in self.facts.replay_fields if native.get(key)), None):
             data[received] = native[received]
         if self._holds_images(message):
             data["images"] = native["images"]
         if message.tool_calls:
             signed = native.get("extra_content") or {}
-            data["tool_calls"] = [_call(call, signed, self.vendor) for call in message.tool_calls]
+            data["tool_calls"] = [_call(call, signed, self.facts) for call in message.tool_calls]
         return [data] if any(data[key] for key in data if key != "role") else []
 
     def _holds_images(self, message: LLMMessage) -> bool:
         """Results can't; an answer's images go back in a separate field, if the provider has one."""
         if message.role != "assistant":
             return message.role != "tool"
-        return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
+        return self.facts.replay_images and has_image(message.content) and "images" in self._native(message)
 
 
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -442,13 +441,13 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**declared(item), **({"strict": item["strict"]} if "strict" in item else {})}
 
 
-def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:
+def _call(call: FunctionCall, signed: Mapping[str, Any], facts: ProviderFacts) -> dict[str, Any]:
     """A call in the form to send back.
 
     Missing and unreadable arguments become `"{}"`: providers require a JSON object.
     """
     function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
-    data = {"id": fitting_id(call.id, vendor.call_id), "type": "function", "function": function}
+    data = {"id": fitting_id(call.id, facts.call_id), "type": "function", "function": function}
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
 
 

@@ -34,8 +34,8 @@ from nbagent.providers.formats.openai_chat import schema_format, usage_of
 from nbagent.providers.formats.refused import Changes
 from nbagent.providers.formats.tool_schema import declared
 from nbagent.providers.options.resolved import ResolvedOptions
+from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import fitting_name
-from nbagent.providers.vendor import Vendor
 
 _ENCRYPTED = "reasoning.encrypted_content"
 #: The API refuses longer ids of calls.
@@ -90,8 +90,8 @@ class _OpenItem:
 class ResponsesDecoder(Decoder):
     """Decodes one answer. Pieces belong together by `output_index`: some servers keep changing an item's id."""
 
-    def __init__(self, vendor: str) -> None:
-        super().__init__(vendor)
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
         self._message: dict[str, Any] = {}
         self._items: defaultdict[int, _OpenItem] = defaultdict(_OpenItem)
 
@@ -281,12 +281,12 @@ class ResponsesCodec(Codec):
     request_path = "/responses"
     conversation, native = "input", "items"
 
-    def __init__(self, vendor: Vendor, reasoning: bool = True) -> None:
+    def __init__(self, facts: ProviderFacts, reasoning: bool = True) -> None:
         self.reasoning = reasoning
-        super().__init__(vendor)
+        super().__init__(facts)
 
     def _encoding_facts(self) -> tuple[object, ...]:
-        return (self.vendor.name, self.reasoning)
+        return (self.facts.name, self.reasoning)
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
@@ -387,7 +387,12 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function. Its schema is not enforced by default, since `strict` allows no optional parameters."""
-    return {"type": "function", **declared(item), "strict": item.get("strict", False), **item.get("vendor_fields", {})}
+    return {
+        "type": "function",
+        **declared(item),
+        "strict": item.get("strict", False),
+        **item.get("provider_fields", {}),
+    }
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:

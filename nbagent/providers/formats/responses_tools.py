@@ -11,7 +11,7 @@ from typing import Any
 from nbagent.core.citations import Citation
 from nbagent.core.content.images import image_note
 from nbagent.core.messages import parse_arguments
-from nbagent.core.vendor_calls import VendorCall
+from nbagent.core.provider_calls import ProviderCall
 
 #: Our names of the tools, by the type of the item with a call and its result.
 NAMES = {
@@ -24,7 +24,7 @@ NAMES = {
 }
 
 
-def call_of(item: Mapping[str, Any]) -> VendorCall | None:
+def call_of(item: Mapping[str, Any]) -> ProviderCall | None:
     """The call in an item, with its result; None if the item is not such a call."""
     kind = item.get("type")
     if kind not in NAMES or item.get("execution") == "client":
@@ -35,7 +35,7 @@ def call_of(item: Mapping[str, Any]) -> VendorCall | None:
     if (item.get("action") or {}).get("type") in ("open_page", "find_in_page"):
         name = "web_fetch"  # no search: only these are billed
     failed = item.get("status") in ("failed", "incomplete") or bool(item.get("error"))
-    return VendorCall(name, arguments, item.get("id") or "", result, failed)
+    return ProviderCall(name, arguments, item.get("id") or "", result, failed)
 
 
 def images_of(item: Mapping[str, Any]) -> list[Any]:

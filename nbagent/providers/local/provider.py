@@ -25,11 +25,11 @@ from nbagent.providers.base import ListedModel
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.openai_chat import usage_of
 from nbagent.providers.http.response import Body, read_events
+from nbagent.providers.known.open_source import OpenSourceProvider
 from nbagent.providers.larger_models import LARGER_MODELS
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.server import LlamaServer, end_unused, shared_server
 from nbagent.providers.prompting.provider import Completion
-from nbagent.providers.vendors.open_source import OpenSourceProvider
 
 LOADING = "loading the model"
 PULLING = "downloading the model"
@@ -56,7 +56,7 @@ class LocalProvider(OpenSourceProvider):
     >>> agent = Agent("local:qwen3.5-4b")                                   # doctest: +SKIP
     """
 
-    vendor = "local"
+    provider_name = "local"
 
     def __init__(
         self,

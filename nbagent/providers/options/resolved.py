@@ -1,7 +1,7 @@
 """Puts request options into the provider's form. `thinking`, `tool_choice` and `temperature` work everywhere.
 
 `thinking` and `tool_choice` have separate modules here. A temperature is omitted if the model refuses it. Each model's
-supported options are in its profile (see `providers.vendor`).
+supported options are in its profile (see `providers.provider_facts`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbagent.core.model_request import Functions, ModelRequest
+from nbagent.providers.options.provider_tools import offered, with_own_tools
 from nbagent.providers.options.settings import check_extra_body
 from nbagent.providers.options.thinking import fields_for, level_of, thinks
 from nbagent.providers.options.tool_choice import choose
-from nbagent.providers.options.vendor_tools import offered, with_own_tools
-from nbagent.providers.vendor import Compaction, Fields, Vendor
+from nbagent.providers.provider_facts import Compaction, Fields, ProviderFacts
 
 
 def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,10 +75,10 @@ class OptionsResolver:
     {'effort': 'low'}
     """
 
-    def __init__(self, vendor: Vendor, format_name: str, model: str) -> None:
-        self.vendor = vendor
+    def __init__(self, facts: ProviderFacts, format_name: str, model: str) -> None:
+        self.facts = facts
         self.model = model
-        self.profile = vendor.profile(model, format_name)
+        self.profile = facts.profile(model, format_name)
         self._format = format_name
 
     def resolve(self, request: ModelRequest, options: Fields, stream: bool = True) -> ResolvedOptions:
@@ -86,7 +86,7 @@ class OptionsResolver:
 
         Raises `ConfigurationError` for an invalid value, and for one that this model can't take.
         """
-        own = offered(request.tools, self.vendor, self._format, self.model)
+        own = offered(request.tools, self.facts, self._format, self.model)
         extra = with_own_tools(options, own)
         compaction = self._compaction(request.compact_at)
         if compaction and request.compact_at:
@@ -102,7 +102,7 @@ class OptionsResolver:
             choice,
             own.functions or None,
             self._format,
-            self.vendor.tool_choices,
+            self.facts.tool_choices,
             has_answered=bool(request.messages) and request.messages[-1].role == "tool",
             has_own_tools=bool(sent.get("tools")),
             obstacle=self._obstacle(will_think),
@@ -115,7 +115,7 @@ class OptionsResolver:
         return ResolvedOptions(
             tools,
             temperature,
-            stream or (self.vendor.streams_to_think and will_think is not False),
+            stream or (self.facts.streams_to_think and will_think is not False),
             merged(extra, fields),
             extra_body,
             level,
@@ -126,7 +126,7 @@ class OptionsResolver:
 
     def _compaction(self, tokens: int | None) -> Compaction | None:
         """The fields that make the provider summarise, if wanted and possible."""
-        own = self.vendor.compaction
+        own = self.facts.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
 
     def can_compact(self, tokens: int) -> bool:
@@ -141,7 +141,7 @@ class OptionsResolver:
         if isinstance(value, Mapping):
             return "custom", {"thinkingConfig" if self._format == "gemini" else "thinking": value}
         level = level_of(value, self.profile, self.model)
-        max_tokens = extra.get("max_tokens", self.vendor.body.get("max_tokens"))
+        max_tokens = extra.get("max_tokens", self.facts.body.get("max_tokens"))
         fields = fields_for(level, self.profile, self.model, max_tokens)
         return level, {name: field for name, field in fields.items() if level is not None or name not in extra_body}
 

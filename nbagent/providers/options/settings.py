@@ -48,7 +48,7 @@ class ProviderOptions(RequestOptions, total=False):
     client: Any
     function_calling: bool
     headers: dict[str, str] | None
-    vendor: str | None
+    provider: str | None
     #: Dollars per million tokens.
     price: Mapping[str, float] | None
     #: OpenAI: "responses" or "chat".
@@ -155,8 +155,8 @@ def _unknown_option(name: str, value: object, known: Iterable[str]) -> Configura
     if name in _IN_ENVIRONMENT:
         return ConfigurationError(f"{name} is not an option of a request. {_IN_ENVIRONMENT[name]}")
     hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, [*known, *_LIMITS]) or "."
-    vendors = f"A field that only the provider knows goes into extra_body={{{name!r}: …}}."
-    return ConfigurationError(f"{name} is not an option of a request{hint} {vendors}")
+    providers = f"A field that only the provider knows goes into extra_body={{{name!r}: …}}."
+    return ConfigurationError(f"{name} is not an option of a request{hint} {providers}")
 
 
 def check_json(options: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
-from nbagent.providers.vendor import LEVELS, ModelProfile
+from nbagent.providers.provider_facts import LEVELS, ModelProfile
 
 #: The smallest token budget that providers accept.
 MIN_BUDGET = 1024

@@ -25,7 +25,7 @@ from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
-from nbagent.providers.options.vendor_tools import check_available
+from nbagent.providers.options.provider_tools import check_available
 from nbagent.providers.prompting.grounding import THRESHOLD, Choices, best_tool
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
 from nbagent.providers.prompting.reading import is_readable
@@ -93,7 +93,7 @@ class PromptedProvider(WrapperProvider):
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The inner provider gets the request for a plain answer, without tools."""
-        check_available(request.tools, self.vendor)
+        check_available(request.tools, self.provider_name)
         options = dict(request.options)
         choice, tools = options.pop("tool_choice", None), request.tools
         named = [tool for tool in tools or () if tool["name"] == choice]
@@ -102,7 +102,7 @@ class PromptedProvider(WrapperProvider):
         tools = None if choice == "none" else named or tools
         messages = request.messages
         if isinstance(self.inner, Completer):  # its prompts are text
-            messages = without_images(sendable_documents(messages, False), self.vendor, self.model_name)
+            messages = without_images(sendable_documents(messages, False), self.provider_name, self.model_name)
             is_unaided = choice != "none" and answers_unaided(request)
             limit = MAX_UNAIDED_TOKENS if is_unaided else MAX_ANSWER_TOKENS
             given = options.get("max_tokens") or getattr(self.inner, "options", {}).get("max_tokens")

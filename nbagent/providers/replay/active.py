@@ -13,7 +13,7 @@ class Tape(Protocol):
     #: Whether it answers every request itself, so that no model is ever called.
     replay_only: bool
     #: The providers whose answers it has.
-    vendors: frozenset[str]
+    providers: frozenset[str]
 
     def wrap(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
         """A provider that records the answers of `provider` or replays recorded ones, and its tools."""

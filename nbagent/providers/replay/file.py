@@ -5,7 +5,7 @@ the exchange is over, so an interrupted recording has all exchanges before the i
 
 ```json
 {"format": "nbagent recording", "version": 1}
-{"request": {"id": "5c1f…", "messages": […], "functions": […], "options": {}}, "vendor": "claude",
+{"request": {"id": "5c1f…", "messages": […], "functions": […], "options": {}}, "provider": "claude",
  "model": "claude-sonnet-5", "started": 1767225600.0, "items": [{"at": 0.41, "type": "text", "content": "It is"}, …],
  "duration_s": 1.2, "response": {"content": "It is sunny.", …}}
 {"request": {"id": "e07a…", "after": "5c1f…", "messages": […]}, …}
@@ -38,7 +38,7 @@ FORMAT, VERSION = "nbagent recording", 1
 
 _EVENT_TYPES = {kind.type: kind for kind in events.AnyEvent.__args__}
 _ANSWER_PIECES = ("text", "thinking", "tool_call_delta")
-_ERROR_ATTRIBUTES = ("vendor", "model", "status", "code", "request_id", "retry_after")
+_ERROR_ATTRIBUTES = ("provider", "model", "status", "code", "request_id", "retry_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RecordedExchange:
     """One exchange with a model: the request, the pieces of the answer with their times, and the answer or error."""
 
     request: Fingerprint
-    vendor: str
+    provider: str
     model: str
     #: Unix time in seconds.
     started: float

@@ -91,7 +91,7 @@ class Recording:
         self.path = checked_path(path, 'Name the file of the recording: "run.jsonl".')
         self.mode, self.speed, self.run_tools = mode, speed, run_tools
         self.replay_only = False
-        self.vendors: frozenset[str] = frozenset()
+        self.providers: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._answers: dict[AnswersKey, list[RecordedExchange]] = {}
         #: How many of these answers were used.
@@ -143,9 +143,9 @@ class Recording:
             self._file.read()
         self._answers, self._taken = {}, {}
         for exchange in self.exchanges:
-            for model in ((exchange.vendor, exchange.model), None):
+            for model in ((exchange.provider, exchange.model), None):
                 self._answers.setdefault((exchange.request.hash, model), []).append(exchange)
-        self.vendors = frozenset(exchange.vendor for exchange in self.exchanges)
+        self.providers = frozenset(exchange.provider for exchange in self.exchanges)
 
     def wrap(self, provider: Any, tools: Tools) -> tuple[Any, Tools]:
         """A provider that records or replays, and the tools, whose results are replayed with `run_tools=False`."""
@@ -211,7 +211,7 @@ class Recording:
             return round(time.perf_counter() - begun - timing.setup_s, 4)
 
         def write(**outcome: Any) -> None:
-            model = (provider.vendor, provider.model_name)
+            model = (provider.provider_name, provider.model_name)
             exchange = RecordedExchange(request, *model, round(started, 3), items, now(), **outcome)
             try:
                 self._file.append(exchange)
@@ -258,7 +258,7 @@ class RecordingProvider(WrapperProvider):
         self._model = inner.model_name
         #: The exchange that was replayed last; None if the inner provider answered.
         self.last_exchange: RecordedExchange | None = None
-        self._tape, self._model_key = tape, (inner.vendor, inner.model_name)
+        self._tape, self._model_key = tape, (inner.provider_name, inner.model_name)
         #: The provider used last: this one, or the recorder of a candidate.
         self.asked = self
         tape.learn_secrets(inner)
@@ -286,11 +286,13 @@ class RecordingProvider(WrapperProvider):
         return self.asked
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. `vendor` and `model_name` are those that answered, if the answer is recorded."""
+        """See `LLMProvider.resolve`. `provider` and `model_name` are those that answered, if the answer is recorded."""
         inner = self.inner.resolve(request)
         fingerprint = self._tape.fingerprint(request)
         found = self._tape.peek(fingerprint, self._model_key)
-        self.vendor, self._model = (found.vendor, found.model) if found else (self.inner.vendor, self.inner.model_name)
+        self.provider_name, self._model = (
+            (found.provider, found.model) if found else (self.inner.provider_name, self.inner.model_name)
+        )
         return replace(inner, resolved=(fingerprint, inner))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
@@ -309,13 +311,13 @@ class RecordingProvider(WrapperProvider):
 class ReplayProvider(StreamingProvider):
     """Answers from a recording, and only from it: `Agent("replay:run.jsonl")`, or as an object.
 
-    `vendor` and `model_name` come from the first recorded answer, so that tokens have their price. See `replay` for
+    `provider` and `model_name` come from the first recorded answer, so that tokens have their price. See `replay` for
     `speed`, and for how a request is identified.
 
     >>> agent = Agent(ReplayProvider("run.jsonl"), tools=[mean_by])         # doctest: +SKIP
     """
 
-    vendor = "replay"
+    provider_name = "replay"
     is_replaying = True
 
     def __init__(
@@ -328,7 +330,7 @@ class ReplayProvider(StreamingProvider):
         self._tape.open()
         self._model = Path(source).name
         if self._tape.exchanges:
-            self.vendor, self._model = self._tape.exchanges[0].vendor, self._tape.exchanges[0].model
+            self.provider_name, self._model = self._tape.exchanges[0].provider, self._tape.exchanges[0].model
 
     def __repr__(self) -> str:
         return f"ReplayProvider({str(self._tape.path)!r})"

@@ -67,10 +67,10 @@ def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]
     """
     asked = exchange.request.messages
     calls = [_call_text(call) for call in (exchange.response or {}).get("function_calls", ())]
-    model = (exchange.vendor, exchange.model)
+    model = (exchange.provider, exchange.model)
     position = next((number for number, other in enumerate(recorded) if other is exchange), -1)
     later_first = [*recorded[position + 1 :], *recorded[: position + 1]]
-    for other in sorted(later_first, key=lambda each: (each.vendor, each.model) != model):
+    for other in sorted(later_first, key=lambda each: (each.provider, each.model) != model):
         messages = other.request.messages
         answer = messages[len(asked)] if len(messages) > len(asked) and messages[: len(asked)] == asked else {}
         made = answer.get("tool_calls") or ()

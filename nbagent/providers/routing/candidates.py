@@ -63,7 +63,7 @@ class Candidates(LLMProvider):
         #: The models by name, each with its fallbacks.
         self.models = {name: _in_turn(model) for name, model in named.items()}
         first = self.members[0]
-        self.vendor, self.price = (first.vendor, first.price) if self._is_list else ("candidates", None)
+        self.provider_name, self.price = (first.provider_name, first.price) if self._is_list else ("candidates", None)
         self._choose = choose or self._by_length
         self._ready: Callable[[LLMProvider], LLMProvider] = lambda member: member
         #: By a model's id, the time until which it comes last.
@@ -87,7 +87,9 @@ class Candidates(LLMProvider):
         """The model of the first of a list; all names of a dict with their models."""
         if self._is_list:
             return self.members[0].model_name
-        return ", ".join(f"{name}={first.vendor}:{first.model_name}" for name, (first, *_) in self.models.items())
+        return ", ".join(
+            f"{name}={first.provider_name}:{first.model_name}" for name, (first, *_) in self.models.items()
+        )
 
     @property
     def rate_key(self) -> str:

@@ -51,7 +51,7 @@ def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvide
 class RouteProvider(StreamingProvider):
     """A function as the model of one run: its answer is shown and traced like any other, and costs nothing."""
 
-    vendor = ROUTE
+    provider_name = ROUTE
 
     def __init__(self, function: Callable[[Any], Any], match: Any) -> None:
         self.price = {"input": 0.0, "output": 0.0}

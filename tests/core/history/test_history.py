@@ -79,7 +79,7 @@ def test_a_message_is_edited_in_place():
     assert context.messages[1].text == "another question"
 
 
-def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
+def test_tokens_are_the_providers_count_plus_an_estimate_of_what_came_since():
     context = filled(2)
     context.record_usage(Usage(input_tokens=900, output_tokens=100))
     assert context.get_tokens() == 1_000
@@ -89,8 +89,8 @@ def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
     assert context.get_tokens() > 5_000
 
 
-def test_kept_messages_are_measured_on_the_vendors_scale():
-    """Our estimate for an image is far above some vendors' count; a history that fits must not be trimmed for it."""
+def test_kept_messages_are_measured_on_the_providers_scale():
+    """Our estimate for an image is far above some providers' count; a history that fits must not be trimmed for it."""
     context = ContextManager(max_tokens=500)
     for number in range(4):
         context.add_input([f"question {number}", Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")])

@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from support.property_providers import RULES
 from support.property_tools import PNG
-from support.property_vendors import RULES
 
 from nbagent import FunctionCall, LLMMessage
 from nbagent.core.history.repair import NO_RESULT, repair
@@ -73,11 +73,11 @@ def test_a_missing_result_becomes_an_error_and_results_follow_their_calls():
         ([USER, LLMMessage("user", " \n"), LLMMessage("system", ""), LLMMessage("assistant", " ")], ["user"]),
         ([LLMMessage("user", [{"type": "text", "text": ""}]), USER], ["user"]),
         ([LLMMessage("user", [{"type": "image", "url": "https://a.example/b.png"}])], ["user"]),
-        ([LLMMessage("assistant", "", provider_extras={"vendor": "claude"}), USER], ["assistant", "user"]),
+        ([LLMMessage("assistant", "", provider_extras={"provider": "claude"}), USER], ["assistant", "user"]),
         ([], []),
     ],
 )
-def test_what_no_vendor_takes_is_removed_and_all_else_stays(history, roles):
+def test_what_no_provider_takes_is_removed_and_all_else_stays(history, roles):
     assert [m.role for m in repair(history)] == roles
 
 
@@ -139,14 +139,14 @@ def odd_message(rng):
     return LLMMessage("assistant", rng.choice(TEXTS), tool_calls=made)
 
 
-def test_every_vendor_takes_any_history_that_is_repaired(vendors):
-    vendors.start_anew()
+def test_every_provider_takes_any_history_that_is_repaired(providers):
+    providers.start_anew()
     tools, rng = FunctionRegistry(), random.Random(1)
     tools.register("add", "", lambda a, b=1: a + b)
-    providers = [(case, vendors.provider(case)) for case in RULES]
+    providers = [(case, providers.provider(case)) for case in RULES]
     for _ in range(100):
         history = repair([odd_message(rng) for _ in range(rng.randint(0, 9))])
         assert repair(history) == history
         asked = [*history, USER]
-        refusals = [vendors.refused_by(case, provider, asked, tools.list_functions()) for case, provider in providers]
+        refusals = [providers.refused_by(case, provider, asked, tools.list_functions()) for case, provider in providers]
         assert not any(refusals), "\n".join(filter(None, refusals))

@@ -14,7 +14,7 @@ HISTORY = [
     LLMMessage(
         "user", [{"type": "text", "text": "Köln?"}, {"type": "image", "media_type": "image/png", "data": "aGk="}]
     ),
-    LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": 1}, "c1")], provider_extras={"vendor": "claude"}),
+    LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": 1}, "c1")], provider_extras={"provider": "claude"}),
     LLMMessage("tool", "Error: no", name="f", tool_call_id="c1", is_error=True),
     LLMMessage("assistant", "1 million", pinned=True),
 ]

@@ -105,7 +105,7 @@ async def test_a_sound_notebook_needs_no_model_and_gets_fresh_outputs(tmp_path):
     assert nbformat.read(path, as_version=4).cells[0].outputs[0]["data"]["text/plain"] == "2"
 
 
-async def test_a_spent_budget_and_a_failing_vendor_keep_what_is_written(tmp_path):
+async def test_a_spent_budget_and_a_failing_provider_keep_what_is_written(tmp_path):
     price = {"input": 1.0, "output": 1.0}
     left = [add("kept = 1"), add("more = 2"), "Done."]
     provider = ScriptedProvider(lambda messages, tools: left.pop(0), price=price)

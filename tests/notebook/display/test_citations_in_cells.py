@@ -20,7 +20,7 @@ def source(end, url="https://a.org/x?a=1&b=(2)", title="Ruby", cited="It is 4.0.
 
 
 def asked(*citations, text=TEXT):
-    about = {"citations": list(citations), "vendor_calls": [{**CALL, "is_error": False}]}
+    about = {"citations": list(citations), "provider_calls": [{**CALL, "is_error": False}]}
     return Agent(ScriptedProvider(LLMResponse(text, None, "stop", about)), tools=["web_search"])
 
 

@@ -21,7 +21,7 @@ VALUES = {
     "url": f"postgresql://ann:{SECRET}@host:5432/db",
     "Client": Client,
     "source": f'password: str = "{SECRET}"\nuser = "ann"',
-    "vendor": {"x": "sk-proj-A8Xk29sLq0pZA8Xk29sLq0pZhunter2"},
+    "provider": {"x": "sk-proj-A8Xk29sLq0pZA8Xk29sLq0pZhunter2"},
     "private": f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----".replace("-A", "A"),
 }
 

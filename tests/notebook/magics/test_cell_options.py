@@ -123,7 +123,7 @@ def test_an_answer_of_another_form_fails_the_cell_and_is_not_lost(kernel):
 
 def state(kernel):
     return kernel.value(
-        "[m.text for m in agent.conversation_history], agent.system_prompt, agent.provider.vendor, "
+        "[m.text for m in agent.conversation_history], agent.system_prompt, agent.provider.provider_name, "
         "agent.trace.runs.shape, len(agent.trace.calls), kept, 'nobody' in globals(), _agent and _agent.content"
     )
 
@@ -235,7 +235,7 @@ def test_a_variable_in_the_line_is_one_value(kernel):
         assert kernel.value("agent.system_prompt, math") == ("-o math --new", 1)
 
 
-def test_a_tool_of_the_vendor_is_named_like_the_others(kernel):
+def test_a_tool_of_the_provider_is_named_like_the_others(kernel):
     script(kernel, "'x'", "'y'")
     kernel.ok("%%agent -t web_search,size\nx")
     kernel.ok("%agent tools add web_search")

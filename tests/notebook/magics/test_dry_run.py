@@ -13,9 +13,9 @@ from nbagent.providers import ScriptedProvider
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'>"
 
 
-def shown(messages, functions=(), options=None, tokens=10, notes=(), vendor="scripted", model="m"):
-    cost = price(Usage(tokens), model, vendor)
-    return dry_run_bundle(Preview(vendor, model, messages, functions, options or {}, tokens, cost, notes))
+def shown(messages, functions=(), options=None, tokens=10, notes=(), provider="scripted", model="m"):
+    cost = price(Usage(tokens), model, provider)
+    return dry_run_bundle(Preview(provider, model, messages, functions, options or {}, tokens, cost, notes))
 
 
 def test_nothing_is_raw_html():
@@ -32,15 +32,15 @@ def test_nothing_is_raw_html():
 
 
 @pytest.mark.parametrize(
-    ("vendor", "model", "tokens", "says"),
+    ("provider", "model", "tokens", "says"),
     [
         ("claude", "claude-sonnet-5", 1_000_000, "≈ $2.0000 to read them"),
         ("claude", "nobody-knows", 1_000_000, "≈ 1,000,000 tokens]"),
         ("local", "small", 1_000_000, "≈ 1,000,000 tokens]"),
     ],
 )
-def test_the_footer_shows_the_cost_if_it_is_known(vendor, model, tokens, says):
-    assert says in shown([LLMMessage("user", "x")], tokens=tokens, vendor=vendor, model=model)["text/plain"]
+def test_the_footer_shows_the_cost_if_it_is_known(provider, model, tokens, says):
+    assert says in shown([LLMMessage("user", "x")], tokens=tokens, provider=provider, model=model)["text/plain"]
 
 
 def test_its_rows_add_up_to_its_total():

@@ -24,7 +24,7 @@ def test_a_panel_opened_later_shows_the_usage_of_the_last_run():
 
 def test_the_meter_says_how_full_the_context_is():
     class Claude(ScriptedProvider):
-        vendor = "claude"
+        provider_name = "claude"
 
     agent = Agent(Claude([answer(240_000, 10_000)], model="claude-sonnet-5"), limits=Limits(max_cost=10))
     assert "width:0%" in Meter(agent).html()

@@ -15,9 +15,9 @@ seen = []
 def answer(messages, tools):
     seen.append(messages[-1].content)
     return f"answer {len(seen)}"
-def priced(vendor, model="claude-sonnet-5", answers=answer):
+def priced(provider, model="claude-sonnet-5", answers=answer):
     provider = ScriptedProvider(answers, model=model)
-    provider.vendor = vendor
+    provider.provider_name = provider
     return Agent(provider)
 """
 
@@ -45,8 +45,8 @@ def test_the_line_says_what_would_be_sent_and_what_it_costs(kernel):
     panel.type("")
     panel.until(lambda: not panel.draft)
     assert kernel.value("len(agent.trace.calls), seen") == (0, [])
-    for vendor, model, said in (("claude", "nobody-knows", " tokens · price unknown"), ("local", "qwen", " tokens<")):
-        kernel.ok(f"agent = priced({vendor!r}, {model!r})")
+    for provider, model, said in (("claude", "nobody-knows", " tokens · price unknown"), ("local", "qwen", " tokens<")):
+        kernel.ok(f"agent = priced({provider!r}, {model!r})")
         panel = Panel(kernel)
         panel.type("Is it?")
         until_below(panel, said)

@@ -1,4 +1,4 @@
-"""The panel's model picker: its rows and its search, and in a real kernel the clicks, keys and lists of vendors."""
+"""The panel's model picker: its rows and its search, and in a real kernel the clicks, keys and lists of providers."""
 
 import json
 import re
@@ -100,10 +100,10 @@ def test_models_of_this_machine_say_what_memory_they_take_and_how_fast_they_were
     assert measured_speeds(rows) == {"ollama:m": 10.0}
 
 
-def test_words_are_found_in_any_order_over_vendor_and_model():
+def test_words_are_found_in_any_order_over_provider_and_model():
     models = ["openai:gpt-5", "claude:claude-sonnet-5", "claude:claude-opus-5", "gemini:gemini-3-pro"]
     assert find_models("5 CLAUDE son", models) == ["claude:claude-sonnet-5"]
-    assert find_models("anthropic opus", models) == ["claude:claude-opus-5"], "vendors have other names"
+    assert find_models("anthropic opus", models) == ["claude:claude-opus-5"], "providers have other names"
     assert find_models("", models) == models
     assert find_models("5", models) == models[:3]
     assert find_models("gpt-5", ["openrouter:gpt-5-mini", "openai:gpt-5"])[0] == "openai:gpt-5", "typed in full"
@@ -129,7 +129,7 @@ def kernel(one_kernel):
 
 
 @pytest.fixture
-def vendor():
+def provider():
     """A server on loopback, beside this thread: the kernel asks it while the test waits."""
 
     with served(Loopback()) as server:
@@ -177,13 +177,13 @@ def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):
     assert kernel.value("agent.provider.model_name") == "gated"
 
 
-def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
+def test_a_providers_list_is_asked_for_with_a_click(kernel, provider):
     listed = [{"id": f"mine-{number}", "created": 1754524800 + 86400 * number} for number in range(9)]
     listing = json.dumps({"data": listed}).encode()
-    vendor.answers = [Answer(b'{"error": {"message": "not today"}}', 400), Answer(listing)]
-    kernel.ok(f"agent = Agent(nbagent.create_provider('open_source', base_url={vendor.url!r}, model='mine'))")
+    provider.answers = [Answer(b'{"error": {"message": "not today"}}', 400), Answer(listing)]
+    kernel.ok(f"agent = Agent(nbagent.create_provider('open_source', base_url={provider.url!r}, model='mine'))")
     panel = opened(kernel)
-    assert vendor.requests == [], "only a click asks a vendor"
+    assert provider.requests == [], "only a click asks a provider"
     assert panel.state["model"]["open"]["ask"] == "open_source"
     panel.models_do("list", "open_source")
     panel.until(lambda: re.search("open_source: .*not today", panel.state["model"]["open"]["note"]))
@@ -196,7 +196,7 @@ def test_a_vendors_list_is_asked_for_with_a_click(kernel, vendor):
 
 def test_a_users_provider_may_list_plain_names(kernel):
     kernel.ok("async def names(self): return ['mine-1', 'mine-2']")
-    kernel.ok("class Mine(ScriptedProvider): vendor, model_list = 'mine', names")
+    kernel.ok("class Mine(ScriptedProvider): provider_name, model_list = 'mine', names")
     kernel.ok("agent = Agent(Mine(['x'], model='mine-1'))")
     panel = opened(kernel)
     panel.models_do("list", panel.state["model"]["open"]["ask"])

@@ -117,7 +117,7 @@ def gemini_empty(word):
 
 
 @pytest.mark.parametrize(
-    ("vendor", "empty", "word", "good"),
+    ("provider", "empty", "word", "good"),
     [
         *(
             ("gemini", gemini_empty(word), word, gemini_said("Good."))
@@ -128,9 +128,9 @@ def gemini_empty(word):
     ],
 )
 async def test_an_empty_answer_is_asked_for_once_more_and_then_has_a_status(
-    loopback, connect, vendor, empty, word, good
+    loopback, connect, provider, empty, word, good
 ):
-    agent = Agent(connect(vendor))
+    agent = Agent(connect(provider))
     loopback.answers = [Answer(empty), Answer(good)]
     result = await agent.chat("hi")
     assert (result.status, result.content, len(loopback.requests)) == ("ok", "Good.", 2)
@@ -180,7 +180,7 @@ def test_error_objects_in_a_200_answer(body, error, retryable):
     assert caught.value.retryable is retryable
 
 
-def test_answers_that_the_vendor_broke_off_are_errors():
+def test_answers_that_the_provider_broke_off_are_errors():
     for word in ("error", "network_error", "insufficient_system_resource"):
         with pytest.raises(ServerError, match=word):
             CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})

@@ -16,12 +16,12 @@ ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "p
 USER = LLMMessage("user", "hi")
 
 
-def chat(vendor="open_source"):
-    return ChatCodec(CATALOG[vendor])
+def chat(provider="open_source"):
+    return ChatCodec(CATALOG[provider])
 
 
-def messages(vendor="claude"):
-    return MessagesCodec(CATALOG[vendor])
+def messages(provider="claude"):
+    return MessagesCodec(CATALOG[provider])
 
 
 def body(codec, conversation, functions=None, model="m1", **options):
@@ -69,7 +69,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}])
 def test_edited_messages_are_not_replaced_by_their_old_blocks(change):
-    message = assistant("Ja – 東京", CALLS[:1], {"vendor": "claude", "blocks": BLOCKS})
+    message = assistant("Ja – 東京", CALLS[:1], {"provider": "claude", "blocks": BLOCKS})
     raw = messages().encode_request([USER, message], ResolvedOptions(), "m1")
     assert b"c2ln" in raw
     edited = messages().encode_request([USER, message.replace(**change)], ResolvedOptions(), "m1")
@@ -116,7 +116,7 @@ def test_a_schema_that_refers_to_the_next_twice_is_not_written_out(pair):
     assert len(json.dumps(gemini_schema(schema))) < 400_000
 
 
-def test_facts_of_the_vendors():
+def test_facts_of_the_providers():
     assert body(chat("zhipu"), [USER], [ADD])["tool_stream"] is True
     assert body(chat("qwen"), [USER], [ADD])["parallel_tool_calls"] is True
     assert "parallel_tool_calls" not in body(chat("qwen"), [USER])

@@ -1,12 +1,12 @@
-"""PDFs on the wire: as files where the vendor reads them, else as their text, with a note in the trace."""
+"""PDFs on the wire: as files where the provider reads them, else as their text, with a note in the trace."""
 
 import base64
 import json
 
 import pytest
 from support.conformance_case import Case
+from support.dialects.providers import dialect_of
 from support.dialects.script import reply
-from support.dialects.vendors import dialect_of
 from support.papers import pdf
 
 from nbagent import Agent, create_provider
@@ -47,26 +47,26 @@ def paper(tmp_path):
     return tmp_path / "paper.pdf"
 
 
-def case(vendor):
-    name, _, api = vendor.partition(" ")
+def case(provider):
+    name, _, api = provider.partition(" ")
     options = {"api": api} if api else {}
-    return Case(vendor, dialect_of(vendor), lambda url, **more: create_provider(
+    return Case(provider, dialect_of(provider), lambda url, **more: create_provider(
         name, model=MODELS.get(name, "m1"), base_url=url, **options, **more
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("vendor", [*NATIVE, "minimax", "zhipu", "open_source", "openrouter"])
-async def test_what_is_sent(vendor, paper):
-    async with case(vendor).talk(reply("Gentoo.")) as talk:
+@pytest.mark.parametrize("provider", [*NATIVE, "minimax", "zhipu", "open_source", "openrouter"])
+async def test_what_is_sent(provider, paper):
+    async with case(provider).talk(reply("Gentoo.")) as talk:
         agent = Agent(talk.provider)
         await agent.chat([ASKED, paper])
         await agent.chat("Sure?")
         bodies = [json.dumps(asked.body) for asked in talk.server.asked]
     notes = [row for row in agent.trace.events["content"].dropna() if "reads no PDFs" in row]
     sent, again = (body.replace(', "cache_control": {"type": "ephemeral"}', "") for body in bodies)
-    if vendor in NATIVE:
-        assert json.dumps(NATIVE[vendor]) in sent
-        assert json.dumps(NATIVE[vendor]) in again
+    if provider in NATIVE:
+        assert json.dumps(NATIVE[provider]) in sent
+        assert json.dumps(NATIVE[provider]) in again
         assert notes == []
     else:
         assert DATA not in sent

@@ -1,4 +1,4 @@
-"""Images in requests and answers: each vendor's form of them, and what another vendor gets in their place."""
+"""Images in requests and answers: each provider's form of them, and what another provider gets in their place."""
 
 import asyncio
 import base64
@@ -82,7 +82,7 @@ def test_a_question_with_an_image(name):
 
 
 @pytest.mark.parametrize("name", ["gemini", "ollama"])
-def test_an_address_that_the_vendor_does_not_fetch(name):
+def test_an_address_that_the_provider_does_not_fetch(name):
     question = LLMMessage("user", [TEXT, {"type": "image", "url": CAT}])
     with pytest.raises(ConfigurationError, match=rf"{name} does not fetch images from '{CAT}'. Download the image"):
         sent(name, [question])
@@ -192,12 +192,10 @@ def conversation(source):
     ("source", "target"),
     [*(("gemini", name) for name in CODECS), ("responses", "openrouter"), ("openrouter", "responses")],
 )
-def test_every_pair_of_vendors_with_images_everywhere(source, target):
+def test_every_pair_of_providers_with_images_everywhere(source, target):
     messages = conversation(source)
     got = sent(target, messages)
-    replayed = (
-        CODECS[source].vendor.name == CODECS[target].vendor.name and CODECS[source].format == CODECS[target].format
-    )
+    replayed = CODECS[source].facts.name == CODECS[target].facts.name and CODECS[source].format == CODECS[target].format
     shown = json.dumps(got)
     assert shown.count(GIF) == 3, "the question's, the first result's, the answer's"
     assert shown.count(OTHER["data"]) == 1

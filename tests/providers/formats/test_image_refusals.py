@@ -42,7 +42,7 @@ OTHER = [
 ]
 
 
-def test_what_vendors_say_about_text_only_models_is_told_from_other_complaints_about_images():
+def test_what_providers_say_about_text_only_models_is_told_from_other_complaints_about_images():
     expected = [*((*each, ImageInputError) for each in TEXT_ONLY), *OTHER]
     assert [(message, status, error_class(message, (), status)) for message, status, _ in expected] == expected
 

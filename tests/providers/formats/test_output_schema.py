@@ -1,4 +1,4 @@
-"""How each vendor is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
+"""How each provider is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
 
 import json
 from typing import Literal
@@ -6,9 +6,9 @@ from typing import Literal
 import pandas as pd
 import pytest
 from pydantic import BaseModel, Field
+from support.dialects.providers import DIALECTS
 from support.dialects.script import reply
-from support.dialects.server import KEY, VendorServer
-from support.dialects.vendors import DIALECTS
+from support.dialects.server import KEY, ProviderServer
 from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent
@@ -36,7 +36,7 @@ def bare(schema):
 
 
 @pytest.mark.parametrize(
-    ("vendor", "place", "required"),
+    ("provider", "place", "required"),
     [
         ("openai", ("response_format", "json_schema", "schema"), ["name", "people", "river"]),
         ("open_source", ("response_format", "json_schema", "schema"), ["name", "people", "river"]),
@@ -44,26 +44,26 @@ def bare(schema):
         ("gemini", ("generationConfig", "responseJsonSchema"), ["name", "people"]),
     ],
 )
-async def test_the_schema_goes_where_the_vendor_wants_it(vendor, place, required, loopback, connect):
-    loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
-    agent = Agent(connect(vendor))
+async def test_the_schema_goes_where_the_provider_wants_it(provider, place, required, loopback, connect):
+    loopback.answers = [Answer(BODIES.get(provider) or sse(said(ANSWER)))]
+    agent = Agent(connect(provider))
     own = {place[0]: {"own": 1}}
     assert await agent.extract("Paris has 2.1 million people.", City, extra_body=own) == City(**PARIS)
     sent = loopback.requests[0].json
     assert sent[place[0]]["own"] == 1
     for step in place:
         sent = sent[step]
-    closed = {} if vendor == "gemini" else {"additionalProperties": False}
+    closed = {} if provider == "gemini" else {"additionalProperties": False}
     assert bare(sent) == {"type": "object", "properties": PROPERTIES, "required": required, **closed}
-    assert ("minimum" in sent["properties"]["people"]) == (vendor != "claude")
+    assert ("minimum" in sent["properties"]["people"]) == (provider != "claude")
 
 
-@pytest.mark.parametrize("vendor", ["zhipu", "deepseek", "qwen", "minimax"])
-async def test_vendors_without_schemas_read_it_in_the_prompt(vendor, loopback, connect):
-    loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
-    assert await Agent(connect(vendor)).extract("Paris …", City) == City(**PARIS)
+@pytest.mark.parametrize("provider", ["zhipu", "deepseek", "qwen", "minimax"])
+async def test_providers_without_schemas_read_it_in_the_prompt(provider, loopback, connect):
+    loopback.answers = [Answer(BODIES.get(provider) or sse(said(ANSWER)))]
+    assert await Agent(connect(provider)).extract("Paris …", City) == City(**PARIS)
     body = loopback.requests[0].json
-    wanted = {"type": "json_object"} if vendor in ("zhipu", "deepseek") else None
+    wanted = {"type": "json_object"} if provider in ("zhipu", "deepseek") else None
     assert body.get("response_format") == wanted
     assert '\\"required\\": [\\"name\\", \\"people\\"]' in json.dumps(body)
 
@@ -74,7 +74,7 @@ def people_of(city: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "options", "is_held", "with_tools"),
+    ("provider", "options", "is_held", "with_tools"),
     [
         ("openai", {}, True, True),
         ("claude", {}, True, True),
@@ -84,9 +84,11 @@ def people_of(city: str) -> int:
         ("open_source", {}, False, True),
     ],
 )
-async def test_the_schema_is_sent_beside_tools_where_both_work(vendor, options, is_held, with_tools, loopback, connect):
-    loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
-    agent = Agent(connect(vendor, **options), tools=[people_of] if with_tools else [])
+async def test_the_schema_is_sent_beside_tools_where_both_work(
+    provider, options, is_held, with_tools, loopback, connect
+):
+    loopback.answers = [Answer(BODIES.get(provider) or sse(said(ANSWER)))]
+    agent = Agent(connect(provider, **options), tools=[people_of] if with_tools else [])
     assert (await agent.chat("Which city?", output=City)).data == City(**PARIS)
     body = loopback.requests[0].json
     held = ("response_format", "output_config", "responseJsonSchema")
@@ -122,7 +124,7 @@ class River(BaseModel):
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_a_strict_schema_is_in_the_providers_dialect(api):
-    async with VendorServer(DIALECTS[f"openai {api}"], [reply('{"kind": "river"}')]) as server:
+    async with ProviderServer(DIALECTS[f"openai {api}"], [reply('{"kind": "river"}')]) as server:
         agent = Agent(OpenAIProvider(KEY, base_url=server.base_url, api=api))
         assert (await agent.chat("Which one?", output=River)).data.kind == "river"
         assert server.refusals == []

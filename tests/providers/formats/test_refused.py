@@ -1,4 +1,4 @@
-"""What a model refuses is learned from one 400 and left out from then on, whatever words the vendor uses."""
+"""What a model refuses is learned from one 400 and left out from then on, whatever words the provider uses."""
 
 import json
 

@@ -17,7 +17,7 @@ from nbagent.providers.http.retry import RequestRevised, retrying
 DONE = LLMResponse("Good.", metadata={"usage": Usage(3, 4)})
 
 
-class Vendor:
+class Provider:
     """Its attempts yield items, and raise the errors among them."""
 
     def __init__(self, *attempts):
@@ -48,11 +48,11 @@ class Slots:
         self.ends.append((slot, end))
 
 
-def told(vendor, max_retries=2, **options):
+def told(provider, max_retries=2, **options):
     """The items, and the error that ended them."""
 
     async def read():
-        items, stream = [], retrying(vendor, max_retries, **options)
+        items, stream = [], retrying(provider, max_retries, **options)
         try:
             while True:
                 items.append(await anext(stream))
@@ -69,12 +69,12 @@ def error_of(kind=ServerError, text="not now.", status=503, **more):
 
 
 def test_the_next_attempt_comes_after_the_wait_that_was_announced():
-    vendor = Vendor([Text("Ha"), Thinking("…"), Text("lf"), error_of()], [error_of(retry_after=7.0)], [DONE])
-    items, error = told(vendor)
+    provider = Provider([Text("Ha"), Thinking("…"), Text("lf"), error_of()], [error_of(retry_after=7.0)], [DONE])
+    items, error = told(provider)
     first, second = (item for item in items if isinstance(item, Retry))
     assert (error, items[-1]) == (None, DONE)
     assert 0.375 <= first.metadata["wait_s"] <= 0.5
-    assert vendor.times == pytest.approx([0, first.metadata["wait_s"], first.metadata["wait_s"] + 7])
+    assert provider.times == pytest.approx([0, first.metadata["wait_s"], first.metadata["wait_s"] + 7])
     assert first.metadata | {"wait_s": 0} == {"attempt": 1, "wait_s": 0, "discard_chars": 4, "error": "ServerError"}
     assert (second.metadata["attempt"], second.metadata["discard_chars"]) == (2, 0)
     assert second.content == "not now. Trying again in 7.0 s (2 of 2)."
@@ -83,7 +83,7 @@ def test_the_next_attempt_comes_after_the_wait_that_was_announced():
 @pytest.mark.parametrize("admission", [None, Slots()], ids=["alone", "in a batch"])
 def test_after_the_last_retry_the_error_is_raised(admission):
     last = error_of()
-    items, error = told(Vendor([error_of()], [error_of()], [last], [DONE]), admission=admission)
+    items, error = told(Provider([error_of()], [error_of()], [last], [DONE]), admission=admission)
     assert (error, len(items)) == (last, 2)
 
 
@@ -94,18 +94,18 @@ def test_after_the_last_retry_the_error_is_raised(admission):
         error_of(RateLimitError, status=429, retry_after=121.0),
         error_of(ProviderError, status=400),
     ],
-    ids=["the vendor says so", "too long a wait", "a lasting error"],
+    ids=["the provider says so", "too long a wait", "a lasting error"],
 )
 @pytest.mark.parametrize("admission", [None, Slots()], ids=["alone", "in a batch"])
 def test_an_error_that_waiting_does_not_mend_is_raised_at_once(error, admission):
-    assert told(Vendor([error], [DONE]), admission=admission) == ([], error)
+    assert told(Provider([error], [DONE]), admission=admission) == ([], error)
 
 
 def test_a_revised_request_is_sent_at_once_and_is_no_failure():
     revised = RequestRevised(Retry("Without thinking."))
-    vendor = Vendor([revised], [revised], [revised], [DONE])
-    assert told(vendor) == ([revised.event] * 3 + [DONE], None)
-    assert vendor.times == [0] * 4
+    provider = Provider([revised], [revised], [revised], [DONE])
+    assert told(provider) == ([revised.event] * 3 + [DONE], None)
+    assert provider.times == [0] * 4
 
 
 # -- waits ------------------------------------------------------------------------------------------------------------
@@ -129,18 +129,18 @@ def test_retry_after_can_be_a_date():
 
 
 def test_each_attempt_takes_a_slot_and_releases_it():
-    vendor, slots = Vendor([error_of()], [DONE]), Slots()
-    told(vendor, admission=slots, tokens=50)
+    provider, slots = Provider([error_of()], [DONE]), Slots()
+    told(provider, admission=slots, tokens=50)
     assert slots.taken == [50, 50]
     assert slots.ends == [(1, None), (2, 7)]
-    told(Vendor([DONE]), admission=slots)
+    told(Provider([DONE]), admission=slots)
     assert slots.taken[2:] == [0], "without an estimate"
 
 
 def test_the_wait_for_a_slot_is_counted():
     waits = []
     with changed(waits=waits):
-        told(Vendor([DONE]), admission=Slots())
+        told(Provider([DONE]), admission=Slots())
     assert sum(waits) > 0
 
 
@@ -149,20 +149,20 @@ REFUSALS = [error_of(RateLimitError, status=429, retry_after=5.0), error_of(stat
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=["rate", "overloaded"])
 def test_refusals_in_a_batch_are_no_failures_and_the_admission_knows_when_to_go_on(refusal):
-    vendor, slots = Vendor([Text("a"), refusal], [refusal], [refusal], [DONE]), Slots()
-    items, error = told(vendor, admission=slots)
+    provider, slots = Provider([Text("a"), refusal], [refusal], [refusal], [DONE]), Slots()
+    items, error = told(provider, admission=slots)
     retries = [item for item in items if isinstance(item, Retry)]
     assert (error, items[-1]) == (None, DONE)
     assert [item.metadata["attempt"] for item in retries] == [1, 2, 3]
     assert [item.metadata["discard_chars"] for item in retries] == [1, 0, 0]
     assert {item.metadata["wait_s"] for item in retries} == {0.0}
-    assert vendor.times == [2, 4, 6, 8], "only the admission lets them wait"
+    assert provider.times == [2, 4, 6, 8], "only the admission lets them wait"
     assert slots.ends == [(n, refusal) for n in (1, 2, 3)] + [(4, 7)]
 
 
 @pytest.mark.parametrize(("alternative", "admission"), [(True, Slots()), (False, None)])
 def test_where_another_model_can_be_asked_or_without_an_admission_a_refusal_is_a_failure(alternative, admission):
     with changed(has_alternative=alternative):
-        items, error = told(Vendor(*[[refusal] for refusal in REFUSALS]), max_retries=1, admission=admission)
+        items, error = told(Provider(*[[refusal] for refusal in REFUSALS]), max_retries=1, admission=admission)
     assert [item.metadata["wait_s"] for item in items] == [5.0]
     assert error is REFUSALS[1]

@@ -22,7 +22,7 @@ from nbagent.providers import create_provider
 HI = [LLMMessage("user", "hi")]
 KEY = "sk-MARKER0123456789"
 #: Each wire format over its transport: the name to make it by, and further options.
-VENDORS = {
+PROVIDERS = {
     "openai chat": ("openai", {"api": "chat"}),
     "openai responses": ("openai", {"api": "responses"}),
     "claude": ("claude", {}),
@@ -43,19 +43,19 @@ MUL = {**ADD, "name": "multiply"}
 @pytest.fixture
 def make(request, connect):
     """Makes the provider of one wire format, usually of one; further options may be given."""
-    vendor, fixed = VENDORS[getattr(request, "param", "open_source")]
+    provider_name, fixed = PROVIDERS[getattr(request, "param", "open_source")]
 
     def provider(**options):
-        return connect(vendor, api_key=KEY, **fixed, **options)
+        return connect(provider_name, api_key=KEY, **fixed, **options)
 
     return provider
 
 
-each_format = pytest.mark.parametrize("make", VENDORS, indirect=True)
+each_format = pytest.mark.parametrize("make", PROVIDERS, indirect=True)
 
 
 def refusal(provider, status, message) -> Answer:
-    body = json.dumps(BODIES[provider.vendor](message)).encode()
+    body = json.dumps(BODIES[provider.provider_name](message)).encode()
     return Answer(body, status, {"content-type": "application/json", "x-request-id": "req_7"})
 
 
@@ -69,8 +69,8 @@ async def failure(provider, functions=None) -> NbagentError:
     assert len(str(error)) < 1500
     assert error.__cause__ is None
     if isinstance(error, ProviderError):
-        assert (error.vendor, error.model) == (provider.vendor, "m1")
-        assert str(error).startswith(f"{provider.vendor} m1: ")
+        assert (error.provider, error.model) == (provider.provider_name, "m1")
+        assert str(error).startswith(f"{provider.provider_name} m1: ")
         assert error.remedy
         assert str(error).endswith(error.remedy)
     return error
@@ -119,10 +119,10 @@ SCHEMA_REFUSALS = {
 
 
 @pytest.mark.parametrize("name", SCHEMA_REFUSALS)
-async def test_a_tool_that_the_vendor_refuses_is_left_out(loopback, connect, name, caplog):
-    """It is named, also where the vendor only counts; it is not offered again."""
-    vendor, options = VENDORS[name]
-    provider = connect(vendor, api_key=KEY, **options)
+async def test_a_tool_that_the_provider_refuses_is_left_out(loopback, connect, name, caplog):
+    """It is named, also where the provider only counts; it is not offered again."""
+    provider_name, options = PROVIDERS[name]
+    provider = connect(provider_name, api_key=KEY, **options)
     refused, good = refusal(provider, 400, SCHEMA_REFUSALS[name]), {"claude": claude_said, "gemini": gemini_said}
     answer = Answer(good[name]("Good.") if name in good else sse(said("Good.")))
     loopback.answer_to = lambda request: refused if b'"multiply"' in request.body else answer
@@ -185,14 +185,14 @@ async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
     assert "try ollama pull" in str(error)
 
 
-@pytest.mark.parametrize("vendor", ["open_source", "openai"])
+@pytest.mark.parametrize("provider", ["open_source", "openai"])
 async def test_a_password_in_the_address_is_sent_instead_of_a_key_and_never_logged(
-    loopback, caplog, vendor, monkeypatch
+    loopback, caplog, provider_name, monkeypatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     caplog.set_level(logging.DEBUG)
     address = loopback.url.replace("http://", "http://ada:hidden-word@")
-    provider = create_provider(vendor, base_url=address, model="m1", max_retries=0)
+    provider = create_provider(provider_name, base_url=address, model="m1", max_retries=0)
     loopback.answers = [Answer(b"{}", 500)]
     with pytest.raises(ServerError) as caught:
         await provider.chat([LLMMessage("user", "x")])

@@ -12,7 +12,7 @@ from nbagent.errors import NbagentError
 
 KEY = "sk-MARKER0123456789"
 #: Each wire format over its transport: name, options, a stream that says "Good.", and where the key is sent.
-VENDORS = {
+PROVIDERS = {
     "openai chat": ("openai", {"api": "chat"}, sse(said("Good.")), "authorization"),
     "openai responses": ("openai", {"api": "responses"}, responses_said("Good."), "authorization"),
     "claude": ("claude", {}, claude_said("Good."), None),
@@ -23,11 +23,11 @@ BUSY = Answer(b'{"error": {"message": "slow down"}}', 429, {"retry-after": "0", 
 
 
 @pytest.fixture
-def vendor(request):
-    return VENDORS[getattr(request, "param", "open_source")]
+def provider(request):
+    return PROVIDERS[getattr(request, "param", "open_source")]
 
 
-one_of_each_transport = pytest.mark.parametrize("vendor", ["openai chat", "open_source"], indirect=True)
+one_of_each_transport = pytest.mark.parametrize("provider", ["openai chat", "open_source"], indirect=True)
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ async def asked(agent, text="hi"):
     return agent.trace.rows("http")[before:]
 
 
-@pytest.mark.parametrize("vendor", VENDORS, indirect=True)
-async def test_what_was_sent_and_what_came(loopback, recording, vendor):
-    name, options, stream, key_header = vendor
+@pytest.mark.parametrize("provider", PROVIDERS, indirect=True)
+async def test_what_was_sent_and_what_came(loopback, recording, provider):
+    name, options, stream, key_header = provider
     loopback.answers = [Answer(stream, headers={"x-request-id": "req_1"})]
     agent = recording(name, **options)
     (row,) = await asked(agent, "grüße 你好")
@@ -73,8 +73,8 @@ async def test_what_was_sent_and_what_came(loopback, recording, vendor):
 
 
 @one_of_each_transport
-async def test_every_attempt_is_an_exchange(loopback, recording, vendor):
-    name, options, stream, _ = vendor
+async def test_every_attempt_is_an_exchange(loopback, recording, provider):
+    name, options, stream, _ = provider
     half = stream[: len(stream) // 2]
     loopback.answers = [BUSY, Answer(half, end="drop"), Answer(stream)]
     agent = recording(name, **options)
@@ -90,8 +90,8 @@ async def test_every_attempt_is_an_exchange(loopback, recording, vendor):
 
 
 @one_of_each_transport
-async def test_a_connection_that_is_refused(recording, vendor):
-    name, options, _, _ = vendor
+async def test_a_connection_that_is_refused(recording, provider):
+    name, options, _, _ = provider
     agent = recording(name, base_url="http://127.0.0.1:9/v1", max_retries=1, **options)
     rows = await asked(agent)
     assert [row["status"] for row in rows] == [None, None]

@@ -95,11 +95,11 @@ OWN_CLIENTS = {
 
 @pytest.mark.parametrize("kind", OWN_CLIENTS)
 async def test_clients_of_the_users_own(loopback, connect, kind, tmp_path):
-    vendor, make = OWN_CLIENTS[kind]
+    provider, make = OWN_CLIENTS[kind]
     headers = {"x-echo": KEY, "set-cookie": f"session={KEY}", "x-request-id": f"req-{KEY}"}
     loopback.answers = [Answer(f'{{"error": {{"message": "I saw {KEY}"}}}}'.encode(), 400, headers)]
     async with make(loopback.url) as client:
-        agent = Agent(connect(vendor, api_key=None, client=client), trace=Trace(record_http=True))
+        agent = Agent(connect(provider, api_key=None, client=client), trace=Trace(record_http=True))
         with nbagent.record(tmp_path / "run.jsonl"), pytest.raises(NbagentError):
             await agent.chat("hi")
     (request,) = loopback.requests

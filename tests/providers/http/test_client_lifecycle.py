@@ -21,11 +21,11 @@ from nbagent.providers.http import client as transport
 from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
-VENDORS = ["open_source", "openai", "claude"]
+PROVIDERS = ["open_source", "openai", "claude"]
 
 
-def good(vendor, text="Good.") -> Answer:
-    return Answer(claude_said(text) if vendor == "claude" else sse(said(text)))
+def good(provider, text="Good.") -> Answer:
+    return Answer(claude_said(text) if provider == "claude" else sse(said(text)))
 
 
 # ------------------------------------------------------------------ scripts
@@ -36,8 +36,8 @@ logging.getLogger("asyncio").setLevel("ERROR")  # its debug mode tells of slow c
 from nbagent import Agent, create_provider
 
 def new_agent():
-    vendor, url = sys.argv[1:]
-    return Agent(create_provider(vendor, api_key="k", model="m1", base_url=url))
+    provider, url = sys.argv[1:]
+    return Agent(create_provider(provider, api_key="k", model="m1", base_url=url))
 
 def open_sockets():
     places = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
@@ -103,12 +103,12 @@ SCRIPTS = {
 }
 
 
-async def run_scripts(vendor, url):
+async def run_scripts(provider, url):
     """All scripts in an interpreter that takes every warning for an error -> its output, its complaints."""
     one = "say({name!r})\nexec({code!r}, dict(globals()))\ngc.collect()\n"
     scripts = "".join(one.format(name=name, code=textwrap.dedent(text)) for name, text in SCRIPTS.items())
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + scripts, vendor, url),
+        *(sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + scripts, provider, url),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
@@ -118,11 +118,11 @@ async def run_scripts(vendor, url):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts sockets as Linux shows them")
-@pytest.mark.parametrize("vendor", ["open_source", "openai", pytest.param("claude", marks=pytest.mark.full)])
-async def test_scripts_leave_nothing_open_and_end_in_silence(loopback, vendor):
-    loopback.answers = [good(vendor)]
-    url = loopback.url + ("" if vendor == "claude" else "/v1")
-    output, complaints = await run_scripts(vendor, url)
+@pytest.mark.parametrize("provider", ["open_source", "openai", pytest.param("claude", marks=pytest.mark.full)])
+async def test_scripts_leave_nothing_open_and_end_in_silence(loopback, provider):
+    loopback.answers = [good(provider)]
+    url = loopback.url + ("" if provider == "claude" else "/v1")
+    output, complaints = await run_scripts(provider, url)
     assert complaints == ""
     assert output == "".join(f"{name}\n" + "Good. 0\n" * 3 for name in SCRIPTS)
 
@@ -138,13 +138,13 @@ async def all_gone(server):
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_agents_that_are_dropped_free_their_sockets(loopback, vendor):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_agents_that_are_dropped_free_their_sockets(loopback, provider):
     """As in a notebook, whose loop goes on: one agent after the other."""
-    loopback.answers = [good(vendor)]
-    url = loopback.url + ("" if vendor == "claude" else "/v1")
+    loopback.answers = [good(provider)]
+    url = loopback.url + ("" if provider == "claude" else "/v1")
     for _ in range(20):
-        agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url=url))
+        agent = Agent(create_provider(provider, api_key="k", model="m1", base_url=url))
         assert (await agent.chat("hi")).content == "Good."
         cycle = [agent]
         cycle.append(cycle)  # such as an exception and its frames: the garbage collector finds it
@@ -175,11 +175,11 @@ async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, c
     assert len(loopback.requests) == 96
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_connection_closed_while_it_was_idle_costs_no_error(vendor, connect, monkeypatch):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_connection_closed_while_it_was_idle_costs_no_error(provider_name, connect, monkeypatch):
     """Not a retry that the user sees, nor a wait."""
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 1000)
-    answer, seen = good(vendor).body, []
+    answer, seen = good(provider_name).body, []
 
     async def serve(reader, writer):
         seen.append(await read_request(reader))
@@ -187,7 +187,7 @@ async def test_a_connection_closed_while_it_was_idle_costs_no_error(vendor, conn
         await writer.drain()
 
     async with served_by(serve) as address:
-        provider = connect(vendor, base_url=f"http://{address}")
+        provider = connect(provider_name, base_url=f"http://{address}")
         for _ in range(3):
             items = [item async for item in streamed(provider, HI)]
             assert not [item for item in items if isinstance(item, Retry)]
@@ -200,9 +200,9 @@ async def test_a_connection_closed_while_it_was_idle_costs_no_error(vendor, conn
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("vendor", VENDORS[:2])
-async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, vendor):
-    body = good(vendor).body
+@pytest.mark.parametrize("provider", PROVIDERS[:2])
+async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, provider):
+    body = good(provider).body
     pieces = [body[start : start + len(body) // 12 + 1] for start in range(0, len(body), len(body) // 12 + 1)]
 
     async def dribble(reader, writer):
@@ -215,13 +215,13 @@ async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, vendor)
 
     async with served_by(dribble) as address:
         started = asyncio.get_running_loop().time()
-        answer = await connect(vendor, base_url=f"http://{address}", timeout=9, max_retries=0).chat(HI)
+        answer = await connect(provider, base_url=f"http://{address}", timeout=9, max_retries=0).chat(HI)
         assert answer.content == "Good."
         assert asyncio.get_running_loop().time() - started > 9
 
 
-@pytest.mark.parametrize("vendor", VENDORS[:2])
-async def test_connecting_has_a_time_limit_of_its_own(connect, vendor, monkeypatch):
+@pytest.mark.parametrize("provider", PROVIDERS[:2])
+async def test_connecting_has_a_time_limit_of_its_own(connect, provider, monkeypatch):
     """A TLS server that never says a word: connecting ends long before the time limit of reading."""
     monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.2)
 
@@ -231,6 +231,6 @@ async def test_connecting_has_a_time_limit_of_its_own(connect, vendor, monkeypat
     async with served_by(silent) as address:
         url = f"https://{address}"
         with pytest.raises(ProviderTimeoutError):
-            await connect(vendor, base_url=url, timeout=1000, max_retries=0).chat(HI)
+            await connect(provider, base_url=url, timeout=1000, max_retries=0).chat(HI)
         with pytest.raises(ProviderTimeoutError):  # and what is shorter holds for connecting too
-            await connect(vendor, base_url=url, timeout=0.1, max_retries=0).chat(HI)
+            await connect(provider, base_url=url, timeout=0.1, max_retries=0).chat(HI)

@@ -30,10 +30,10 @@ def streaming(request):
     return request.param
 
 
-async def ask(loopback, answer, vendor, client, **options):
+async def ask(loopback, answer, provider_name, client, **options):
     """One answer through the user's client, which is open afterwards -> the request that arrived."""
     loopback.answers = [answer]
-    provider = create_provider(vendor, client=client, **{"model": "m1", "max_retries": 0, **options})
+    provider = create_provider(provider_name, client=client, **{"model": "m1", "max_retries": 0, **options})
     assert (await provider.chat(HI)).content == "Good."
     await provider.aclose()
     assert not (client.is_closed if isinstance(client, httpx.AsyncClient | httpx2.AsyncClient) else client.is_closed())
@@ -124,16 +124,16 @@ async def test_bedrock(loopback, bedrock, streaming):
 # ------------------------------------------------------------------ httpx, and what does not fit
 
 
-@pytest.mark.parametrize(("vendor", "library"), [("open_source", httpx), ("open_source", httpx2), ("gemini", httpx)])
-async def test_httpx(loopback, vendor, library):
-    answer = CHAT if vendor == "open_source" else Answer(gemini_said("Good."))
+@pytest.mark.parametrize(("provider", "library"), [("open_source", httpx), ("open_source", httpx2), ("gemini", httpx)])
+async def test_httpx(loopback, provider, library):
+    answer = CHAT if provider == "open_source" else Answer(gemini_said("Good."))
     async with library.AsyncClient(headers={"x-team": "blue"}) as client:
-        request = await ask(loopback, answer, vendor, client, base_url=f"{loopback.url}/v1", api_key="mine")
+        request = await ask(loopback, answer, provider, client, base_url=f"{loopback.url}/v1", api_key="mine")
     assert request.headers["x-team"] == "blue"
 
 
 @pytest.mark.parametrize(
-    ("vendor", "make", "says"),
+    ("provider", "make", "says"),
     [
         ("claude", lambda: openai.AsyncOpenAI(api_key="k"), "AsyncOpenAI does not fit.*anthropic"),
         ("openai", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic does not fit.*openai"),
@@ -143,6 +143,6 @@ async def test_httpx(loopback, vendor, library):
         ("openai", lambda: openai.OpenAI(api_key="k"), "async client"),
     ],
 )
-async def test_a_client_that_does_not_fit(vendor, make, says):
+async def test_a_client_that_does_not_fit(provider, make, says):
     with pytest.raises(ConfigurationError, match=says):
-        create_provider(vendor, client=make())
+        create_provider(provider, client=make())

@@ -1,4 +1,4 @@
-"""Answers that were blocked, refused or cut off, in all four formats: the result says so, with the vendor's words."""
+"""Answers that were blocked, refused or cut off, in all four formats: the result says so, with the provider's words."""
 
 import json
 

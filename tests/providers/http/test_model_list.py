@@ -1,4 +1,4 @@
-"""`model_list`: what each vendor offers, through the same transport, retries and errors as its answers."""
+"""`model_list`: what each provider offers, through the same transport, retries and errors as its answers."""
 
 import json
 from datetime import date
@@ -9,8 +9,8 @@ from support.loopback import Answer
 from nbagent.errors import AuthenticationError, InvalidResponseError
 from nbagent.providers import create_provider
 
-#: vendor -> where it lists, how the key is sent, how it answers
-VENDORS = {
+#: provider -> where it lists, how the key is sent, how it answers
+PROVIDERS = {
     "openai": ("/v1/models", "authorization", {"object": "list", "data": [{"id": "b"}, {"id": "a"}, {"id": "a"}]}),
     "open_source": ("/v1/models", "authorization", {"object": "list", "data": [{"id": "b"}, {"id": "a"}]}),
     "claude": ("/v1/models?limit=1000", "authorization", {"data": [{"type": "model", "id": "b"}, {"id": "a"}]}),
@@ -26,11 +26,11 @@ async def names(provider):
     return [each.name for each in await provider.model_list()]
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_each_vendors_listing(loopback, connect, vendor):
-    path, header, body = VENDORS[vendor]
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_each_providers_listing(loopback, connect, provider):
+    path, header, body = PROVIDERS[provider]
     loopback.answers = [listing({}, 503), listing(body)]
-    assert await names(connect(vendor)) == ["a", "b"]
+    assert await names(connect(provider)) == ["a", "b"]
     request = loopback.requests[-1]
     assert (request.path, request.body) == (path, b"")
     assert request.headers[header].endswith("test-key")
@@ -61,13 +61,13 @@ async def test_the_newest_come_first_by_the_date_that_the_provider_says_and_reti
     assert {each.created for each in await connect().model_list()} == {None}, "the time of the request"
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_errors_are_those_of_a_request(loopback, connect, vendor):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_errors_are_those_of_a_request(loopback, connect, provider):
     loopback.answers = [listing({"error": {"message": "wrong key-4711", "type": "x"}}, 401)]
     with pytest.raises(AuthenticationError) as caught:
-        await connect(vendor, api_key="key-4711").model_list()
+        await connect(provider, api_key="key-4711").model_list()
     error = caught.value
-    assert (error.vendor, error.model, error.status, error.request_id) == (vendor, "m1", 401, "req_7")
+    assert (error.provider, error.model, error.status, error.request_id) == (provider, "m1", 401, "req_7")
     assert "key-4711" not in str(error)
 
 

@@ -25,12 +25,12 @@ from nbagent.errors import (
 from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
-VENDORS = ["open_source", "openai", "claude"]
+PROVIDERS = ["open_source", "openai", "claude"]
 GOOD = Answer(sse(said("Good.")))
 
 
-def good(vendor) -> Answer:
-    return Answer(claude_said("Good.")) if vendor == "claude" else GOOD
+def good(provider) -> Answer:
+    return Answer(claude_said("Good.")) if provider == "claude" else GOOD
 
 
 async def items_of(provider):
@@ -56,13 +56,13 @@ LASTING = {
 }
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_each_status_is_tried_again_or_raised_at_once(loopback, connect, monkeypatch, vendor):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_each_status_is_tried_again_or_raised_at_once(loopback, connect, monkeypatch, provider):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
     for status, error in (PASSING | LASTING).items():
         loopback.requests.clear()
         loopback.answers = [failed(status)]
-        agent = Agent(connect(vendor, max_retries=1))
+        agent = Agent(connect(provider, max_retries=1))
         with pytest.raises(error) as caught:
             await agent.chat("hi")
         assert type(caught.value) is error, status
@@ -71,7 +71,7 @@ async def test_each_status_is_tried_again_or_raised_at_once(loopback, connect, m
 
 
 async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch):
-    """A vendor that rounds down, or names a moment that has passed, is not asked three times in a row at once."""
+    """A provider that rounds down, or names a moment that has passed, is not asked three times in a row at once."""
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.02)
     passed = formatdate(time.time() - 30, usegmt=True)
     loopback.answers = [failed(429, retry_after="0"), failed(503, retry_after=passed), GOOD]
@@ -80,7 +80,7 @@ async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch)
     assert 0.03 <= second <= 0.04
 
 
-async def test_the_vendor_says_whether(loopback, connect):
+async def test_the_provider_says_whether(loopback, connect):
     loopback.answers = [failed(500, x_should_retry="false")]
     with pytest.raises(ServerError):
         await connect().chat(HI)
@@ -102,18 +102,18 @@ async def test_an_event_of_another_form_is_tried_again(loopback, connect):
     assert (items[-1].content, len(retries(items))) == ("Good.", 1)
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_reading_ends_at_the_logical_end(loopback, connect, vendor):
-    loopback.answers = [Answer(good(vendor).body, end="stall")]
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_reading_ends_at_the_logical_end(loopback, connect, provider):
+    loopback.answers = [Answer(good(provider).body, end="stall")]
     async with asyncio.timeout(120):
-        assert (await connect(vendor).chat(HI)).content == "Good."
+        assert (await connect(provider).chat(HI)).content == "Good."
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_silence_is_a_timeout(loopback, connect, vendor):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_silence_is_a_timeout(loopback, connect, provider):
     loopback.answers = [Answer(end="stall")]
     with pytest.raises(ProviderTimeoutError) as caught:
-        await connect(vendor, timeout=0.2, max_retries=1).chat(HI)
+        await connect(provider, timeout=0.2, max_retries=1).chat(HI)
     assert len(loopback.requests) == 2
     assert caught.value.retryable
 
@@ -125,8 +125,8 @@ async def test_texts_that_come_at_once_are_one_event_and_are_kept_if_the_next_on
     assert "Out of memory" in events[-1].content
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_what_is_not_http_is_an_error_of_our_own(connect, vendor):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_what_is_not_http_is_an_error_of_our_own(connect, provider):
     async def serve(reader, writer):
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\ndata: {")
@@ -134,5 +134,5 @@ async def test_what_is_not_http_is_an_error_of_our_own(connect, vendor):
 
     async with served_by(serve) as address:
         with pytest.raises(ProviderError) as caught:
-            await connect(vendor, base_url=f"http://{address}", max_retries=0).chat(HI)
+            await connect(provider, base_url=f"http://{address}", max_retries=0).chat(HI)
     assert caught.value.__cause__ is None

@@ -10,11 +10,11 @@ from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderConnectionError
 
 HI = [LLMMessage("user", "hi")]
-VENDORS = ["open_source", "openai", "claude"]
+PROVIDERS = ["open_source", "openai", "claude"]
 
 
-def body(vendor) -> bytes:
-    return claude_said("Good.") if vendor == "claude" else sse(said("Good."))
+def body(provider) -> bytes:
+    return claude_said("Good.") if provider == "claude" else sse(said("Good."))
 
 
 def dropping(answer, requests):
@@ -29,11 +29,11 @@ def dropping(answer, requests):
     return served_by(serve)
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connect, vendor):
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connect, provider_name):
     requests = []
-    async with dropping(body(vendor), requests) as address:
-        provider = connect(vendor, base_url=f"http://{address}", max_retries=0)
+    async with dropping(body(provider_name), requests) as address:
+        provider = connect(provider_name, base_url=f"http://{address}", max_retries=0)
         assert (await provider.chat(HI)).content == "Good."
         with pytest.raises(ProviderConnectionError, match="Server disconnected") as caught:
             await provider.chat([LLMMessage("user", "charge me once")])
@@ -43,17 +43,17 @@ async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connec
 
 
 @pytest.mark.parametrize(
-    ("vendor", "make"),
+    ("provider", "make"),
     [
         ("open_source", lambda _: httpx.AsyncClient()),
         ("open_source", lambda _: httpx2.AsyncClient()),
         ("openai", lambda url: openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=5)),
     ],
 )
-async def test_nor_with_a_client_of_the_user_s_own(connect, vendor, make):
+async def test_nor_with_a_client_of_the_user_s_own(connect, provider_name, make):
     requests = []
-    async with dropping(body(vendor), requests) as address, make(f"http://{address}") as own:
-        provider = connect(vendor, base_url=f"http://{address}", max_retries=0, client=own)
+    async with dropping(body(provider_name), requests) as address, make(f"http://{address}") as own:
+        provider = connect(provider_name, base_url=f"http://{address}", max_retries=0, client=own)
         await provider.chat(HI)
         with pytest.raises(ProviderConnectionError):
             await provider.chat(HI)

@@ -1,4 +1,4 @@
-"""Only known options and `extra_body` reach a vendor; any other name is an error before anything is sent."""
+"""Only known options and `extra_body` reach a provider; any other name is an error before anything is sent."""
 
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
@@ -31,12 +31,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    ("name", "vendor"),
-    [*((name, "open_source") for name in WRONG), *(("temprature", vendor) for vendor in [*ANSWERS][1:])],
+    ("name", "provider"),
+    [*((name, "open_source") for name in WRONG), *(("temprature", provider_name) for provider_name in [*ANSWERS][1:])],
 )
-async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, connect, vendor, name):
+async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, connect, provider_name, name):
     value, says = WRONG[name]
-    provider = connect(vendor)
+    provider = connect(provider_name)
     agent = Agent(provider)
     calls = {
         "chat": lambda: agent.chat("Hi", **{name: value}),
@@ -57,22 +57,22 @@ async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, con
 
 
 def test_a_provider_is_made_with_known_options_only():
-    for vendor, name, says in [
+    for provider, name, says in [
         ("openai", "api_ky", "did you mean api_key?"),
         ("local", "n_ctxt", "did you mean n_ctx?"),
         ("claude", "max_cost", "max_cost is a limit"),
         ("claude", "verify", "Name the certificates to trust in the environment variable SSL_CERT_FILE."),
     ]:
         with pytest.raises(ConfigurationError) as caught:
-            create_provider(vendor, **{name: SECRET})
+            create_provider(provider, **{name: SECRET})
         assert says in str(caught.value)
         assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("vendor", ANSWERS)
-async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, vendor):
-    loopback.answers = [Answer(ANSWERS[vendor])]
-    provider = connect(vendor, extra_body={"theirs": 1, "both": {"a": 1}}, **MODELS.get(vendor, {}))
+@pytest.mark.parametrize("provider", ANSWERS)
+async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, provider_name):
+    loopback.answers = [Answer(ANSWERS[provider_name])]
+    provider = connect(provider_name, extra_body={"theirs": 1, "both": {"a": 1}}, **MODELS.get(provider_name, {}))
     agent = Agent(provider)
     await agent.chat("Hi", extra_body={"maxTokens": {"x": None}, "both": {"b": [2]}})
     body = loopback.requests[-1].json
@@ -83,29 +83,29 @@ async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, ve
     assert "maxTokens" in str(params)
 
 
-@pytest.mark.parametrize(("vendor", "field"), [("claude", "messages"), ("gemini", "contents")])
-async def test_extra_body_does_not_hold_the_conversation(loopback, connect, vendor, field):
+@pytest.mark.parametrize(("provider", "field"), [("claude", "messages"), ("gemini", "contents")])
+async def test_extra_body_does_not_hold_the_conversation(loopback, connect, provider, field):
     with pytest.raises(ConfigurationError, match=f"extra_body can't contain '{field}'"):
-        await Agent(connect(vendor)).chat("Hi", extra_body={field: []})
+        await Agent(connect(provider)).chat("Hi", extra_body={field: []})
     with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
-        await Agent(connect(vendor)).chat("Hi", extra_body="seed")
+        await Agent(connect(provider)).chat("Hi", extra_body="seed")
     with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
-        connect(vendor, extra_body=None)
+        connect(provider, extra_body=None)
     with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
-        await Agent(connect(vendor, extra_body={"a": 1})).chat("Hi", extra_body=None)
+        await Agent(connect(provider, extra_body={"a": 1})).chat("Hi", extra_body=None)
     assert not loopback.requests
 
 
 @pytest.mark.parametrize(
-    ("vendor", "sent"),
+    ("provider", "sent"),
     [
         ("open_source", {"stop": "END", "top_p": 0.5}),
         ("claude", {"stop_sequences": ["END"], "top_p": 0.5}),
         ("gemini", {"stopSequences": ["END"], "topP": 0.5}),
     ],
 )
-async def test_common_options_have_the_vendors_spelling(loopback, connect, vendor, sent):
-    loopback.answers = [Answer(ANSWERS[vendor])]
-    await Agent(connect(vendor)).chat("Hi", stop="END", top_p=0.5)
+async def test_common_options_have_the_providers_spelling(loopback, connect, provider, sent):
+    loopback.answers = [Answer(ANSWERS[provider])]
+    await Agent(connect(provider)).chat("Hi", stop="END", top_p=0.5)
     body = loopback.requests[-1].json
-    assert sent.items() <= (body["generationConfig"] if vendor == "gemini" else body).items()
+    assert sent.items() <= (body["generationConfig"] if provider == "gemini" else body).items()

@@ -1,4 +1,4 @@
-"""One option for how deep a model thinks: what each vendor's request holds for it, as tables."""
+"""One option for how deep a model thinks: what each provider's request holds for it, as tables."""
 
 import json
 
@@ -163,7 +163,7 @@ def test_an_impossible_value_is_refused_with_what_is_possible(spec, value, words
         create_provider(spec, thinking=value)
 
 
-#: vendor's own fields -> what is sent with thinking="high", and with none
+#: provider's own fields -> what is sent with thinking="high", and with none
 OWN = [
     ("claude:claude-opus-5", {"thinking": {"type": "disabled"}}, None, DISABLED),
     ("claude:claude-opus-5", {"extra_body": {"output_config": {"effort": "low"}}}, effort("low"), effort("low")),
@@ -183,7 +183,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("spec", "own", "with_level", "alone"), OWN)
-def test_the_vendors_own_fields_win(spec, own, with_level, alone):
+def test_the_providers_own_fields_win(spec, own, with_level, alone):
     assert fields(made(spec, **own)) == alone
     if with_level is not None:
         assert fields(made(spec, **own), thinking="high") == with_level

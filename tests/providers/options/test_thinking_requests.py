@@ -97,7 +97,7 @@ UNVERIFIED = {
     "param": "reasoning.summary",
     "code": "unsupported_value",
 }
-#: vendor, model, the vendor's error -> what is sent instead
+#: provider, model, the provider's error -> what is sent instead
 RESCUES = [
     ("openai", "gpt-5.6-sol", {"error": UNVERIFIED}, {"reasoning": {"effort": "high"}}),
     ("claude", "claude-opus-5-5", "thinking.adaptive.block_binding: Extra inputs are not permitted", effort("high")),
@@ -105,14 +105,14 @@ RESCUES = [
 ]
 
 
-@pytest.mark.parametrize(("vendor", "model", "error", "instead"), RESCUES)
-async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, vendor, model, error, instead):
+@pytest.mark.parametrize(("provider", "model", "error", "instead"), RESCUES)
+async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, provider_name, model, error, instead):
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": error}}
     refusal = json.dumps(body if isinstance(error, str) else error).encode()
-    good = claude_said("Good.") if vendor == "claude" else responses_said("Good.")
+    good = claude_said("Good.") if provider_name == "claude" else responses_said("Good.")
     loopback.answers = [Answer(refusal, 400, {"content-type": "application/json"}), Answer(good)]
-    options = {"api": "responses"} if vendor == "openai" else {}
-    provider = connect(vendor, model=model, thinking="high", **options)
+    options = {"api": "responses"} if provider_name == "openai" else {}
+    provider = connect(provider_name, model=model, thinking="high", **options)
     items = [item async for item in streamed(provider, HI)]
     assert items[-1].content == "Good."
     assert sum(isinstance(item, Retry) for item in items) == 1

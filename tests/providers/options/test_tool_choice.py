@@ -1,4 +1,4 @@
-"""One option for which tool is called: each format's form, what a vendor has no form for, and where a run goes on."""
+"""One option for which tool is called: each format's form, what a provider has no form for, and where a run goes on."""
 
 import json
 
@@ -40,7 +40,7 @@ def mode(word, **more):
 
 CHAT_ADD = {"type": "function", "function": {"name": "add"}}
 BOTH = ["add", "mul"]
-#: vendor and model -> for "none", "required" and "add": what is sent, and the tools that are offered
+#: provider and model -> for "none", "required" and "add": what is sent, and the tools that are offered
 TABLE = {
     "openai:gpt-5.6-terra": (("none", BOTH), ("required", BOTH), ({"type": "function", "name": "add"}, BOTH)),
     "openai:gpt-4o": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
@@ -60,7 +60,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("spec", TABLE)
-def test_what_each_vendor_is_sent(spec):
+def test_what_each_provider_is_sent(spec):
     for choice, sent in zip(("none", "required", "add"), TABLE[spec], strict=True):
         if sent is NO:
             with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*pass"):
@@ -124,7 +124,7 @@ def test_a_choice_that_is_none_is_refused_with_what_there_is():
         ("gemini:gemini-3.7-flash", mode("VALIDATED"), "toolConfig"),
     ],
 )
-def test_the_vendors_own_form_goes_through(spec, own, name):
+def test_the_providers_own_form_goes_through(spec, own, name):
     assert body(spec, own)[name] == own
 
 

@@ -26,7 +26,7 @@ calls: list[int] = []
 
 def turns():
     facts = {"usage": Usage(10, 5, 2, 1, 3), "usage_raw": {"in": 10}, "model": "m-1", "thinking": "let me see"}
-    native = {"vendor": "scripted", "blocks": [{"type": "thinking", "thinking": "let me see", "signature": "c2ln"}]}
+    native = {"provider": "scripted", "blocks": [{"type": "thinking", "thinking": "let me see", "signature": "c2ln"}]}
     return [
         LLMResponse("", [FunctionCall("double", {"x": 4})], "tool_calls", facts, native),
         LLMResponse("It is eight, Ünïcode.", None, "stop", facts),
@@ -36,7 +36,7 @@ def turns():
 class Silent(LLMProvider):
     """Fails when it is asked."""
 
-    vendor, model_name = "silent", "no-model"
+    provider_name, model_name = "silent", "no-model"
 
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         raise AssertionError("the model itself was asked")
@@ -184,8 +184,8 @@ def test_wrong_arguments_are_errors(path):
 @pytest.mark.parametrize(
     "error",
     [
-        RateLimitError("slow down", vendor="v", model="m", status=429, request_id="r1", retry_after=2.5),
-        BadRequestError("no", vendor="v", status=400, code="1214"),
+        RateLimitError("slow down", provider="v", model="m", status=429, request_id="r1", retry_after=2.5),
+        BadRequestError("no", provider="v", status=400, code="1214"),
     ],
 )
 async def test_failures_are_replayed(path, error):

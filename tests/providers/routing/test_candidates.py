@@ -2,8 +2,8 @@
 
 import pytest
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
+from support.provider_answers import claude_stream
 from support.small_agent import add
-from support.vendor_answers import claude_stream
 
 from nbagent import Agent, Budget, Candidates, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider
 from nbagent.core.messages import LLMMessage
@@ -59,7 +59,7 @@ def said_by(name, **options):
     return scripted(lambda messages, _: f"{name} {len(messages)}", name, **options)
 
 
-async def test_the_next_vendor_goes_on_between_tools_and_answer_and_the_first_comes_back(clock):
+async def test_the_next_provider_goes_on_between_tools_and_answer_and_the_first_comes_back(clock):
     async with Loopback() as claude, Loopback() as openai:
         claude.answers = [Answer(claude_stream(THOUGHT, CALL, reason="tool_use")), DOWN, Answer(claude_said("Six."))]
         openai.answers = [Answer(sse(said("It is 4.", usage=USED)))]
@@ -85,7 +85,7 @@ async def test_the_next_vendor_goes_on_between_tools_and_answer_and_the_first_co
     assert calls["step"].tolist() == [1, 2, 2, 1, 1]
 
 
-async def test_three_vendors_and_what_had_come_of_a_broken_answer():
+async def test_three_providers_and_what_had_come_of_a_broken_answer():
     async with Loopback() as claude, Loopback() as openai, Loopback() as gemini:
         claude.answers = [DOWN]
         openai.answers = [Answer(sse(said("It may be", finish=None), done=False), end="drop")]
@@ -111,7 +111,7 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
     assert calls["cost_usd"].tolist()[0] == 0.0
 
 
-async def test_what_is_the_vendors_trouble_goes_on_and_what_is_the_users_own_is_told():
+async def test_what_is_the_providers_trouble_goes_on_and_what_is_the_users_own_is_told():
     troubles = (RateLimitError, QuotaError, RegionError, ServerError, ProviderConnectionError, IncompleteStreamError)
     for error in troubles:
         for kind in (Agent, Candidates):
@@ -134,7 +134,7 @@ async def test_if_all_fail_the_last_error_is_raised():
     assert agent.conversation_history == []
 
 
-async def test_a_vendor_without_a_key_is_passed_over_and_all_without_one_are_an_error(monkeypatch):
+async def test_a_provider_without_a_key_is_passed_over_and_all_without_one_are_an_error(monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     agent = Agent("scripted")

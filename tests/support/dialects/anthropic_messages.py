@@ -24,7 +24,7 @@ _MARK = re.compile(rb',"cache_control":\{[^}]*\}')
 
 
 class MessagesDialect(Dialect):
-    """Anthropic Messages as one vendor speaks it."""
+    """Anthropic Messages as one provider speaks it."""
 
     #: Thinking has a signature, and is refused without it.
     signed = True
@@ -159,23 +159,26 @@ _BLOCKS = {
     "text": (lambda block, _: block["text"].strip(), "text content blocks must contain non-whitespace text"),
     "image": (lambda block, _: block["source"].keys() == {"type", "media_type", "data"}, "source: Field required"),
     "tool_use": (
-        lambda block, vendor: (
-            re.fullmatch(vendor.id_pattern, block["id"])
+        lambda block, provider_name: (
+            re.fullmatch(provider_name.id_pattern, block["id"])
             and re.fullmatch(_NAME, block["name"])
             and isinstance(block["input"], dict)
         ),
         "id or name: String should match pattern, or input: Input should be a valid dictionary",
     ),
-    "thinking": (lambda block, vendor: block.get("signature") or not vendor.signed, "signature: Field required"),
+    "thinking": (
+        lambda block, dialect: block.get("signature") or not dialect.signed,
+        "signature: Field required",
+    ),
 }
 
 
-def _check_head(vendor: MessagesDialect, asked: Asked) -> None:
+def _check_head(provider: MessagesDialect, asked: Asked) -> None:
     body, temperature = asked.body, asked.temperature
     known_fields(body, _FIELDS, _EXTRA)
     require(body["max_tokens"] > 0, "max_tokens: Field required")
-    require(vendor.takes(asked), "`temperature` is deprecated for this model.")
-    least = vendor.least_temperature
+    require(provider.takes(asked), "`temperature` is deprecated for this model.")
+    least = provider.least_temperature
     require(temperature is None or least <= temperature <= 1, "invalid params, temperature is out of range (2013)")
     for block in body.get("system", ()):
         require(block["type"] == "text" and block["text"].strip(), "system: text content blocks must be non-empty")
@@ -203,7 +206,7 @@ def _marks(value: Any) -> Iterator[dict[str, Any]]:
         yield from _marks(item)
 
 
-def _check_conversation(vendor: MessagesDialect, messages: Sequence[dict[str, Any]], issued: Sequence[Any]) -> None:
+def _check_conversation(provider: MessagesDialect, messages: Sequence[dict[str, Any]], issued: Sequence[Any]) -> None:
     """The two sides alternate, results follow their calls at once, thinking is unmodified."""
     require(messages[-1]["role"] == "user", "This model does not support assistant message prefill.")
     called: list[str] = []
@@ -214,7 +217,7 @@ def _check_conversation(vendor: MessagesDialect, messages: Sequence[dict[str, An
         require(message["role"] == expected, f'messages: roles must alternate between "user" and "assistant" ({n})')
         require(isinstance(blocks, list) and blocks, f"messages.{n}: all messages must have non-empty content")
         for m, block in enumerate(blocks):
-            _check_block(vendor, block, expected, f"messages.{n}.content.{m}")
+            _check_block(provider, block, expected, f"messages.{n}.content.{m}")
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         first = blocks[: len(results)]
         require(all(block["type"] == "tool_result" for block in first), f"messages.{n}: tool_result blocks come first")
@@ -228,15 +231,15 @@ def _check_conversation(vendor: MessagesDialect, messages: Sequence[dict[str, An
             require(known, f"messages.{n}: `thinking` blocks in the latest assistant message cannot be modified.")
 
 
-def _check_block(vendor: MessagesDialect, block: Mapping[str, Any], role: str, where: str) -> None:
+def _check_block(provider: MessagesDialect, block: Mapping[str, Any], role: str, where: str) -> None:
     kind = block["type"]
     require(kind in _BY_ROLE[role].split(), f"{where}: Input tag {kind!r} is not expected here")
     known_fields(block, _BLOCK_FIELDS[kind].split(), f"{where}.{kind}.{_EXTRA}")
     is_right, text = _BLOCKS.get(kind, (lambda *_: True, ""))
-    require(is_right(block, vendor), f"{where}.{kind}.{text}")
+    require(is_right(block, provider), f"{where}.{kind}.{text}")
     if kind == "tool_result" and not isinstance(block.get("content", ""), str):
         for part in block["content"]:
-            _check_block(vendor, part, "user", f"{where}.content")
+            _check_block(provider, part, "user", f"{where}.content")
 
 
 def _outline(blocks: Sequence[Mapping[str, Any]]) -> list[Any]:

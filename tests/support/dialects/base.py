@@ -14,7 +14,7 @@ from support.dialects.script import Failure, Reply
 from support.loopback import Answer, Request
 
 JSON = {"content-type": "application/json"}
-#: HTTP status by what is wrong; a vendor may have others. llama.cpp's for an error of its templates.
+#: HTTP status by what is wrong; a provider may have others. llama.cpp's for an error of its templates.
 STATUS = {"invalid": 400, "key": 401, "missing": 404, "rate_limit": 429, "overloaded": 503, "context": 400}
 STATUS |= {"roles": 500}
 
@@ -32,7 +32,7 @@ def require(condition: Any, message: str, kind: str = "invalid") -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """What one request asks for, read from the vendor's form."""
+    """What one request asks for, read from the provider's form."""
 
     raw: bytes
     body: dict[str, Any]
@@ -48,7 +48,7 @@ class Asked:
 
 
 class Dialect:
-    """One format as one vendor speaks it; `facts` are those below. It keeps no state: callers pass what was `issued`.
+    """One format as one provider speaks it; `facts` are those below. It keeps no state: callers pass what was `issued`.
 
     A format also says the stream's events before its end (`beginning`) and those that mark it (`ending`), the same
     answer as one body (`whole`), events to be ignored (`noise`), the body of an HTTP error (`error_body`), what to read
@@ -59,7 +59,7 @@ class Dialect:
     base_path = ""
     path = ""
     conversation = "messages"
-    #: Neutral finish reason -> the vendor's word; and one that means nothing to anybody.
+    #: Neutral finish reason -> the provider's word; and one that means nothing to anybody.
     words: Mapping[str, str]
     new_word = "gave_up_the_ghost"
     #: Whether thinking is shown at all, and whether it has to come back.
@@ -76,7 +76,7 @@ class Dialect:
     sees: bool = True
     #: A further field of the body as a user gives it, and where it has to be.
     extra: tuple[str, Any] = ("top_p", 0.9)
-    #: What the vendor says, by kind of failure.
+    #: What the provider says, by kind of failure.
     texts: Mapping[str, str]
 
     def __init__(self, **facts: Any):
@@ -123,7 +123,7 @@ class Dialect:
         return STATUS[kind]
 
     def without_marks(self, raw: bytes) -> bytes:
-        """A body without the fields that do not matter for the vendor's cache."""
+        """A body without the fields that do not matter for the provider's cache."""
         return raw
 
     def answer(self, reply: Reply, asked: Asked) -> Answer:

@@ -1,4 +1,4 @@
-"""Chat completions as the vendors answer them, and what they refuse, in their own words where these are known."""
+"""Chat completions as the providers answer them, and what they refuse, in their own words where these are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = {"stop": "stop", "tool_calls": "tool_calls", "length": "length", "conten
 
 
 def openai_error(kind: str, message: str) -> dict[str, Any]:
-    """OpenAI's form, which most vendors use."""
+    """OpenAI's form, which most providers use."""
     types = {"key": "authentication_error", "rate_limit": "rate_limit_error", "overloaded": "server_error"}
     code = {"key": "invalid_api_key", "context": "context_length_exceeded"}.get(kind)
     error = {"message": message, "type": types.get(kind, "invalid_request_error"), "param": None, "code": code}
@@ -40,7 +40,7 @@ TEXTS = {
 
 
 class ChatDialect(Dialect):
-    """Chat completions as one vendor speaks them."""
+    """Chat completions as one provider speaks them."""
 
     #: The field in which thinking comes; "<think>": inside the text; "": never.
     thinking: str = "reasoning_content"
@@ -205,13 +205,13 @@ _PARTS = {
 }
 
 
-def _check_head(vendor: ChatDialect, asked: Asked) -> None:
+def _check_head(provider: ChatDialect, asked: Asked) -> None:
     body = asked.body
-    known_fields(body, vendor.fields, "Unrecognized request argument supplied: {}")
+    known_fields(body, provider.fields, "Unrecognized request argument supplied: {}")
     require(asked.stream or "stream_options" not in body, "stream_options is only allowed when stream is enabled")
-    for name in {"max_tokens", "max_completion_tokens"} - vendor.limits:
+    for name in {"max_tokens", "max_completion_tokens"} - provider.limits:
         require(name not in body, f"Unsupported parameter: '{name}' is not supported with this model.")
-    require(vendor.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
+    require(provider.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
     wanted = body.get("response_format", {}).get("json_schema", {})
     if wanted.get("strict"):
         check_strict(wanted["schema"])
@@ -226,10 +226,10 @@ def _check_head(vendor: ChatDialect, asked: Asked) -> None:
     require(len(names) == len(tools), "tool names must be unique")
 
 
-def _check_conversation(vendor: ChatDialect, messages: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """Each message by itself, each call with its result, and thinking as the vendor wants it back."""
-    require(any(m["role"] == "user" for m in messages) or not vendor.pedantic, "messages 参数非法。请检查文档。")
-    for before, after in pairwise([{"role": "system"}, *messages] if vendor.alternates else ()):
+def _check_conversation(provider: ChatDialect, messages: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
+    """Each message by itself, each call with its result, and thinking as the provider wants it back."""
+    require(any(m["role"] == "user" for m in messages) or not provider.pedantic, "messages 参数非法。请检查文档。")
+    for before, after in pairwise([{"role": "system"}, *messages] if provider.alternates else ()):
         pair = (before["role"], after["role"])
         require(pair != ("user", "user"), "conversation roles must alternate user and assistant roles")
         of_history = pair in {("tool", "user"), ("system", "assistant"), ("assistant", "assistant")}
@@ -240,21 +240,21 @@ def _check_conversation(vendor: ChatDialect, messages: Sequence[Mapping[str, Any
     while waiting:
         n, message = waiting.pop(0)
         require(message["role"] != "tool", f"{n}: role 'tool' must be a response to a preceding 'tool_calls'")
-        _check_message(vendor, message, f"messages[{n}]")
+        _check_message(provider, message, f"messages[{n}]")
         if message["role"] == "assistant":
-            _check_thinking(vendor, message, issued, after_tools)
+            _check_thinking(provider, message, issued, after_tools)
             called = [call["id"] for call in message.get("tool_calls", ())]
             results = []
             while called and waiting and waiting[0][1]["role"] == "tool":
                 n, result = waiting.pop(0)
-                _check_message(vendor, result, f"messages[{n}]")
+                _check_message(provider, result, f"messages[{n}]")
                 results.append(result["tool_call_id"])
             answered_once(called, results, f"messages[{n}]")
             ids += called
     require(len(set(ids)) == len(ids), "messages: tool call ids must be unique")
 
 
-def _check_message(vendor: ChatDialect, message: Mapping[str, Any], where: str) -> None:
+def _check_message(provider: ChatDialect, message: Mapping[str, Any], where: str) -> None:
     role, content = message["role"], message["content"]
     known_fields(message, _MESSAGE_FIELDS[role], f"'{{}}' was unexpected - '{where}'")
     if isinstance(content, list):
@@ -265,26 +265,28 @@ def _check_message(vendor: ChatDialect, message: Mapping[str, Any], where: str) 
     else:
         require(isinstance(content, str), f"{where}.content: invalid type")
         spoken = content or message.get("tool_calls") or role in ("tool", "system")
-        require(spoken or not vendor.pedantic, f"{where}: content和tool_calls不能同时为空")
+        require(spoken or not provider.pedantic, f"{where}: content和tool_calls不能同时为空")
     for n, call in enumerate(message.get("tool_calls", ())):
         place, function = f"{where}.tool_calls[{n}]", call["function"]
         known_fields(call, {"id", "type", "function", "extra_content"}, f"{place}: strange field {{}}")
         require(call["id"] and call["type"] == "function", f"{place}.id is missing, or type")
-        require(re.fullmatch(vendor.id_pattern, call["id"]), f"Invalid '{place}.id': not like {vendor.id_pattern}.")
+        require(re.fullmatch(provider.id_pattern, call["id"]), f"Invalid '{place}.id': not like {provider.id_pattern}.")
         require(function.keys() == {"name", "arguments"}, f"{place}.function: name and arguments are wanted")
         require(re.fullmatch(_NAME, function["name"]), f"Invalid '{place}.function.name': string does not match")
         arguments = loads(function["arguments"])
         require(isinstance(arguments, dict), f"{place}.function.arguments is not a JSON object")
 
 
-def _check_thinking(vendor: ChatDialect, message: Mapping[str, Any], issued: Sequence[Any], after_tools: bool) -> None:
+def _check_thinking(
+    provider: ChatDialect, message: Mapping[str, Any], issued: Sequence[Any], after_tools: bool
+) -> None:
     """Thinking comes back unmodified in its own field, and no thinking from elsewhere comes."""
     ids = [call["id"] for call in message.get("tool_calls", ())]
     back = next((each["back"] for each in issued if (each["text"], each["ids"]) == (message["content"], ids)), None)
     given = {name: message[name] for name in _REASONING if name in message}
-    if vendor.mandatory:
-        absent = after_tools and vendor.returned not in given
-        require(not absent, f"The `{vendor.returned}` in the thinking mode must be passed back to the API.")
+    if provider.mandatory:
+        absent = after_tools and provider.returned not in given
+        require(not absent, f"The `{provider.returned}` in the thinking mode must be passed back to the API.")
         given = {name: value for name, value in given.items() if value}
-    wanted = {vendor.returned: back} if back else {}
+    wanted = {provider.returned: back} if back else {}
     require(given == wanted, f"messages: thinking must come back as it was given: {wanted!r}, got {given!r}")

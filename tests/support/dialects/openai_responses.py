@@ -148,12 +148,12 @@ _PARTS = {
 _NAME = r"[a-zA-Z0-9_-]{1,64}"
 
 
-def _check_head(vendor: ResponsesDialect, asked: Asked) -> None:
+def _check_head(provider: ResponsesDialect, asked: Asked) -> None:
     body = asked.body
     known_fields(body, _FIELDS, "Unknown parameter: '{}'.")
     require(body["store"] is False, "nothing may be stored here")
     require(asked.limit is None or asked.limit >= 16, "Invalid 'max_output_tokens': integer below minimum value.")
-    require(vendor.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
+    require(provider.takes(asked), "Unsupported parameter: 'temperature' is not supported with this model.")
     wanted = body.get("text", {}).get("format", {})
     if wanted.get("strict"):
         check_strict(wanted["schema"])

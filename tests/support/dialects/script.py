@@ -1,4 +1,4 @@
-"""What a vendor is to answer, in neutral terms."""
+"""What a provider is to answer, in neutral terms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Said(Part):
 
 @dataclass(frozen=True)
 class Thought(Part):
-    """Thinking, with the signature that some vendors give it."""
+    """Thinking, with the signature that some providers give it."""
 
     signature: str
 
@@ -51,8 +51,8 @@ class Counts:
 class Reply:
     """One answer, how it ends, and how its bytes arrive.
 
-    - `finish`: the neutral reason; `word`: the vendor's own, where it has to be another than the dialect's usual one
-    - `fault`: "error" puts the vendor's error into the answer, "end" ends it before its terminal marker, "stall" goes
+    - `finish`: the neutral reason; `word`: the provider's own, where it has to be another than the dialect's usual one
+    - `fault`: "error" puts the provider's error into the answer, "end" ends it before its terminal marker, "stall" goes
       silent there; all three after everything that `parts` holds
     - `step`: bytes at a time; `newline`: what ends the stream's lines; `noise`: comments, pings, events of new kinds,
       and no space after the field's name

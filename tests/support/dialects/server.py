@@ -1,4 +1,4 @@
-"""A vendor on loopback: checks each request as the vendor would, then answers as its script says."""
+"""A provider on loopback: checks each request as the provider would, then answers as its script says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "sk-conformance-4711"
 Script = Sequence[Reply | Failure] | Callable[[Asked], Reply | Failure]
 
 
-class VendorServer(Loopback):
+class ProviderServer(Loopback):
     """Serves `script`: answers in order, the last one again and again, or a function of the request.
 
     `refusals` says why requests were refused; a provider that keeps to the format gets none.
@@ -37,7 +37,7 @@ class VendorServer(Loopback):
         dialect = self.dialect
         try:
             key = dialect.key(request.headers)
-            require(key == KEY, f"{dialect.texts['key']}: {key}", "key")  # as careless as a vendor can be
+            require(key == KEY, f"{dialect.texts['key']}: {key}", "key")  # as careless as a provider can be
             asked = dialect.read(request)
             dialect.check(asked, self.issued)
         except (RefusedError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -61,7 +61,7 @@ class VendorServer(Loopback):
 
 
 def _returnable(reply: Reply) -> Reply:
-    """The answer as it has to come back: no vendor takes made-up names, or arguments that are no JSON."""
+    """The answer as it has to come back: no provider takes made-up names, or arguments that are no JSON."""
     return replace(reply, parts=tuple(_called(part) if isinstance(part, Call) else part for part in reply.parts))
 
 

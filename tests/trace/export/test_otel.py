@@ -67,7 +67,7 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
     assert first.attributes["server.port"] == urlsplit(server.url).port
     assert [event.name for event in first.events] == ["retry"]
     assert first.events[0].attributes["error.type"] == "ServerError"
-    assert first.attributes["nbagent.usage_estimated"] is True  # the vendor did not count
+    assert first.attributes["nbagent.usage_estimated"] is True  # the provider did not count
     used = {name: value for name, value in last.attributes.items() if name.startswith("gen_ai.usage")}
     assert used == {
         "gen_ai.usage.input_tokens": 20,
@@ -269,7 +269,7 @@ def counted(text="eight", calls=None, model="claude-sonnet-5"):
 def twice():
     """An agent that asks its model twice, at a known price."""
     provider = ScriptedProvider([counted("", [FunctionCall("double", {"x": 4})]), counted()], model="claude-sonnet-5")
-    provider.vendor = "claude"
+    provider.provider_name = "claude"
     return Agent(provider, tools=[double])
 
 

@@ -62,7 +62,7 @@ def agent():
     facts = {"usage": Usage(1000, 100, 200), "model": "claude-sonnet-5"}
     turns = [LLMResponse("", [FunctionCall("double", {"x": 4})], "tool_calls", facts)]
     provider = ScriptedProvider([*turns, LLMResponse("eight", None, "stop", facts)], model="claude-sonnet-5")
-    provider.vendor = "claude"
+    provider.provider_name = "claude"
     return Agent(provider, tools=[double], system_prompt="Be brief.")
 
 

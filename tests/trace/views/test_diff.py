@@ -21,11 +21,11 @@ def call(name, **arguments):
     return FunctionCall(name, arguments, f"{name}{sorted(arguments.items())}")
 
 
-async def trace_of(*scripts, model="claude-sonnet-5", vendor="claude"):
+async def trace_of(*scripts, model="claude-sonnet-5", provider_name="claude"):
     trace = Trace()
     for turns in scripts:
         provider = ScriptedProvider(turns, model=model)
-        provider.vendor = vendor
+        provider.provider_name = provider_name
         await Agent(provider, tools=[mean, count], trace=trace).chat("How heavy?")
     return trace
 

@@ -34,7 +34,7 @@ async def trace():
     calls = [FunctionCall("double", {"x": 4}, "1"), FunctionCall("double", {"x": -1}, "2")]
     turns = [LLMResponse("", calls, None, facts), LLMResponse("It is 8.", None, "stop", facts), "Hi.", ValueError("no")]
     provider = ScriptedProvider(turns, delay=0.01, model="claude-sonnet-5")
-    provider.vendor = "claude"
+    provider.provider_name = "claude"
     agent = Agent(provider, tools=[double])
     await agent.chat("Twice 4?")
     await agent.chat("Hello")

@@ -23,7 +23,7 @@ def mean(column: str) -> float:
 
 def claude(*turns):
     provider = ScriptedProvider(turns, model="claude-sonnet-5")
-    provider.vendor = "claude"
+    provider.provider_name = "claude"
     return provider
 
 

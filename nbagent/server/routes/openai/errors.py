@@ -13,7 +13,7 @@ _CODES = {
     "unauthorized": (401, "invalid_api_key"),
     "model_not_allowed": (404, "model_not_found"),
     "conversation_too_long": (400, "context_length_exceeded"),
-    "vendor_rate_limited": (429, "rate_limit_exceeded"),
+    "provider_rate_limited": (429, "rate_limit_exceeded"),
     "too_many_requests": (429, "rate_limit_exceeded"),
     "too_many_at_once": (429, "rate_limit_exceeded"),
     "budget_spent": (429, "insufficient_quota"),
@@ -53,6 +53,6 @@ def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
 def openai_form(problem: HTTPProblem) -> Response:
     """The answer to a failed request. SDKs don't retry if the agent already did and may have run tools."""
     status, body = envelope(problem)
-    final = problem.code == "budget_spent" or problem.code.startswith(("vendor_", "internal_"))
+    final = problem.code == "budget_spent" or problem.code.startswith(("provider_", "internal_"))
     headers = {"x-should-retry": "false"} if final else None
     return JSONResponse(body, status, headers)

@@ -1,0 +1,83 @@
+"""The calls of tools that the provider runs itself, such as a web search, while it answers.
+
+A decoder yields them as `ToolCall` and `ToolResult` events with only the provider's data. `ProviderCalls` completes
+them, so that displays and the trace show them like function calls. The history keeps them in the answer, in the
+provider's own form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from time import time
+from typing import Any
+
+from nbagent.core.events import Event, ToolCall, ToolResult
+from nbagent.core.messages import FunctionCall, new_id
+from nbagent.core.results import ToolOutcome
+
+
+@dataclass(slots=True)
+class ProviderCall:
+    """One call. `result` is the result as readable text; None if there is none yet."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    id: str = ""
+    result: str | None = None
+    is_error: bool = False
+
+    def begun(self, *, has_ended: bool = False) -> ToolCall:
+        """The event of the call. `has_ended`: the provider reports it together with its result."""
+        return ToolCall("", self.name, self.arguments, {"wire_id": self.id, "has_ended": has_ended})
+
+    def ended(self) -> ToolResult:
+        """The event of its result."""
+        about = {"wire_id": self.id, "is_error": self.is_error}
+        return ToolResult(self.result or "", self.name, self.arguments, about)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data, for the metadata of an answer."""
+        return asdict(self)
+
+
+def events_of(metadata: Mapping[str, Any]) -> Iterator[Event]:
+    """The events of the calls in an answer that arrived in one piece."""
+    for data in metadata.get("provider_calls", ()):
+        call = ProviderCall(**data)
+        yield call.begun(has_ended=call.result is not None)
+        if call.result is not None:
+            yield call.ended()
+
+
+class ProviderCalls:
+    """The calls in one answer."""
+
+    def __init__(self, provider: str, step: int) -> None:
+        self._source, self._step = f"provider:{provider}", step
+        #: By the provider's id: our own id, and when the call was made; None if that is unknown.
+        self._made: dict[str, tuple[str, float | None]] = {}
+
+    def begins(self, wire_id: str) -> None:
+        """The provider runs a tool and has not reported its arguments yet."""
+        self._made.setdefault(wire_id, (new_id("tool"), time()))
+
+    def complete(self, event: ToolCall | ToolResult) -> None:
+        """Add ids, and to a result its outcome."""
+        wire_id = str(event.metadata.get("wire_id") or "")
+        now, about = time(), dict(event.metadata)
+        began = None if about.pop("has_ended", False) else now
+        tool_call_id, started = self._made.setdefault(wire_id, (new_id("tool"), began))
+        ours = {"tool_call_id": tool_call_id, "wire_id": wire_id, "step": self._step, "source": self._source}
+        event.metadata = {**ours, **about}
+        if isinstance(event, ToolResult):
+            seconds = event.metadata["duration_s"] = None if started is None else now - started
+            call = FunctionCall(event.tool_name or "", event.tool_arguments or {}, wire_id)
+            outcome = ToolOutcome(call, event.content, event.content, bool(event.metadata.get("is_error")))
+            event.outcome = replace(
+                outcome,
+                started=now if started is None else started,
+                duration_s=seconds,
+                result_chars=len(event.content),
+                source=self._source,
+            )

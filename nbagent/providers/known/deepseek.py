@@ -1,0 +1,38 @@
+"""DeepSeek. Read in November 2026:
+
+- https://api-docs.deepseek.com/guides/thinking_mode: `reasoning_content` is mandatory after tool calls, even empty
+- https://api-docs.deepseek.com/guides/vision: the flash models take images
+"""
+
+from dataclasses import replace
+
+from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, same_words
+
+_SWITCHED = ModelProfile(
+    thinking_on={"thinking": {"type": "enabled"}},
+    thinking_off={"thinking": {"type": "disabled"}},
+    level_field="reasoning_effort",
+    levels=same_words("low", "high", "max"),
+    forced_tools="unthinking",
+)
+
+PROFILES = (
+    ModelProfile(r"reasoner|r1"),
+    replace(_SWITCHED, models=r"deepseek-chat", thinks_by_default=False),
+    _SWITCHED,
+)
+
+FACTS = ProviderFacts(
+    "deepseek",
+    title="DeepSeek",
+    own_models=r"deepseek-.*",
+    model="deepseek-v4-flash",
+    base_url="https://api.deepseek.com",
+    key_vars=("DEEPSEEK_API_KEY",),
+    base_url_vars=("DEEPSEEK_BASE_URL",),
+    profiles=PROFILES,
+    replay_fields=("reasoning_content",),
+    replay_always="reasoning_content",
+    json_output="object",
+    no_images="deepseek-v4-pro",
+)

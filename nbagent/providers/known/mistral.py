@@ -1,0 +1,44 @@
+"""Mistral. Read in November 2026:
+
+- https://docs.mistral.ai/inference/conversations/reasoning: a model thinks if `reasoning_effort` says so; its thinking
+  arrives as parts of the text
+- the fields of https://pypi.org/project/mistralai/ 3.7: there is no `stream_options`, and usage is always sent
+- https://mistralai.github.io/mistral-common/usage/tools: the id of a call has nine letters and digits
+"""
+
+from dataclasses import replace
+
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+
+_ASKED = ModelProfile(
+    thinks_by_default=False,
+    thinking_on={"reasoning_effort": "high"},
+    thinking_off={"reasoning_effort": "none"},
+    level_field="reasoning_effort",
+    levels=same_words("high"),
+)
+
+PROFILES = (
+    ModelProfile(r"magistral"),
+    replace(_ASKED, models=r"mistral-large-4", thinks_by_default=None, levels=same_words("low", "medium", "high")),
+    replace(_ASKED, models=r"mistral-(small-(latest|4|260)|medium-(latest|3[-.]5))"),
+    replace(
+        NOT_THINKING, models=r"(?:mini|code|dev)stral|(?:pix|vox|mix)tral|mistral-(?:7b|tiny|nemo|saba)|-2[345]\d\d"
+    ),
+    replace(_ASKED, thinks_by_default=None),
+)
+
+FACTS = ProviderFacts(
+    "mistral",
+    title="Mistral",
+    aliases=("mistralai",),
+    own_models=r"(?:open-)?(?:mis|mix|minis|magis|codes|devs|pix|vox)tral-.*",
+    model="mistral-medium-3-5",
+    base_url="https://api.mistral.ai/v1",
+    key_vars=("MISTRAL_API_KEY",),
+    base_url_vars=("MISTRAL_BASE_URL",),
+    profiles=PROFILES,
+    stream_usage=False,
+    call_id="[a-zA-Z0-9]{9}",
+    no_images="codestral|open-mi",
+)

@@ -1,0 +1,57 @@
+"""GLM models of Zhipu (Z.ai). Read in November 2026:
+
+- https://docs.bigmodel.cn: reasoning goes back with tool results, usage is always sent, the arguments of calls stream
+  if `tool_stream` says so
+- https://docs.z.ai/guides/capabilities/thinking-mode
+- https://docs.z.ai/devpack/quick-start: the Coding Plan has separate addresses; ZAI_API_KEY is the name of Z.ai's SDK
+"""
+
+from dataclasses import replace
+
+from nbagent.providers.provider_facts import (
+    LEVELS,
+    NOT_THINKING,
+    ModelProfile,
+    OwnTool,
+    ProviderFacts,
+    Region,
+    same_words,
+)
+
+_ON = {"thinking": {"type": "enabled"}}
+_OFF = {"thinking": {"type": "disabled"}}
+_EFFORT = "reasoning_effort"
+
+PROFILES = (
+    replace(NOT_THINKING, models=r"glm-4(?!\.[5-9])|glm-3|glm-z"),
+    ModelProfile(r"glm-5\.2", thinking_on=_ON, thinking_off=_OFF, level_field=_EFFORT, levels=same_words(*LEVELS)),
+    ModelProfile(r"glm-(5\.[3-9]|[6-9])", level_field=_EFFORT, levels=same_words("low", "high", "max")),
+    ModelProfile(thinking_on=_ON, thinking_off=_OFF),
+)
+
+_SEARCH = {"enable": True, "search_engine": "search_std", "search_result": True}
+
+FACTS = ProviderFacts(
+    "zhipu",
+    title="Zhipu, Z.ai (GLM)",
+    aliases=("zai", "z.ai", "bigmodel", "zhipuai", "glm"),
+    own_models=r"glm-.*",
+    model="glm-5.2",
+    regions={
+        "china": Region("https://open.bigmodel.cn/api/paas/v4"),
+        "international": Region("https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",)),
+        "china-coding": Region("https://open.bigmodel.cn/api/coding/paas/v4"),
+        "international-coding": Region("https://api.z.ai/api/coding/paas/v4", ("ZAI_API_KEY",)),
+    },
+    key_vars=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
+    base_url_vars=("ZHIPUAI_BASE_URL", "ZAI_BASE_URL"),
+    profiles=PROFILES,
+    price_name="zai",
+    tools_body={"tool_stream": True},
+    stream_usage=False,
+    replay_fields=("reasoning_content",),
+    tool_choices=(),
+    json_output="object",
+    no_images=r"glm-(4\.[567]|5(\.[12])?)(-(air|airx|x|turbo|flash|flashx))?$",
+    tools={"web_search": (OwnTool({"type": "web_search", "web_search": _SEARCH}),)},
+)

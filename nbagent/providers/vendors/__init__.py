@@ -1,5 +1,0 @@
-"""The providers, one file each: the facts (`VENDOR`), how the models behave (`PROFILES`), the provider if it has its
-own.
-
-`nbagent.providers.catalog` names the modules and looks them up.
-"""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
+from hypothesis.internal.conjecture import providers as draws
 
 gc.disable()  # until all is collected: what tests are made of stays
 pytest.register_assert_rewrite("support")
@@ -19,7 +19,7 @@ settings.register_profile("quick", max_examples=25, deadline=None, derandomize=T
 settings.register_profile("full", max_examples=100, deadline=None, derandomize=True)
 if not os.environ.get("NBAGENT_FUZZ_SECONDS"):
     # hypothesis also tries the constants of whatever modules of ours are loaded by then, which other tests decide
-    providers._get_local_constants = lambda: providers._local_constants
+    draws._get_local_constants = lambda: draws._local_constants
 settings.load_profile("full" if os.environ.get("NBAGENT_FULL") else "quick")
 
 

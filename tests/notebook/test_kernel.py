@@ -142,7 +142,7 @@ def test_a_wrong_cell_raises_before_any_request(kernel, cell, says):
 
 def test_a_providers_failure_is_one_readable_block_and_fails_the_cell(kernel):
     kernel.ok("from nbagent.errors import RateLimitError")
-    script(kernel, "RateLimitError('too many requests', provider_name='openai', model='gpt-5.6', status=429)")
+    script(kernel, "RateLimitError('too many requests', provider='openai', model='gpt-5.6', status=429)")
     cell = kernel.run("%%agent\nx")
     assert (cell.status, cell.error) == ("error", "RateLimitError")
     assert "openai gpt-5.6: too many requests (status 429)" in cell.traceback

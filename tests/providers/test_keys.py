@@ -141,7 +141,7 @@ _BOTH = "ZHIPUAI_API_KEY=china ZAI_API_KEY=zai"
 
 
 @pytest.mark.parametrize(
-    ("provider", "environment", "options", "address", "key"),
+    ("provider_name", "environment", "options", "address", "key"),
     [
         ("zhipu", "ZAI_API_KEY=zai", {}, f"{_ZAI}/paas/v4", "zai"),
         ("zhipu", _BOTH, {}, f"{_CHINA}/paas/v4", "china"),
@@ -170,7 +170,7 @@ async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder
         international.answers = [Answer(sse(said("Hi")))]
         urls = {"china": china.url, "international": international.url}
         regions = {name: replace(zhipu.FACTS.regions[name], base_url=url) for name, url in urls.items()}
-        monkeypatch.setattr(zhipu, "PROVIDER", replace(zhipu.FACTS, regions=regions))
+        monkeypatch.setattr(zhipu, "FACTS", replace(zhipu.FACTS, regions=regions))
         provider = create_provider("zhipu")
         elsewhere = pickle.dumps(provider)
         missing = r"ZHIPUAI_API_KEY or ZAI_API_KEY is neither set nor in a \.env file.*%agent key"

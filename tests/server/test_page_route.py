@@ -95,7 +95,7 @@ def test_a_fast_model_sends_few_patches():
 
 
 def test_a_failure_is_told_as_to_other_clients():
-    with served(Agent(ScriptedProvider([ServerError("secret-sk-12345678 is down", provider_name="acme")]))) as server:
+    with served(Agent(ScriptedProvider([ServerError("secret-sk-12345678 is down", provider="acme")]))) as server:
         text = server.client().post("/page/chat", json={"message": "?"}).text
     assert "<strong>Failed</strong>" in text
     assert "RefusedError" not in text

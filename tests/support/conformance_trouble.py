@@ -51,7 +51,7 @@ async def check_lasting_trouble_is_an_error(case: Case) -> None:
         with pytest.raises(IncompleteStreamError) as caught:
             await talk.ask()
         assert len(talk.server.asked) == 2
-    assert (caught.value.provider_name, caught.value.model) == (talk.provider.provider_name, talk.provider.model_name)
+    assert (caught.value.provider, caught.value.model) == (talk.provider.provider_name, talk.provider.model_name)
 
 
 async def check_retry_after(case: Case) -> None:

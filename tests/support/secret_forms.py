@@ -15,11 +15,9 @@ ANSWERS = {
     "gemini": gemini_said("Good."),
 }
 #: Each provider that is reached over HTTP, by name: the format and further options.
-PROVIDERS = {
-    name: (name, provider_name.format, {})
-    for name, provider_name in CATALOG.items()
-    if provider_name.format and name != "local"
-} | {"openai responses": ("openai", "openai_responses", {"api": "responses"})}
+PROVIDERS = {name: (name, facts.format, {}) for name, facts in CATALOG.items() if facts.format and name != "local"} | {
+    "openai responses": ("openai", "openai_responses", {"api": "responses"})
+}
 
 
 def marker(name):

@@ -143,10 +143,10 @@ def test_every_provider_takes_any_history_that_is_repaired(providers):
     providers.start_anew()
     tools, rng = FunctionRegistry(), random.Random(1)
     tools.register("add", "", lambda a, b=1: a + b)
-    providers = [(case, providers.provider(case)) for case in RULES]
+    clients = [(case, providers.provider(case)) for case in RULES]
     for _ in range(100):
         history = repair([odd_message(rng) for _ in range(rng.randint(0, 9))])
         assert repair(history) == history
         asked = [*history, USER]
-        refusals = [providers.refused_by(case, provider, asked, tools.list_functions()) for case, provider in providers]
+        refusals = [providers.refused_by(case, provider, asked, tools.list_functions()) for case, provider in clients]
         assert not any(refusals), "\n".join(filter(None, refusals))

@@ -15,9 +15,9 @@ seen = []
 def answer(messages, tools):
     seen.append(messages[-1].content)
     return f"answer {len(seen)}"
-def priced(provider, model="claude-sonnet-5", answers=answer):
+def priced(provider_name, model="claude-sonnet-5", answers=answer):
     provider = ScriptedProvider(answers, model=model)
-    provider.provider_name = provider
+    provider.provider_name = provider_name
     return Agent(provider)
 """
 

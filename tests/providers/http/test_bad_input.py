@@ -185,7 +185,7 @@ async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
     assert "try ollama pull" in str(error)
 
 
-@pytest.mark.parametrize("provider", ["open_source", "openai"])
+@pytest.mark.parametrize("provider_name", ["open_source", "openai"])
 async def test_a_password_in_the_address_is_sent_instead_of_a_key_and_never_logged(
     loopback, caplog, provider_name, monkeypatch
 ):

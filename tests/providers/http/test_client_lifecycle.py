@@ -175,7 +175,7 @@ async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, c
     assert len(loopback.requests) == 96
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider_name", PROVIDERS)
 async def test_a_connection_closed_while_it_was_idle_costs_no_error(provider_name, connect, monkeypatch):
     """Not a retry that the user sees, nor a wait."""
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 1000)

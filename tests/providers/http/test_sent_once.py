@@ -29,7 +29,7 @@ def dropping(answer, requests):
     return served_by(serve)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider_name", PROVIDERS)
 async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connect, provider_name):
     requests = []
     async with dropping(body(provider_name), requests) as address:
@@ -43,7 +43,7 @@ async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connec
 
 
 @pytest.mark.parametrize(
-    ("provider", "make"),
+    ("provider_name", "make"),
     [
         ("open_source", lambda _: httpx.AsyncClient()),
         ("open_source", lambda _: httpx2.AsyncClient()),

@@ -31,8 +31,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    ("name", "provider"),
-    [*((name, "open_source") for name in WRONG), *(("temprature", provider_name) for provider_name in [*ANSWERS][1:])],
+    ("name", "provider_name"),
+    [*((name, "open_source") for name in WRONG), *(("temprature", each) for each in [*ANSWERS][1:])],
 )
 async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, connect, provider_name, name):
     value, says = WRONG[name]
@@ -69,7 +69,7 @@ def test_a_provider_is_made_with_known_options_only():
         assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("provider", ANSWERS)
+@pytest.mark.parametrize("provider_name", ANSWERS)
 async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, provider_name):
     loopback.answers = [Answer(ANSWERS[provider_name])]
     provider = connect(provider_name, extra_body={"theirs": 1, "both": {"a": 1}}, **MODELS.get(provider_name, {}))

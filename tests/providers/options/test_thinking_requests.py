@@ -105,7 +105,7 @@ RESCUES = [
 ]
 
 
-@pytest.mark.parametrize(("provider", "model", "error", "instead"), RESCUES)
+@pytest.mark.parametrize(("provider_name", "model", "error", "instead"), RESCUES)
 async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, provider_name, model, error, instead):
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": error}}
     refusal = json.dumps(body if isinstance(error, str) else error).encode()

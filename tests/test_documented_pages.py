@@ -44,7 +44,7 @@ def test_a_page_runs(page, tmp_path):
 
 
 def test_what_the_embedded_model_does_is_said_in_the_same_words():
-    said = "nbagent itself chooses the tool and takes the arguments from your question. The answer quotes the tool's "
+    said = "nbagent itself chooses the tool and takes the arguments from your prompt. The answer quotes the tool's "
     said += "result. A large model does all of this itself."
     pages = ("README.md", "docs/start.md", "docs/explanation/embedded-model.md", "notebooks/01_quickstart.ipynb")
     for text in (*map(text_of, pages), LocalProvider.__doc__):

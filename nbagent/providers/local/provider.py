@@ -45,7 +45,7 @@ _threads = DaemonThreads("nbagent-local-model")
 class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
-    With the default model, nbagent itself chooses the tool and takes the arguments from your question.
+    With the default model, nbagent itself chooses the tool and takes the arguments from your prompt.
     The answer quotes the tool's result. A large model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` fetched, such as "qwen3.5-4b", or

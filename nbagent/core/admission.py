@@ -1,7 +1,7 @@
-"""Admission: decides which request goes next, so that many rows together stay within a provider's limits.
+"""Admission: decides which request is sent next, so that many rows together stay within a provider's limits.
 
-A row takes a slot before each HTTP request and releases it after the answer. It holds none while a tool runs, so rows
-whose tools call agents can't block each other.
+A row acquires a slot before each HTTP request and releases it after the answer. It has no slot while a tool runs, so
+rows whose tools call agents can't block each other.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RateAdmission:
     """The admission of one process, for all its threads and event loops. First come, first served.
 
     Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
-    half as many continue; each round of answers adds one. `rpm` and `tpm`, requests and tokens per minute, are spread
-    evenly.
+    the number of slots is halved; each round of answers adds one. `rpm` and `tpm`, requests and tokens per minute, are
+    spread evenly.
 
     >>> import asyncio
     >>> admission = RateAdmission(rpm=600)
@@ -56,27 +56,27 @@ class RateAdmission:
         self._limits = [(rpm, tpm)]
         #: Seconds between two requests, and between two tokens.
         self._paces = _paces(self._limits)
-        #: By limit, the time of the next request.
+        #: For each limit, the time of the next request.
         self._next_at = [-math.inf, -math.inf]
-        #: The taken slots, each with its request's estimated tokens. Slots are rising numbers.
+        #: The taken slots with the estimated tokens of their requests. Slots are increasing numbers.
         self.taken: dict[int, int] = {}
         self._last = 0
         #: Slots up to this one were taken before the last refusal, so their refusals belong to the same event.
         self._last_before_refusal = 0
-        #: How many requests may be under way; `inf` until one was refused.
+        #: How many requests may be under way; `inf` until one is refused.
         self.window = math.inf
         self._pause = FIRST_PAUSE_S
         self._paused_until = -math.inf
-        #: Since when every request is refused (`-inf`: for too long), and the provider's last message.
+        #: When the provider began to refuse every request (`-inf`: too long ago), and its last message.
         self._refused_since: float | None = None
-        self._said = ""
+        self._last_message = ""
 
     @contextmanager
     def limited(self, rpm: float | None, tpm: float | None) -> Iterator[None]:
-        """The block of a map, in which its `rpm` and `tpm` apply. The strictest of all open blocks counts."""
+        """The block of a map, in which its `rpm` and `tpm` apply. The strictest limits of all open blocks count."""
         limits = rpm, tpm
         with self._lock:
-            self._refused_since = None  # it makes its own attempt
+            self._refused_since = None  # a new map tries again
             self._limits.append(limits)
             self._paces = _paces(self._limits)
         try:
@@ -88,7 +88,7 @@ class RateAdmission:
                 self._wake_first()
 
     async def acquire(self, tokens: int = 0) -> int:
-        """Wait for a slot for a request of roughly `tokens` tokens. A cancelled caller holds no slot.
+        """Wait for a slot for a request of roughly `tokens` tokens. A cancelled caller has no slot.
 
         Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S` or asks for too long a wait.
         """
@@ -122,8 +122,8 @@ class RateAdmission:
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
         """Release a slot. Idempotent.
 
-        `end`: the tokens of an answer (0: unknown), or the error of a refusal because of a rate (429, or 529,
-        overloaded). None for a request that says nothing about rates: it was cancelled or failed otherwise.
+        `end`: the tokens of an answer (0 if unknown), or the error of a rate refusal (429, or 529 for overload). None
+        if the request says nothing about rates, because it was cancelled or failed for another reason.
         """
         with self._lock:
             if (estimated := self.taken.pop(slot, None)) is None:
@@ -142,7 +142,7 @@ class RateAdmission:
 
     def _refused(self, slot: int, error: ProviderError) -> None:
         now, wait = self._clock(), error.retry_after or 0.0
-        self._said = error.message
+        self._last_message = error.message
         self._refused_since = now if self._refused_since is None else self._refused_since
         if slot > self._last_before_refusal:
             self._last_before_refusal = self._last
@@ -157,7 +157,7 @@ class RateAdmission:
 
     def _check_patience(self) -> None:
         if self._refused_since == -math.inf:
-            text = f"{self._said.rstrip('.') or 'the provider refused'}: no request is answered any more"
+            text = f"{self._last_message.rstrip('.') or 'the provider refused'}: no requests are answered now"
             wait = max(0.0, self._paused_until - self._clock())
             raise RateLimitError(text, status=429, retry_after=wait or None, should_retry=False)
 
@@ -171,23 +171,23 @@ def _paces(limits: Sequence[tuple[float | None, float | None]]) -> list[float]:
     return [60 / min(rate or math.inf for rate in rates) for rates in zip(*limits, strict=True)]
 
 
-_of_this_process: dict[str, RateAdmission] = {}
+_admissions: dict[str, RateAdmission] = {}
 
 
 def admission_of(key: str) -> RateAdmission:
     """This process's admission for requests that a provider counts together (`LLMProvider.rate_key`)."""
-    return _of_this_process.get(key) or _of_this_process.setdefault(key, RateAdmission())
+    return _admissions.get(key) or _admissions.setdefault(key, RateAdmission())
 
 
 def is_refusal(error: ProviderError) -> bool:
-    """Whether the provider refused the request because of a rate, so that a later attempt can succeed."""
+    """Whether the provider refused the request because of a rate limit, so a later attempt can succeed."""
     return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
 
 
 async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
-    """The items of `attempt()`. It holds a slot until it ends."""
+    """The items of `attempt()`, which has a slot until it ends."""
     begun = monotonic()
     slot = await admission.acquire(tokens)
     if (waits := current.get().waits) is not None:

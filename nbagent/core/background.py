@@ -1,4 +1,4 @@
-"""The background event loop, and the bridges between it and the threads that wait for it.
+"""The background event loop, and bridges between it and the threads that wait for it.
 
 Blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine with `run_sync`, even if another event
 loop is running in the same thread. While the main thread waits there, it runs the tools that need the main thread
@@ -15,13 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from functools import partial, wraps
 from queue import Empty, SimpleQueue
@@ -43,18 +37,18 @@ _lock = threading.Lock()
 #: The one background loop of the process and its thread, once there is one.
 _running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
-#: The main thread's queue while it waits; None only wakes it up.
+#: The main thread's queue while it waits; None only wakes the thread.
 _main_calls: SimpleQueue[_MainCall | None] = SimpleQueue()
-#: The loop that runs on the main thread for as long as the process lives: a kernel's, if there is one.
+#: The loop that runs on the main thread as long as the process lives: a kernel's, if there is one.
 _main_loop: list[asyncio.AbstractEventLoop] = []
 #: Progress text of a tool that needs the main thread while a cell runs there.
 WAITING_FOR_MAIN = "waiting for the running cell to end"
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The background loop. It starts at first use, in a daemon thread; a forked child starts its own.
+    """The background loop. It starts on first use, in a daemon thread; a forked child starts its own.
 
-    In a browser it is the only loop there is.
+    In a browser it is the only loop.
     """
     if IN_BROWSER:
         return asyncio.get_running_loop()
@@ -116,7 +110,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """The blocking variant of an async function or method, as in `chat_sync = blocking(chat)`; overloads stay.
+    """The blocking variant of an async function or method, as in `chat_sync = blocking(chat)`. Keeps overloads.
 
     A method's variant calls the subclass's override, if there is one.
     """
@@ -125,20 +119,20 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     is_method = code is not None and code.co_varnames[:1] == ("self",)
 
     @wraps(function)
-    def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+    def variant(*args: P.args, **kwargs: P.kwargs) -> T:
         given: tuple[Any, ...] = args
         latest: Callable[..., Coroutine[Any, Any, T]] = function
         if is_method and given:
             latest, given = getattr(given[0], name), given[1:]
         return run_sync(latest(*given, **kwargs))
 
-    twin.__name__, twin.__qualname__ = f"{name}_sync", f"{function.__qualname__}_sync"
-    twin.__doc__ = f"Blocking variant of `{name}`, for scripts and for cells without `await`."
-    return twin
+    variant.__name__, variant.__qualname__ = f"{name}_sync", f"{function.__qualname__}_sync"
+    variant.__doc__ = f"Blocking variant of `{name}`, for scripts and for cells without `await`."
+    return variant
 
 
 async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
-    """Run the coroutine and hand its result or error to the waiting thread. SystemExit in a task would end the loop."""
+    """Run the coroutine and hand its result or error to the waiting thread."""
     try:
         result = await coroutine
     except asyncio.CancelledError:
@@ -161,13 +155,9 @@ def _poll(done: Future[Any]) -> None:
 def _serve(done: Future[Any]) -> None:
     """Wait until `done`. Until then, run other threads' functions on the main thread."""
     while not done.done():
-        try:
-            item = _main_calls.get(timeout=POLL_S)
-        except Empty:
-            continue
-        if item is None:
-            continue
-        item.run()
+        with suppress(Empty):
+            if (call := _main_calls.get(timeout=POLL_S)) is not None:
+                call.run()
 
 
 class _MainCall:
@@ -179,7 +169,7 @@ class _MainCall:
         self.answer: Future[Any] = Future()
 
     def run(self) -> None:
-        """Run it, unless it has begun or nobody waits for it. Ctrl-C cancels it, and raises KeyboardInterrupt."""
+        """Run it, unless it has started or nobody waits for it. Ctrl-C cancels it and raises KeyboardInterrupt."""
         if self.answer.running() or self.answer.done() or not self.answer.set_running_or_notify_cancel():
             return
         try:
@@ -193,7 +183,7 @@ class _MainCall:
             self.answer.set_exception(error)
 
     def interrupt(self) -> None:
-        """End it as Ctrl-C does, or prevent it from beginning."""
+        """End it as Ctrl-C does, or prevent it from starting."""
         if not self.answer.cancel():
             self._interruptible.interrupt()
 
@@ -216,39 +206,38 @@ async def call_on_main(func: Callable[[], T]) -> T:
     A kernel that is busy with a cell runs it once the cell awaits something or ends. Raises `RuntimeError` if the main
     thread neither waits for this run nor has a kernel's loop. Ctrl-C inside `func` cancels the run.
     """
-    if threading.current_thread() is not threading.main_thread():
-        call = _MainCall(func)
-        if current.get().main_waits:
-            _main_calls.put(call)
-        for loop in _main_loop:
-            loop.call_soon_threadsafe(call.run_on_loop)
-        if not (current.get().main_waits or _main_loop):
-            raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
-        answer = asyncio.wrap_future(call.answer)
-        try:
-            await _wait_for_main(answer, call.answer.running)
-        except asyncio.CancelledError:
-            call.interrupt()
-            await asyncio.wait({answer}, timeout=GRACE_S)
-            raise
-        result: T = answer.result()
-        return result
-    with _interruptible():
-        try:
-            return func()
-        except KeyboardInterrupt:
-            raise asyncio.CancelledError from None
+    if threading.current_thread() is threading.main_thread():
+        with _interruptible():
+            try:
+                return func()
+            except KeyboardInterrupt:
+                raise asyncio.CancelledError from None
+    call, main_waits = _MainCall(func), current.get().main_waits
+    if not (main_waits or _main_loop):
+        raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
+    if main_waits:
+        _main_calls.put(call)
+    for loop in _main_loop:
+        loop.call_soon_threadsafe(call.run_on_loop)
+    answer: asyncio.Future[T] = asyncio.wrap_future(call.answer)
+    try:
+        await _wait_for_main(answer, call.answer.running)
+    except asyncio.CancelledError:
+        call.interrupt()
+        await asyncio.wait({answer}, timeout=GRACE_S)
+        raise
+    return answer.result()
 
 
 async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
     """Await a coroutine on the kernel's loop, which the main thread runs.
 
-    A kernel that is busy with a cell begins it once the cell awaits something or ends. Cancelled from another thread,
-    this calls `stop`, and waits for the end. Raises `RuntimeError` without a kernel's loop, or if the main thread is
-    blocked by this run.
+    A kernel that is busy with a cell starts it once the cell awaits something or ends. If this is cancelled from
+    another thread, it calls `stop` and waits for the end. Raises `RuntimeError` without a kernel's loop, or if the main
+    thread is blocked by this run.
     """
     if not _main_loop or current.get().main_waits:
-        raise RuntimeError("the main thread is blocked by this run: use `await`, or a %%agent cell of its own")
+        raise RuntimeError("the main thread is blocked by this run: use `await`, or a separate %%agent cell")
     if running_loop() is _main_loop[0]:
         return await make()
     begun = threading.Event()
@@ -271,7 +260,7 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
 
 
 async def _wait_for_main(answer: asyncio.Future[Any], has_begun: Callable[[], bool]) -> None:
-    """Wait for the main thread, and report that until it begins. Cancelling this does not cancel the work."""
+    """Wait for work on the main thread, and report that until it starts. Cancelling this does not cancel the work."""
     answer.add_done_callback(_retrieve)
     await asyncio.wait({answer}, timeout=POLL_S)
     if not (answer.done() or has_begun()):
@@ -299,10 +288,10 @@ def _interruptible() -> Iterator[None]:
 
 
 def heartbeat() -> AbstractAsyncContextManager[None]:
-    """Wakes a kernel's event loop up regularly inside this block.
+    """A block in which a kernel's event loop wakes up regularly.
 
-    ipykernel's signal handler cancels the task of a cell, but does not wake the loop (ipython/ipykernel#881). Without
-    this the stop button would not end a cell that awaits a silent model. Other threads receive no signals.
+    ipykernel's signal handler cancels a cell's task, but does not wake the loop (ipython/ipykernel#881). Without this,
+    the stop button would not end a cell that awaits a silent model. Other threads receive no signals.
     """
     in_kernel = "ipykernel" in sys.modules and threading.current_thread() is threading.main_thread()
     return _beating(asyncio.get_running_loop()) if in_kernel else nullcontext()

@@ -1,7 +1,7 @@
-"""Checks: of the answer that would end a run, and of the prompt before anything is sent.
+"""Checks of the prompt before anything is sent, and of the answer that would end a run.
 
-An answer that fails goes back to the model with the reason. A prompt that fails ends the run. The user's own checks are
-functions of a text or of the `output` value. If they take a second argument, it is a `RunContext`.
+A rejected prompt ends the run. A rejected answer goes back to the model with the reason. Users' checks are functions of
+the text or of the `output` value. A second argument, if there is one, is a `RunContext`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ This answer is not accepted:
 {reason}
 Answer again. Do not mention this check."""
 
-#: Passes with True or None. Fails with False, or with a ValueError or an AssertionError, whose text is the reason.
+#: Returns True or None to pass, False to fail. Raising ValueError or AssertionError also fails, with its text as the
+#: reason.
 UserCheck = Callable[..., Any]
 
 
 def reason_in(text: str) -> str:
-    """Why an answer was sent back, from the text for the model: all but its first and last line.
+    """The reason in the text with which an answer was sent back: all but its first and last lines.
 
     >>> reason_in(_CORRECT.format(reason="Name your sources."))
     'Name your sources.'
@@ -44,7 +45,7 @@ class SentBackError(Exception):
         self.error = error
 
 
-class QuestionRefusedError(Exception):
+class PromptRefusedError(Exception):
     """A guard refuses a prompt. The text is the reason."""
 
 
@@ -53,7 +54,7 @@ AnswerCheck = Callable[[AgentResult, RunContext], Awaitable[None] | None]
 
 
 def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserCheck]:
-    """The functions as a list. Raises ConfigurationError for one that can't be called with one or two arguments."""
+    """The functions as a list. Raises ConfigurationError if one can't be called with one or two arguments."""
     expected = "a list of functions of (text) or (text, context)"
     if not isinstance(functions, Iterable):
         raise invalid(name, functions, expected)
@@ -73,17 +74,17 @@ def as_answer_check(function: UserCheck) -> AnswerCheck:
 
     async def check(result: AgentResult, context: RunContext) -> None:
         value = result.content if result.data is None else result.data
-        if (reason := await reason_against(function, value, context)) is not None:
+        if (reason := await run_check(function, value, context)) is not None:
             text = f"The answer was rejected: {reason}\nThe model did not correct it."
             raise SentBackError(_CORRECT.format(reason=reason), AnswerRejectedError(text, answer=result.content))
 
     return check
 
 
-async def reason_against(function: UserCheck, value: Any, context: RunContext) -> str | None:
-    """Why a check fails for this value; None if it passes. Other errors propagate. Sync checks run in a thread."""
+async def run_check(function: UserCheck, value: Any, context: RunContext) -> str | None:
+    """Run a check, in a thread if it is sync. Returns the reason if it fails, None if it passes."""
     arguments = (value, context)[: _required(function)]
-    name = getattr(function, "__name__", repr(function)).replace("<lambda>", "a check of it")
+    name = getattr(function, "__name__", repr(function)).replace("<lambda>", "a check")
     try:
         is_async = inspect.iscoroutinefunction(function)
         verdict = function(*arguments) if is_async else await run_in_thread(function, *arguments)
@@ -101,7 +102,7 @@ async def reason_against(function: UserCheck, value: Any, context: RunContext) -
 
 
 def _required(function: UserCheck) -> int:
-    """How many arguments it requires."""
+    """The number of arguments that it requires."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return sum(each.kind in kinds and each.default is each.empty for each in parameters)

@@ -1,6 +1,6 @@
-"""The context of the current code: its run, cell, labels, account and so on, as one value.
+"""The context of the current code as one value: its run, cell, labels, account and so on.
 
-Tasks and the threads of tools inherit it. Threads that a tool starts itself inherit it with
+Tasks and tool threads inherit it. Threads that a tool starts itself inherit it with
 `contextvars.copy_context().run(...)`, or with Python 3.14's option `thread_inherit_context`.
 """
 
@@ -26,23 +26,21 @@ class Cell(NamedTuple):
 
 
 NO_CELL = Cell()
-
-
 _OUTSIDE = RunContext()
 
 
 class Current(NamedTuple):
-    """The current code's context. Outside runs, cells and blocks it has these defaults."""
+    """The current code's context. The defaults apply outside runs, cells and blocks."""
 
     #: The `core.run.Run` whose tool or check this is.
     run: Any = None
     #: The tool's view of its call.
     call: RunContext = _OUTSIDE
     #: Sends the events of runs that the tool starts to the run's observers, as events of the tool's call.
-    tell: Callable[[Any], None] | None = None
+    report_event: Callable[[Any], None] | None = None
     #: The runs that wait for this code: their tool, or the body of a plain `for` over their events.
     enclosing: frozenset[QueueEntry] = frozenset()
-    #: The account of new runs: the run's, a map's or a client's.
+    #: The account above the accounts of new runs: the run's, a map's or a client's.
     account: Account | None = None
     #: The last request that this code sent or is part of.
     request: Request | None = None
@@ -62,9 +60,9 @@ class Current(NamedTuple):
     has_no_cell_output: bool = False
     #: The current row of a map.
     row_key: str | None = None
-    #: The seconds that each request of that row waited for its slot. None outside rows: requests don't wait.
+    #: The seconds that each request of that row waited for its slot. None outside rows, where requests don't wait.
     waits: list[float] | None = None
-    #: Whether another model is used if this one can't answer now: then there is no wait for the provider.
+    #: Whether another model is tried if this one can't answer now. Then requests don't wait for the provider.
     has_alternative: bool = False
     #: Called with each finished HTTP exchange: a `core.http_exchange.Collector`.
     collect: Callable[[Any], None] | None = None
@@ -89,7 +87,7 @@ current: ContextVar[Current] = ContextVar("nbagent_current", default=_NOTHING)
 def labels_here(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
-    """A user's labels, nested in the current code's. Raises ConfigurationError for invalid ones."""
+    """A user's labels, nested in the current code's labels. Raises ConfigurationError if they are invalid."""
     labels, outer = checked_labels(tags, user, session, metadata), current.get().labels
     return labels if outer is None else labels.within(outer)
 
@@ -101,7 +99,7 @@ def set_current(**changes: Any) -> None:
 
 @contextmanager
 def changed(**changes: Any) -> Iterator[None]:
-    """Set these values for a block. Other values that the block itself sets stay."""
+    """Set these values for a block. Other values that the block sets outlast it."""
     before = current.get()
     inside = before._replace(**changes)
     current.set(inside)

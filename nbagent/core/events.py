@@ -1,8 +1,8 @@
 """The events of a run, a closed set of small dataclasses. Cells, panels and plain Python consume the same events.
 
 Each event has `type`, `content` (always a string), `tool_name`, `tool_arguments` and `metadata`, as attributes and as
-items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` has `run_id` and, if they apply, `call_id`,
-`tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
+items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` contains `run_id` and, where they apply,
+`call_id`, `tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ Mapping.register(Event)  # not a base class: that would slow down `isinstance` f
 
 @dataclass(slots=True)
 class RunStarted(Event):
-    """A run begins. `content` is the prompt; `messages` are the system message and the prompt's new messages.
+    """A run starts. `content` is the prompt; `messages` are the system message and the prompt's new messages.
 
-    `after` is the message before them; None at the beginning of a conversation.
+    `after` is the message before them; None at the start of a conversation.
     """
 
     type: ClassVar[Literal["run_started"]] = "run_started"
@@ -135,7 +135,7 @@ class ToolStarted(Event):
 class ToolPrinted(Event):
     """A running tool printed or displayed something in a notebook. `outputs` is all of it so far.
 
-    Only observers, such as panels, get it: the reader of a stream gets the next event when the tool has ended.
+    Only observers, such as panels, receive it. The reader of a stream receives its next event after the tool has ended.
     """
 
     type: ClassVar[Literal["tool_printed"]] = "tool_printed"
@@ -156,7 +156,7 @@ class ToolProgress(Event):
 class ChildEvent(Event):
     """An event of an agent that a running tool called: `event` is from its run, or from a run below it.
 
-    `metadata` is the call's. As with `ToolPrinted`, only observers get it, on this run's thread.
+    `metadata` describes the tool call. Only observers receive it, on this run's thread.
     """
 
     type: ClassVar[Literal["child"]] = "child"
@@ -167,7 +167,7 @@ class ChildEvent(Event):
 class CellChanged(Event):
     """A running tool changed or ran a cell of a notebook. `content` is the change and the cell's id: "edit 3f2a".
 
-    `before` and `after` are its source, None if there was or is no such cell. Only observers get it.
+    `before` and `after` are the cell's source; None if there was or is no such cell. Only observers receive it.
     """
 
     type: ClassVar[Literal["cell_changed"]] = "cell_changed"
@@ -180,7 +180,7 @@ class CellChanged(Event):
 
 @dataclass(slots=True)
 class ToolResult(Event):
-    """The result of a call. `content` is the model's text; `message` is in the history.
+    """The result of a call. `content` is the text for the model; `message` is in the history.
 
     `outputs` is the tool's printed and displayed output in a notebook.
     """
@@ -204,16 +204,14 @@ class ValidationError(Event):
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A person's decision on a call: `content` is "approved", "edited", "denied", or "allowed" (earlier in the
-    session).
-    """
+    """A person's decision on a call: "approved", "edited", "denied", or "allowed" (earlier in the session)."""
 
     type: ClassVar[Literal["approval"]] = "approval"
 
 
 @dataclass(slots=True)
 class UsageReport(Event):
-    """The usage of a complete answer or, if `estimated`, of the part before an answer broke off or was stopped.
+    """The usage of a complete answer or, if `estimated`, of one that broke off or was stopped.
 
     `metadata`: the fields of `Usage`, if known; cost_usd, replayed, and estimated.
     """
@@ -230,8 +228,7 @@ class UsageReport(Event):
 class Retry(Event):
     """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
 
-    With `next` ("provider:model") in the metadata, the call failed, and another model is asked: a `turn_started`
-    follows.
+    With `next` ("provider:model") in the metadata, the call failed, and another model follows with a `turn_started`.
     """
 
     type: ClassVar[Literal["retry"]] = "retry"
@@ -241,9 +238,7 @@ class Retry(Event):
 class Context(Event):
     """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
 
-    `messages` were removed.
-
-    `metadata`: trimmed, the `message_id`s of these in the trace; and begins, if this has only begun.
+    `messages` were removed. `metadata`: trimmed, their `message_id`s in the trace; begins, if this has only started.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -261,8 +256,8 @@ class Limit(Event):
 class Http(Event):
     """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
-    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type; of a
-    note that the provider runs its own tool: wire_id, the same as its `ToolCall` will have.
+    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type. If
+    the note says that a provider's own tool is running: the wire_id of its later `ToolCall`.
     """
 
     type: ClassVar[Literal["http"]] = "http"
@@ -279,9 +274,9 @@ class Interrupted(Event):
 
 @dataclass(slots=True)
 class TurnDone(Event):
-    """A complete answer of the model arrived. `content` is its text, `message` is in the history.
+    """A complete answer arrived. `content` is its text; `message` is in the history.
 
-    `metadata`: finish_reason, cost_usd, and note, if a reader must know the answer's origin.
+    `metadata`: finish_reason, cost_usd, and a note if readers should know the answer's origin.
     """
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"

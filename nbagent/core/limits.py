@@ -1,4 +1,4 @@
-"""Limits end a run politely: it stops between two steps, or immediately if its time is over, and names the limit.
+"""Limits of runs. A run stops between two steps, or immediately if its time is up, and names the limit.
 
 A run and all runs that its tools start, even in background tasks, share one budget: delegating does not evade it.
 """
@@ -23,8 +23,6 @@ from nbagent.errors import AgentDepthError
 
 #: Prefix of a limit's environment variable: `NBAGENT_MAX_COST`.
 VARIABLE_PREFIX = "NBAGENT_"
-
-
 #: A whole number, or `math.inf`, which is a float and lifts a limit.
 Count = float
 
@@ -36,15 +34,15 @@ class Limits:
     - `max_iterations`: requests to the model, 10 by default, without other agents' requests
     - `max_requests`: requests to all models, 1000 by default
     - `max_depth`: how deep agents may call agents, 5 by default; a deeper call raises `AgentDepthError`
-    - `max_tool_calls`: calls of tools
+    - `max_tool_calls`: tool calls
     - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. Missing counts are estimated.
     - `max_cost`: US dollars; needs a model with a known price
     - `max_seconds`: the run ends even while it waits for the model or a tool, and keeps the text so far
-    - `tool_seconds`: for one call of a tool without its own timeout, 15 by default
+    - `tool_seconds`: for one call of a tool that has no timeout of its own, 15 by default
 
-    All but `max_iterations` include agents that the run's tools call. Each limit has an environment
-    variable, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. The
-    argument `math.inf` lifts a limit that they set.
+    All but `max_iterations` include agents that the run's tools call. Each limit has an environment variable, such as
+    `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. Pass `math.inf` to lift a
+    limit.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
     0.05
@@ -89,7 +87,7 @@ max_input_tokens=None, max_output_tokens=None, max_cost=0.5, max_seconds=None, t
         return cls(**found)
 
     def or_else(self, other: Limits) -> Limits:
-        """These limits; None values come from the other."""
+        """These limits, with the other's values instead of None."""
         pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return Limits(**{name: second if first is None else first for name, first, second in pairs})
 
@@ -107,14 +105,14 @@ class LimitReached(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A request that others wait for."""
+    """A request that other requests may wait for."""
 
     is_under_way: bool = True
 
 
 #: Guards all accounts: a tree's runs may be on different threads.
 _LOCK = threading.Lock()
-#: Requests of all trees that wait for others to end: few, and only when a budget is nearly spent.
+#: Requests of all trees that wait for others to end: a few, and only when a budget is nearly spent.
 _waiting: list[ThreadsafeEvent] = []
 
 
@@ -137,7 +135,7 @@ class Account:
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0  # without requests of unknown price
     all_priced: bool = True
-    #: How many requests of the runs below are under way, and the largest answer so far, by kind.
+    #: The number of requests under way in the runs below, and the largest count of each kind in an answer so far.
     under_way: int = 0
     largest: Usage = field(default_factory=Usage)
     most_dollars: float = 0.0
@@ -170,7 +168,7 @@ class Account:
         return self.dollars if self.all_priced else None
 
     def add(self, usage: Usage, cost: float | None) -> None:
-        """Count an answer for this run and those above it."""
+        """Count an answer for this run and the runs above it."""
         with _LOCK:
             for account in self._accounts():
                 account.usage += usage
@@ -180,11 +178,11 @@ class Account:
                 account.all_priced = account.all_priced and cost is not None
 
     def asking(self, enclosing: Request | None = None) -> AbstractAsyncContextManager[Request | None]:
-        """A request and its answer. It waits while parallel runs' requests may take the rest of a shared budget.
+        """A block for a request and its answer. Waits while parallel requests may use up a shared budget.
 
-        Each of those is expected to take as much as the largest answer so far. So a tree's runs together exceed a
-        budget by one answer, not by one each, unless an answer is larger than all before it. A run whose caller has no
-        run never waits, because its reader may be waiting for others.
+        Each of them is expected to use as much as the largest answer so far. So the runs of a tree together exceed a
+        budget by one answer, not by one each, unless an answer is larger than all earlier ones. A run without a parent
+        never waits, because its reader may be waiting for others.
 
         `enclosing` is the last request that the current code sent or is part of.
         """
@@ -211,7 +209,7 @@ class Account:
                     ended.set_from_thread()
 
     def _begin_request(self) -> ThreadsafeEvent | None:
-        """Count a request as under way, or return a waiter that wakes it when another one ends."""
+        """Count a request as under way, or return an event that is set when another request ends."""
         with _LOCK:
             if self.reached_budget() is None and any(each._may_be_spent() for each in self._above):
                 _waiting.append(ended := ThreadsafeEvent())
@@ -221,14 +219,14 @@ class Account:
         return None
 
     def add_request(self) -> None:
-        """Count a request for this run and those above it."""
+        """Count a request for this run and the runs above it."""
         with _LOCK:
             self.iterations += 1
             for account in self._accounts():
                 account.requests += 1
 
     def take_tool_calls(self, wanted: int) -> int:
-        """How many of these calls may run. They count for this run and those above it."""
+        """Return how many of these calls may run, and count them for this run and the runs above it."""
         with _LOCK:
             granted = wanted
             for account in self._accounts():
@@ -247,18 +245,18 @@ class Account:
                 limit = DEFAULT_MAX_DEPTH
             if limit is not None and (self.depth or 0) - (account.depth or 0) > limit:
                 raise AgentDepthError(
-                    f"agents ask agents more than {limit} deep: answer without asking another one. "
-                    "Limits(max_depth=...) of the first agent sets how deep they may"
+                    f"agents call agents more than {limit} levels deep: answer without calling another one. "
+                    "Limits(max_depth=...) of the first agent sets this limit"
                 )
 
     def seconds_left(self) -> float | None:
-        """The time left for this run, by its own limit and those above it; None for no limit."""
+        """The time left for this run under its own limit and the limits above it; None without a limit."""
         limits = [(each.started, each.limits.max_seconds) for each in self._accounts() if not each.over]
         ends = [started + seconds for started, seconds in limits if seconds is not None and seconds != math.inf]
         return max(0.0, min(ends) - monotonic()) if ends else None
 
     def reached_limit(self) -> LimitReached | None:
-        """The first limit that is reached, or None."""
+        """The first limit reached, or None."""
         limit = self.limits.max_iterations
         iterations = DEFAULT_MAX_ITERATIONS if limit is None else limit
         if self.iterations >= iterations:
@@ -279,7 +277,7 @@ class Account:
         return self.under_way > 0 and self._own_budget(self.under_way) is not None
 
     def _own_budget(self, expected: int = 0) -> LimitReached | None:
-        """The first limit that `answers` more answers would reach."""
+        """The first limit that would be reached by this many more answers of the largest size."""
         limits = self.limits
         requests = limits.max_requests
         if requests is None and self.depth == 0:

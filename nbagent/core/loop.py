@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.checking import CORRECTIONS, QuestionRefusedError, SentBackError
+from nbagent.core.checking import CORRECTIONS, PromptRefusedError, SentBackError
 from nbagent.core.current import current
 from nbagent.core.events import Event
 from nbagent.core.limits import LimitReached
@@ -24,7 +24,7 @@ from nbagent.core.turn import Turn
 
 
 async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
-    """One run, from the message to the last event: `done`, or `error` if the provider failed.
+    """One run, from the message to the last event: `done`, or `error` if it failed.
 
     Runs of one agent follow each other. A run that is cancelled, or whose reader stops reading, leaves a valid history
     and a trace with the status `interrupted`. A failed prompt is removed from the history.
@@ -37,7 +37,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     try:
         with run.history.asking(message, run.replaces, run.branch_at) as prompt:
             yield run.emit(_run_started(run, prompt))
-            await run.check_question(prompt)
+            await run.check_prompt(prompt)
             while (limit := run.spent.reached_limit()) is None:
                 with Turn(run) as turn:
                     for step in turn.steps():
@@ -48,7 +48,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                                 yield event
                 if turn.response is not None and not turn.calls and await _accepts(turn, turn.response):
                     break
-            _leave_out_if_refused(run, prompt[-1])
+            _remove_if_refused(run, prompt[-1])
         if limit:
             run.result.status, run.result.limit_reason, run.result.status_reason = "limit", limit.reason, limit.text
             run.pending_events.append(run.emit(events.Limit(limit.text, metadata={"limit_reason": limit.reason})))
@@ -58,8 +58,8 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.result.status, run.result.status_reason = "interrupted", "The run was interrupted."
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
-    except Exception as error:  # noqa: BLE001  the last event tells it, and `chat` raises it
-        last = run.emit(_ended_by(error, run), _complete_result(run))
+    except Exception as error:  # noqa: BLE001  the last event has it, and `chat` raises it
+        last = run.emit(_failure(error, run), _complete_result(run))
     finally:
         run.spent.over = True
         run.entry.leave()
@@ -67,23 +67,22 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         yield event
 
 
-def _leave_out_if_refused(run: Run, question: LLMMessage) -> None:
+def _remove_if_refused(run: Run, prompt: LLMMessage) -> None:
     """Remove a refused prompt from the history, because Claude refuses everything after it.
 
     https://docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
     """
     if run.result.finish_reason != "refusal":
         return
-    is_out = run.history.take_back(question)
-    left = "The prompt was removed from the conversation, since the model would refuse everything after it."
-    stays = "The model may refuse everything that follows: agent.undo() removes the prompt."
-    run.result.status_reason = f"{run.result.status_reason} {left if is_out else stays}"
+    removed = "The prompt was removed from the conversation, since the model would refuse everything after it."
+    kept = "The model may refuse everything that follows: agent.undo() removes the prompt."
+    run.result.status_reason = f"{run.result.status_reason} {removed if run.history.take_back(prompt) else kept}"
 
 
-def _ended_by(error: Exception, run: Run) -> Event:
+def _failure(error: Exception, run: Run) -> Event:
     """The last event of a run that this error ends. A refused prompt also ends the run, but is not a failure."""
-    if isinstance(error, QuestionRefusedError):
-        run.result.status, run.result.status_reason = "blocked", f"The question was not sent: {error}"
+    if isinstance(error, PromptRefusedError):
+        run.result.status, run.result.status_reason = "blocked", f"The prompt was not sent: {error}"
         return events.Done(result=run.result)
     run.result.status, run.result.status_reason = "error", str(error)
     error.__dict__["partial"] = run.result  # also for exceptions other than ours
@@ -91,7 +90,7 @@ def _ended_by(error: Exception, run: Run) -> Event:
 
 
 async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
-    """Whether the run ends with this answer, and how. A denied call counts only if the answer is complete.
+    """Whether the run ends with this answer. The status of an incomplete answer replaces "denied".
 
     A paused answer continues in the next turn, and after an empty one the model gets one more request. In a team,
     another agent may speak next.
@@ -104,7 +103,7 @@ async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
         run.asked_again = True
         messages = run.history.messages
         if messages and messages[-1].role == "assistant" and not messages[-1].text.strip():
-            del messages[-1]  # some providers refuse it
+            del messages[-1]  # some providers reject blank messages
         about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0}
         retry = events.Retry(f"{reason} Asking once more.", metadata=about)
         run.pending_events.append(run.emit(retry, turn.meta))
@@ -117,7 +116,7 @@ async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
 
 
 async def _passes_checks(run: Run, status: Status) -> bool:
-    """Check an answer if it is complete. A failed one goes back to the model if no limit is reached.
+    """Check an answer if it is complete. A rejected one goes back to the model unless a limit is reached.
 
     Raises the check's error if no corrections are left.
     """
@@ -144,7 +143,7 @@ def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
 
 
 def _complete_result(run: Run) -> dict[str, Any]:
-    """Set the totals of the result. Returns the last event's metadata: so displays and the trace show the same time."""
+    """Set the result's totals. Returns the last event's metadata, so displays and the trace show the same time."""
     run.result.iterations = run.spent.iterations
     run.result.usage = run.spent.usage
     run.result.cost = run.spent.cost

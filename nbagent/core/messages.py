@@ -1,8 +1,7 @@
 """The provider-neutral message model: messages, tool calls, answers and token counts.
 
-All classes are frozen; only `LLMMessage.encoded` changes, a cache for codecs and traces. `to_dict` and `from_dict`
-convert to and from plain JSON data. Roles and fields are named as in the chat-completions API. Token counts follow
-OpenTelemetry: input includes cached tokens, output includes reasoning tokens
+All classes are frozen, except that `encoded` is a cache for codecs and traces. `to_dict` and `from_dict` convert to and
+from JSON data. Roles and fields are named as in the chat-completions API. Token counts follow OpenTelemetry
 (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 """
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -20,13 +19,13 @@ from nbagent.text import shortened
 
 Role = Literal["system", "user", "assistant", "tool"]
 
-#: Characters of each value in the `repr` of a message or a result.
+#: How much of each value the `repr` of a message or a result shows.
 REPR_CHARS = 300
 
-#: A tool call's arguments that are longer, as JSON, or nested deeper are refused.
+#: Tool calls are refused if their arguments are longer than this as JSON, or nested more deeply.
 MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH = 1_000_000, 100
 
-#: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.content.images` describes it.
+#: Text, or a list of parts: `{"type": "text", "text": str}`, or an image as in `nbagent.core.content.images`.
 Content = str | list[dict[str, Any]]
 
 
@@ -34,8 +33,8 @@ Content = str | list[dict[str, Any]]
 class FunctionCall:
     """A tool call that a model made.
 
-    `raw` is set only if the arguments did not arrive as a JSON object: it is the text as sent, and `arguments` is
-    empty. Such a call never runs; the model gets an error as its result.
+    If the arguments are not a JSON object, `raw` is their text and `arguments` is empty. Such a call never runs: its
+    result is an error for the model.
 
     >>> FunctionCall("get_weather", {"city": "Berlin"}, "call_1").to_dict()
     {'name': 'get_weather', 'arguments': {'city': 'Berlin'}, 'id': 'call_1'}
@@ -47,7 +46,7 @@ class FunctionCall:
     raw: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; `raw` only if it is set."""
+        """JSON data, with `raw` only if it is set."""
         data: dict[str, Any] = {"name": self.name, "arguments": self.arguments, "id": self.id}
         return data if self.raw is None else {**data, "raw": self.raw}
 
@@ -57,7 +56,7 @@ class FunctionCall:
         return cls(data["name"], data.get("arguments") or {}, data.get("id"), data.get("raw"))
 
 
-#: Fields that a message's plain data has only if they are set.
+#: Fields that `LLMMessage.to_dict` omits unless they are set.
 _OPTIONAL = (
     *str.split("name tool_call_id provider_extras is_error interrupted pinned is_summary is_correction cell_id"),
 )
@@ -68,16 +67,16 @@ class LLMMessage:
     """One message of a conversation.
 
     - `tool_calls`: in assistant messages
-    - `tool_call_id`, `name` (of the function): in tool messages. In assistant messages, `name` is the team member who
-      spoke; no provider gets it.
-    - `provider_extras`: data that a provider wants returned unchanged (`{"provider": "claude", ...}`). Only that
-      provider gets it back, byte for byte.
+    - `tool_call_id`, `name` (of the function): in tool messages. In an assistant message, `name` is the team member who
+      spoke; it is never sent to a provider.
+    - `provider_extras`: data that a provider wants back (`{"provider": "claude", ...}`). It is returned to that
+      provider alone, byte for byte.
     - `is_error`: a tool message that reports a failure
     - `interrupted`: an assistant message that was cut off
     - `pinned`: kept when a long history is shortened
     - `is_summary`: a user message that replaces dropped messages of a long history
-    - `is_correction`: a user message that sends the model's answer back; it belongs to its prompt's turn
-    - `cell_id`: the notebook cell of this prompt; running the cell again sends the prompt again
+    - `is_correction`: a user message that asks the model to correct its answer; it belongs to its prompt's turn
+    - `cell_id`: the notebook cell of this prompt; running the cell again sends it again
     """
 
     role: Role
@@ -92,11 +91,10 @@ class LLMMessage:
     is_summary: bool = False
     is_correction: bool = False
     cell_id: str | None = field(default=None, repr=False, compare=False)
-    #: Encoded forms under each codec's key, so that a long conversation is encoded only once; and its `message_id` in
-    #: each trace that has it.
+    #: Encoded forms by codec, so a long conversation is encoded only once. Also the message's id in each trace.
     encoded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    #: Names its row in traces. A message gets one when it enters a conversation through `chat` or as an answer; system
-    #: messages, loaded ones and edited ones have none.
+    #: Identifies its row in traces. It is set when a message enters a conversation through `chat` or as an answer.
+    #: System messages, loaded messages and edited messages have none.
     message_id: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +102,7 @@ class LLMMessage:
             object.__setattr__(self, "content", well_formed(self.content))
 
     def __repr__(self) -> str:
-        """`LLMMessage('user', 'Hello')`: role, content and the fields that are set, all shortened."""
+        """`LLMMessage('user', 'Hello')`: the role, the content and the fields that are set, shortened."""
         parts = isinstance(self.content, list) and all(isinstance(part, Mapping) for part in self.content)
         shown = [repr(self.role), short_repr(content_as_text(self.content) if parts else self.content)]
         others = [f.name for f in fields(self) if f.repr and f.name not in ("role", "content")]
@@ -120,11 +118,11 @@ class LLMMessage:
 
     @property
     def opens_turn(self) -> bool:
-        """Whether a turn of the conversation begins here. It lasts until the next message that begins one."""
+        """Whether a turn of the conversation starts here. It lasts until the next message that starts one."""
         return self.role == "user" and not (self.is_summary or self.is_correction)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, without fields that have their default value."""
+        """JSON data, without fields that have their default values."""
         data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
@@ -135,9 +133,9 @@ class LLMMessage:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
-        """The inverse of `to_dict`. Also takes `tool_calls` in chat-completions form (`{"function": {...}}`).
+        """The inverse of `to_dict`. Also accepts the chat-completions form of `tool_calls` (`{"function": {...}}`).
 
-        A message with `function_call`, from the oldest chat completions, becomes one with a call without an id.
+        The `function_call` of the oldest chat completions becomes a call without an id.
         """
         known = {f.name for f in fields(cls)} - {"encoded", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
@@ -147,8 +145,13 @@ class LLMMessage:
         return cls(**values, tool_calls=calls or None)
 
     def replace(self, **changes: Any) -> LLMMessage:
-        """A copy with some fields changed, without the encoded forms."""
+        """A copy with changed fields and without encoded forms."""
         return replace(self, encoded={}, **changes)
+
+
+def index_of(message: LLMMessage | None, messages: Sequence[LLMMessage]) -> int | None:
+    """The index of this same object, not of an equal one. None if it is missing."""
+    return next((index for index in range(len(messages) - 1, -1, -1) if messages[index] is message), None)
 
 
 def short_repr(value: Any) -> str:
@@ -165,10 +168,10 @@ def _call_from(data: dict[str, Any]) -> FunctionCall:
 
 
 def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
-    """Converts a provider's arguments to `(arguments, raw)`; `raw` is set if they are not a JSON object.
+    """Convert a provider's arguments to `(arguments, raw)`; `raw` is set if they are not a JSON object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
-    too long (cut off), nested too deep, or have numbers that JSON lacks count as `raw`.
+    too long or too deeply nested, or contain numbers that JSON does not have, count as `raw`. Long ones are cut off.
     """
     if text is None or text == "":
         return {}, None
@@ -192,10 +195,7 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def fault_in(raw: str) -> str:
-    """The problem with the size, depth or numbers of JSON text; "" if there is none.
-
-    Raises ValueError if Python can't read it as JSON.
-    """
+    """The problem with the size, depth or numbers of JSON text, or "". Raises ValueError if it is not JSON."""
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
     too_deep = f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep"
@@ -205,15 +205,15 @@ def fault_in(raw: str) -> str:
         return too_deep
     if _depth(value) > MAX_ARGUMENT_DEPTH:
         return too_deep
-    return "" if _is_json(value) else "must hold no NaN and no infinite number, which JSON lacks"
+    return "" if _is_json(value) else "must not contain NaN or infinite numbers, which JSON does not have"
 
 
-#: `json.dumps` would make an encoder for each value.
+#: `json.dumps` would create an encoder for each value.
 _STRICT_JSON = json.JSONEncoder(allow_nan=False)
 
 
 def _is_json(value: Any) -> bool:
-    """Whether other languages can also read it: Python accepts `NaN`, and `1e999` as infinite."""
+    """Whether other languages can read it. Python accepts `NaN`, and reads `1e999` as infinity."""
     try:
         _STRICT_JSON.encode(value)
     except ValueError:
@@ -222,7 +222,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and dicts are nested. Not recursive, since deep values break recursion."""
+    """How deeply lists and dicts are nested. Not recursive, because deep values exceed the recursion limit."""
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, (dict, list))]:
         depth += 1
@@ -231,12 +231,12 @@ def _depth(value: Any) -> int:
 
 
 def new_id(kind: str) -> str:
-    """A short unique name: `run_5f0c6a…`."""
+    """A short unique id: `run_5f0c6a…`."""
     return f"{kind}_{os.urandom(8).hex()}"
 
 
 def well_formed(text: str) -> str:
-    """The text in a form that can be encoded: halves of surrogate pairs are joined, or replaced if alone."""
+    """The text in a form that can be encoded. Surrogate pairs are joined; lone surrogates are replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -246,7 +246,7 @@ def well_formed(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one or several requests. Input includes cached tokens, output includes reasoning tokens.
+    """Token counts of one or more requests. Input includes cached tokens, output includes reasoning tokens.
 
     >>> Usage(10, 5) + Usage(1, 1)
     Usage(input_tokens=11, output_tokens=6, cache_read_tokens=0, cache_write_tokens=0, reasoning_tokens=0)
@@ -260,7 +260,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -271,7 +271,7 @@ class Usage:
         return Usage(*map(max, _counts(self), _counts(other)))
 
     def to_dict(self) -> dict[str, int]:
-        """Plain data."""
+        """JSON data."""
         return dict(zip(Usage.__slots__, _counts(self), strict=True))
 
 
@@ -284,15 +284,15 @@ class LLMResponse:
 
     `raw_response` becomes the `provider_extras` of the assistant message. `metadata` may contain:
 
-    - `thinking`: a text
+    - `thinking`: text
     - `usage`: a `Usage`; `usage_raw`: the provider's own counts, a dict
-    - `usage_estimated`: True if a count is a guess; False if all are exact, including zeros, as for a rule-based answer
+    - `usage_estimated`: True if a count is an estimate; False if all are exact, even zeros, as for rule-based answers
     - `model`, `response_id`, `finish_reason_raw`
-    - `quoted`: True if the answer quotes a tool's result instead of the model's own words
-    - `no_tool`: True if tools were on offer, and a small model answered from memory instead
+    - `quoted`: True if the answer quotes a tool's result
+    - `no_tool`: True if a small model answered from memory although tools were on offer
     - `citations`: a list of `nbagent.core.citations.Citation`
     - `provider_calls`: calls of tools that the provider ran itself, see `nbagent.core.provider_calls`
-    - `parts`: the content parts in order, if the answer has images; `content` is then only its text
+    - `parts`: the content parts in order, if the answer has images; `content` is then its text alone
     """
 
     content: str
@@ -300,13 +300,11 @@ class LLMResponse:
     finish_reason: str | None = None
     metadata: dict[str, Any] | None = None
     raw_response: Any = None
-    #: Encoded forms of the assistant message, as in `LLMMessage`. A changed copy has none.
+    #: Encoded forms of the assistant message, as in `LLMMessage`. A changed copy has no encoded forms.
     encoded: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        content: Any = self.content
-        if content is None:  # many APIs send null with tool calls
-            object.__setattr__(self, "content", "")
+        object.__setattr__(self, "content", self.content or "")  # many APIs send null with tool calls
 
     @property
     def usage(self) -> Usage:
@@ -316,17 +314,17 @@ class LLMResponse:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the provider sent all token counts, so that none is estimated."""
+        """Whether all token counts come from the provider."""
         metadata = self.metadata or {}
         return "usage" in metadata and metadata.get("usage_raw") != {} and not metadata.get("usage_estimated")
 
     @property
     def message_content(self) -> Content:
-        """The content of the assistant's message: the text, or, if there are images, text and images in order."""
+        """The content of the assistant message: the text or, with images, the parts in order."""
         return (self.metadata or {}).get("parts") or self.content or ""
 
 
-#: Notes for readers about an answer's origin, by their names in `LLMResponse.metadata` and `trace.calls`.
+#: Notes for readers about an answer's origin, by name in `LLMResponse.metadata` and `trace.calls`.
 ORIGINS = {
     "quoted": "quoted from the tool",
     "no_tool": "no tool was used: this small model's own knowledge is unreliable "
@@ -335,5 +333,5 @@ ORIGINS = {
 
 
 def origin_note(facts: Mapping[str, Any]) -> str:
-    """The note for a reader, from an answer's metadata or its row of `trace.calls`; "" if there is none."""
+    """The note for readers, from an answer's metadata or its row in `trace.calls`; "" if there is none."""
     return next((words for name, words in ORIGINS.items() if facts.get(name)), "")

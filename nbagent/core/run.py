@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from nbagent.core.budget import Budget
 from nbagent.core.cells import current_cell
-from nbagent.core.checking import AnswerCheck, QuestionRefusedError, UserCheck, reason_against
+from nbagent.core.checking import AnswerCheck, PromptRefusedError, UserCheck, run_check
 from nbagent.core.current import Cell, context_with, current
 from nbagent.core.events import Event, RunStarted
 from nbagent.core.history.history import ContextManager
@@ -71,20 +71,17 @@ class Tools(Protocol):
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """Run one call. Failures are outcomes, not exceptions.
 
-        If it is cancelled while its function runs, `interrupted` takes the outcome.
+        If it is cancelled while its function runs, the outcome is added to `interrupted`.
         """
 
 
 class Speakers(Protocol):
-    """Decides who speaks in a run of several agents. `nbagent.teams.team.TeamSpeakers` implements it."""
+    """Decides who speaks in a team's run. `nbagent.teams.team.TeamSpeakers` implements it."""
 
     speaker: str
 
     def take(self) -> list[LLMMessage]:
-        """Let the next agent speak: set the run's provider and tools.
-
-        Returns the conversation as that agent reads it.
-        """
+        """Set the run's provider and tools to the next agent's. Returns the conversation as that agent reads it."""
 
     def end_turn(self) -> None:
         """The turn and its calls are over."""
@@ -95,7 +92,7 @@ class Speakers(Protocol):
 
 @dataclass(slots=True)
 class Run:
-    """The state of one run. `Agent.chat_stream` makes it, `loop.run_loop` drives it."""
+    """The state of one run. `Agent.chat_stream` creates it, and `loop.run_loop` drives it."""
 
     entry: QueueEntry
     provider: Provider
@@ -112,13 +109,13 @@ class Run:
     origin: Mapping[str, Any] = field(default_factory=dict)
     #: Tags, user, session and metadata, in addition to the parent's.
     labels: Labels = field(default_factory=Labels)
-    #: Follows the system prompt in this run's requests; it is not kept in the history.
+    #: Follows the system prompt in this run's requests, but is not kept in the history.
     instructions: str = ""
-    #: Makes the reminder of each request, such as the state of a plan: see `ModelRequest.reminder`.
+    #: Returns the reminder for each request, such as the state of a plan: see `ModelRequest.reminder`.
     reminder: Callable[[], str] | None = None
-    #: A prompt of the conversation; this run replaces its turn.
+    #: A prompt in the conversation whose turn this run replaces.
     replaces: LLMMessage | None = None
-    #: A prompt of the conversation; this run begins a branch before it.
+    #: A prompt in the conversation before which this run starts a branch.
     branch_at: LLMMessage | None = None
     #: The answer's expected type.
     output: Output | None = None
@@ -130,32 +127,32 @@ class Run:
     deps: Any = field(default=None, repr=False)
     #: The run's `Agent`, a type that this layer does not know.
     agent: Any = field(default=None, repr=False)
-    #: Decides who speaks, with several agents.
+    #: Decides who speaks in a team; None for a single agent.
     speakers: Speakers | None = None
-    #: Its spending also counts for other accounts.
+    #: A shared budget that this run also spends.
     budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
-    #: The run whose tool started this one. Its spending also counts for the parent.
+    #: The run whose tool started this one, and which also counts its spending.
     parent: Run | None = field(init=False)
-    #: That tool's call, and a callback that reports each event to the parent's observers; None without a parent.
+    #: That tool's call, and a callback that passes each event to the parent's observers; None without a parent.
     parent_call: str | None = field(init=False)
-    tell_parent: Callable[[Event], None] | None = field(init=False)
+    report_to_parent: Callable[[Event], None] | None = field(init=False)
     spent: Account = field(init=False)
     result: AgentResult = field(init=False)
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
     closing_messages: list[LLMMessage] = field(default_factory=list)
     #: How often the model had to correct its answer.
     corrections: int = 0
-    #: Whether the model answered nothing and got one more request.
+    #: Whether the model's answer was empty and it got one more request.
     asked_again: bool = False
-    #: Events that the observers already have and the reader gets before the next one.
+    #: Events that the observers have seen and the reader receives before the next one.
     pending_events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         here = current.get()
-        self.parent, self.tell_parent = here.run, here.tell
+        self.parent, self.report_to_parent = here.run, here.report_event
         self.parent_call = here.call.tool_call_id if self.parent else None
         cell = {name: self.parent.origin[name] for name in Cell._fields} if self.parent else current_cell()._asdict()
         self.origin = {"source": "python", **cell, **self.origin}
@@ -225,17 +222,17 @@ class Run:
                     return
                 yield event
 
-    async def check_question(self, prompt: Sequence[LLMMessage]) -> None:
-        """Pass the prompt to the guards. Raises QuestionRefusedError if one refuses it."""
+    async def check_prompt(self, prompt: Sequence[LLMMessage]) -> None:
+        """Pass the prompt to the guards. Raises PromptRefusedError if one refuses it."""
         contents = [message.content for message in prompt if message.role == "user"]
         parts = (
             each for content in contents for each in ([{"text": content}] if isinstance(content, str) else content)
         )
         text = "\n\n".join(part.get("text", "") for part in parts)
         for guard in self.guards:
-            reason = await self.within(reason_against(guard, text, self.run_context()))
+            reason = await self.within(run_check(guard, text, self.run_context()))
             if reason is not None:
-                raise QuestionRefusedError(reason)
+                raise PromptRefusedError(reason)
 
     async def check_answer(self) -> None:
         """Pass the answer to the checks. Raises SentBackError if one rejects it."""
@@ -257,7 +254,7 @@ class Run:
         )
 
     async def within(self, work: Awaitable[T]) -> T:
-        """Await code of this run, such as a check: agents that it calls count as called by this run."""
+        """Await code of this run, such as a check. Agents that it calls count as called by this run."""
 
         async def awaited() -> T:
             return await work
@@ -271,10 +268,10 @@ class Run:
     def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
         """A copy of the current context for code of this run: for a tool `call`, or for none yet.
 
-        The code's printed output still belongs to the call that started the run.
+        Its printed output still belongs to the call that started the run.
         """
         call = call or RunContext(output=current.get().call.output)
-        return context_with(**{"run": self, "account": self.spent, "call": call, "tell": None, **changes})
+        return context_with(**{"run": self, "account": self.spent, "call": call, "report_event": None, **changes})
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Add metadata to an event and pass it to the observers. The caller yields it."""
@@ -283,8 +280,8 @@ class Run:
         event.metadata = {**metadata, **event.metadata} if event.metadata else metadata
         for observe in self.observers:
             observe(event)
-        if self.tell_parent is not None:
-            self.tell_parent(event)
+        if self.report_to_parent is not None:
+            self.report_to_parent(event)
         return event
 
 

@@ -54,9 +54,9 @@ class AgentStream:
     """The events of one run. The run starts with the first step of the iteration and stops at a `break`.
 
     Iterate it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. As a context
-    manager it is closed at the end of the block. Afterwards `result()` returns the `AgentResult`, or raises the error
-    of the run. If the run fails, the iteration ends with an `error` event and then raises the error, unless the stream
-    was made with `raise_errors=False`.
+    manager it is closed at the end of the block. Afterwards `result()` returns the `AgentResult` or raises the run's
+    error. If the run fails, the iteration ends with an `error` event and then raises the error, unless the stream was
+    created with `raise_errors=False`.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class AgentStream:
         self._error: BaseException | None = None
         self._over = False
         self._latest: Event | None = None
-        #: Set when `aclose` has closed the run; None until `aclose` is called.
+        #: Set once `aclose` has closed the run; None before `aclose` is called.
         self._closed: asyncio.Event | None = None
         queue.streams[id(self)] = self
 
     @property
     def waits(self) -> bool:
-        """Whether the agent's earlier prompts come first if this one is sent now."""
+        """Whether this prompt would have to wait for the agent's earlier ones."""
         return bool(self._entry.queue.entries)
 
     def __aiter__(self) -> AsyncGenerator[AnyEvent]:
@@ -93,7 +93,7 @@ class AgentStream:
 
     async def _iterate(self) -> AsyncGenerator[AnyEvent]:
         if self._events is not None:
-            raise RuntimeError("this stream was already iterated: chat_stream() makes a new one")
+            raise RuntimeError("this stream was already iterated: call chat_stream() again")
         # the loop types its events by their base class; all belong to the closed union
         running: AsyncGenerator[Any] = self._run() if self._prepare is None else self._prepared_run(self._prepare)
         self._events = running
@@ -151,7 +151,7 @@ class AgentStream:
             run_sync(running.aclose())
 
     async def aclose(self) -> None:
-        """Stop the run if it is not over. If another task reads its events, that task gets a `CancelledError`."""
+        """Stop the run if it is not over. If another task reads its events, that task receives a `CancelledError`."""
         if self._events is None:
             return
         reader = self._entry.reader
@@ -171,7 +171,7 @@ class AgentStream:
     def stop(self) -> bool:
         """Interrupt the run from any thread, even while it waits for earlier runs. Returns immediately.
 
-        The reader of the events gets a `CancelledError`. Returns False if there was nothing to stop.
+        The reader of the events receives a `CancelledError`. Returns False if there was nothing to stop.
         """
         loop = self._entry.loop
         if self._over or loop is None or loop.is_closed():
@@ -202,9 +202,7 @@ class AgentStream:
 
     async def collect(self, handler: StreamingHandler | None = None) -> AgentResult:
         """Read the run to its end and return the result. A handler's callbacks are called with the events."""
-        check_type(
-            "handler", handler, StreamingHandler, optional=True, fix="Make a subclass of it, and pass an instance."
-        )
+        check_type("handler", handler, StreamingHandler, optional=True, fix="Pass an instance of a subclass of it.")
         async with aclosing(self.__aiter__()) as running:
             async for event in running:
                 if handler is not None:
@@ -229,7 +227,7 @@ class AgentStream:
         return self._result
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """The display in a notebook: a finished run's result, or else the run's progress."""
+        """The notebook display: the result of a finished run, or the run's progress."""
         return {"text/plain": repr(self)} if self._result is None else self._result._repr_mimebundle_()
 
     def __repr__(self) -> str:
@@ -239,11 +237,11 @@ class AgentStream:
             return f"<AgentStream failed: {short_repr(self._error)}>"
         if self._events is None:
             return "<AgentStream not started: iterate it with `async for` or `for`>"
-        return f"<AgentStream {'stopped' if self._over else 'running'}: {_place(self._latest)}>"
+        return f"<AgentStream {'stopped' if self._over else 'running'}: {_progress(self._latest)}>"
 
 
-def _place(event: Event | None) -> str:
-    """The run's place after this event."""
+def _progress(event: Event | None) -> str:
+    """The run's progress after this event, in words."""
     match event:
         case events.Thinking():
             return "the model is thinking"
@@ -272,8 +270,8 @@ async def _call_back(handler: StreamingHandler, event: Event) -> None:
             answer = handler.on_retry()
         case events.Done():
             answer = handler.on_complete(event.content)
-        case events.Error(exception=BaseException() as exception):
-            answer = handler.on_error(exception)
+        case events.Error():
+            answer = handler.on_error(event.exception)
     if inspect.isawaitable(answer):
         await answer
 

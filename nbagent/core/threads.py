@@ -1,4 +1,4 @@
-"""Runs blocking functions, such as sync tools, in daemon threads, in a copy of the caller's context.
+"""Runs blocking functions, such as sync tools, in daemon threads with a copy of the caller's context.
 
 All agents' tools share a limited number of threads: NBAGENT_TOOL_THREADS, 64 by default. Tools of an agent that a tool
 called have a separate limit, so they always get a thread.
@@ -34,7 +34,7 @@ MAX_TOOL_THREADS, THREADS_VARIABLE = 64, "NBAGENT_TOOL_THREADS"
 
 
 def max_tool_threads() -> int:
-    """How many sync tools may run at the same time. Raises `ConfigurationError` if the variable has no such number.
+    """How many sync tools may run at the same time. Raises `ConfigurationError` if the variable is invalid.
 
     >>> max_tool_threads()
     64
@@ -49,8 +49,8 @@ def max_tool_threads() -> int:
 class DaemonThreads:
     """Reused threads; a new one starts if none is idle, up to `limit()` for each level of nested runs.
 
-    Daemon threads don't keep a process alive while a tool still runs; `ThreadPoolExecutor` waits for its own. A thread
-    ends after a minute of idleness.
+    Unlike the threads of a `ThreadPoolExecutor`, daemon threads don't keep a process alive while a tool still runs. A
+    thread ends after a minute without work.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class DaemonThreads:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
-        #: By level: how many jobs run, and those that wait for one of them to end.
+        #: For each level, the number of running jobs, and the jobs that wait for one of them to end.
         self._running: defaultdict[int, int] = defaultdict(int)
         self._waiting: defaultdict[int, deque[Job]] = defaultdict(deque)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call the function in a thread, in a copy of this task's context, which leads notebook output to its cell.
+        """Call the function in a thread. A copy of this task's context routes notebook output to its cell.
 
-        Cancelling does not stop a running function unless `interrupts` is set: then it gets a KeyboardInterrupt and a
-        moment to end.
+        Cancelling does not stop a running function unless `interrupts` is set. Then the function receives a
+        KeyboardInterrupt and has a moment to end.
         """
         if IN_BROWSER:
             return contextvars.copy_context().run(function, *args)
@@ -87,7 +87,7 @@ class DaemonThreads:
         context, interruptible = contextvars.copy_context(), Interruptible()
 
         def job() -> None:
-            if future.cancelled():  # before it began
+            if future.cancelled():  # before it started
                 with suppress(RuntimeError):
                     loop.call_soon_threadsafe(ended.set)
                 return
@@ -96,8 +96,8 @@ class DaemonThreads:
                 settle: tuple[Callable[[Any], None], Any] = future.set_result, value
             except BaseException as error:  # noqa: BLE001  `await future` raises it; without it the task would wait for ever
                 settle = future.set_exception, error
-            with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
-                loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which is costly: once
+            with suppress(RuntimeError):  # the event loop is closed, so nothing waits
+                loop.call_soon_threadsafe(_settle, future, ended, *settle)  # a single call: waking the loop is costly
 
         level, limit = len(current.get().enclosing), self._limit()
         self._submit(job, level, limit)
@@ -155,7 +155,7 @@ class DaemonThreads:
 
 
 def _settle(future: asyncio.Future[Any], ended: asyncio.Event, answer: Callable[[Any], None], value: Any) -> None:
-    if not future.done():  # cancelled meanwhile
+    if not future.done():  # not cancelled
         answer(value)
     ended.set()
 

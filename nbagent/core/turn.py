@@ -1,6 +1,6 @@
 """One turn of a run: send a request to the model, then run the tools that it called.
 
-The history has the partial answer from the start. However the turn ends, the history stays valid: every call has a
+The history contains the partial answer from the start. However the turn ends, the history is valid: every call has a
 result, and an interrupted answer keeps its text.
 """
 
@@ -27,7 +27,7 @@ from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.in_context import InContext
-from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, new_id, origin_note
+from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, index_of, new_id, origin_note
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.provider_calls import ProviderCalls
 from nbagent.core.results import ToolOutcome
@@ -47,15 +47,14 @@ def _host_and_port(base_url: str) -> tuple[str | None, int | None]:
 
 
 class Turn:
-    """One model request and the tool calls in its answer: the events of its `steps`, inside a `with` block."""
+    """One model request and the tool calls in its answer. Read the events of its `steps` inside a `with` block."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        #: The provider of this turn.
         self.provider = run.provider
         self.step = run.spent.iterations + 1
         self.meta: dict[str, Any] = {"run_id": run.run_id, "call_id": new_id("call")}
-        #: The answer's, complete or not.
+        #: The id of the answer, complete or not.
         self._message_id = new_id("msg")
         self.text: list[str] = []
         self.response: LLMResponse | None = None
@@ -64,19 +63,19 @@ class Turn:
         self._outcomes: dict[int, ToolOutcome] = {}
         self._results: dict[int, LLMMessage] = {}
         self._outputs: dict[int, ToolOutput] = {}
-        #: Progress reports that the observers already have and the reader gets next.
+        #: Progress events that the observers have seen and the reader receives next.
         self._reports: list[Event] = []
-        #: Set when a call has ended, or there are reports.
+        #: Set when a call ends or reports progress.
         self._has_news = asyncio.Event()
         self._exchanges = 0
-        #: The current request, and how many characters besides text have arrived.
+        #: The current request, and the number of characters received apart from text.
         self._request: ModelRequest | None = None
         self._other_chars = 0
-        #: It is not sent again before then, by the clock of `monotonic`.
+        #: When the request may be sent again, on the `monotonic` clock.
         self._waits_until = 0.0
-        #: Its placeholder in the history until the answer is complete.
+        #: The answer's place in the history until it is complete.
         self._placeholder = LLMMessage("assistant", "", interrupted=True)
-        #: The complete answer, which replaces it.
+        #: The complete answer.
         self._answer: LLMMessage | None = None
 
     def __enter__(self) -> Turn:
@@ -124,11 +123,8 @@ class Turn:
         messages = self.run.history.messages
         if self._answer is None:  # no model made these calls
             messages += results
-            return
-        for index in range(len(messages) - 1, -1, -1):
-            if messages[index] is self._answer:
-                messages[index + 1 : index + 1] = results
-                return
+        elif (index := index_of(self._answer, messages)) is not None:
+            messages[index + 1 : index + 1] = results
 
     def steps(self) -> Iterator[AsyncGenerator[Event]]:
         """The steps of the turn, in order."""
@@ -139,7 +135,7 @@ class Turn:
             yield self.run_tools()
 
     async def ask_model(self) -> AsyncGenerator[Event]:
-        """Send the history and yield the answer as it comes."""
+        """Send the history and yield the answer as it arrives."""
         run = self.run
         async with run.spent.asking(current.get().request) as asking:
             set_current(request=asking, has_alternative=False)  # unless the candidates say so
@@ -172,14 +168,12 @@ class Turn:
                 raise failure
 
     async def _candidates(self, request: ModelRequest) -> Iterable[Provider]:
-        """The providers to try, in order. The function that chooses may call agents, whose runs then belong to this
-        one.
-        """
+        """The providers to try, in order. If choosing them calls agents, those runs belong to this one."""
         found = self.run.provider.candidates(request)
         return found if isinstance(found, tuple) else await self.run.within(found)
 
     def _give_up(self, failure: ProviderError, candidate: Provider) -> list[Event]:
-        """End the failed call; a call to the next candidate follows."""
+        """End the failed call before the next candidate is called."""
         counted = self._count_broken_attempt()
         self._request = None
         following = f"{candidate.provider_name}:{candidate.model_name}"
@@ -199,7 +193,7 @@ class Turn:
         return [*counted, event]
 
     async def _ask(self, request: ModelRequest) -> AsyncGenerator[Event]:
-        """Send a request and yield the answer as it comes."""
+        """Send a request and yield the answer as it arrives."""
         run = self.run
         metadata = self._request_metadata(request)
         self._request, messages, tools = request, request.messages, metadata.pop("tools", request.tools) or ()
@@ -235,7 +229,7 @@ class Turn:
                         self._request = None
                         return
                     await yield_point.pass_on()
-        finally:  # closing the stream may be cancelled; a complete answer still counts
+        finally:  # a complete answer counts even if closing the stream is cancelled
             if response is not None:
                 taken = self._take_answer(with_counts(response, request))
         if response is None:
@@ -255,7 +249,7 @@ class Turn:
             provider_calls.begins(wire_id)
 
     def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
-        """The provider's answer to the request, sent in this context if given."""
+        """The provider's answer to the request, which is sent in this context if there is one."""
         stream = self.provider.stream(request)
         if self.run.record_http:
             context = context or copy_context()
@@ -263,10 +257,10 @@ class Turn:
         return stream if context is None else InContext(stream, context)
 
     def _count_broken_attempt(self, *, is_stopped: bool = False) -> list[Event]:
-        """Count the tokens of an incomplete answer, if any arrived, because providers bill these. Returns the event.
+        """Count the tokens of an incomplete answer, because providers bill them. Returns the event, if any arrived.
 
-        The cost of a request that was stopped before any answer is unknown, unless the model is free. A request that
-        waited to be sent again costs nothing.
+        If a request is stopped before anything arrives, its cost is unknown unless the model is free. A request that
+        was waiting for a retry costs nothing.
         """
         run, provider, chars = self.run, self.provider, sum(map(len, self.text)) + self._other_chars
         if self._request is None or not (chars or is_stopped):
@@ -285,9 +279,9 @@ class Turn:
         return [run.emit(events.UsageReport(metadata={**(usage.to_dict() if chars else {}), **facts}), self.meta)]
 
     async def summarise(self) -> AsyncGenerator[Event]:
-        """Replace the oldest messages of a history over its limits by a summary.
+        """Replace the oldest messages with a summary if the history exceeds its limits.
 
-        Without a summary the run continues, and the messages are dropped. The provider may summarise instead.
+        If there is no summary, the messages are dropped and the run continues. The provider may summarise instead.
         """
         run = self.run
         if run.provider_summarises or not (oldest := run.history.messages_to_drop()):
@@ -304,7 +298,7 @@ class Turn:
             yield run.emit(events.Context(f"summarised {len(part)} old messages", messages=part))
 
     def _record_exchange(self, exchange: Exchange) -> None:
-        """Make an event of an HTTP exchange. Nothing can be yielded here: the loop does it before the next event."""
+        """Make an event of an HTTP exchange. The loop yields it before the next event."""
         self._exchanges += 1
         metadata = {"attempt": self._exchanges, **exchange.summary()}
         self.run.pending_events.append(self.run.emit(events.Http(metadata=metadata, exchange=exchange), self.meta))
@@ -328,16 +322,16 @@ class Turn:
 
     @property
     def _speaker(self) -> str | None:
-        """The speaker of this request, with several agents."""
+        """The team member who speaks; None outside a team."""
         return None if self.run.speakers is None else self.run.speakers.speaker
 
     def _take_answer(self, response: LLMResponse) -> list[Event]:
         """Put a complete answer into the history, count its tokens, and announce its tool calls.
 
-        The observers receive all its events immediately, even if the reader stops.
+        The observers receive all of its events immediately, even if the reader stops.
         """
         run, self.response, about = self.run, response, response.metadata or {}
-        self._request = None  # it keeps the whole conversation alive
+        self._request = None  # it would keep the whole conversation alive
         calls = response.function_calls or []
         self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.history.messages)) if calls else []
         self._call_ids = [new_id("tool") for _ in self.calls]
@@ -379,7 +373,7 @@ class Turn:
         return [done, usage, *calls_made]
 
     def _cost(self, response: LLMResponse) -> float | None:
-        """US dollars; None if neither the answering nor the requested model has a price."""
+        """The cost in US dollars; None if neither the answering nor the requested model has a price."""
         metadata, provider = response.metadata or {}, self.provider
         raw = metadata.get("usage_raw")
         if calls := metadata.get("provider_calls"):
@@ -393,15 +387,15 @@ class Turn:
         return None
 
     def take_call(self, call: FunctionCall) -> Event:
-        """Make a client's call, instead of `ask_model`. The client's request is not ours."""
-        self.meta = {"run_id": self.run.run_id}
+        """Take a tool call from a client instead of a model."""
+        self.meta = {"run_id": self.run.run_id}  # no request, so no `call_id`
         self.response = LLMResponse("", [call])
         self.calls = with_unique_ids([call], self.run.run_id, set())
         self._call_ids = [new_id("tool")]
         return self.run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(0)), self.meta)
 
     async def run_tools(self) -> AsyncGenerator[Event]:
-        """Run the calls, parallel tools at the same time. Results are yielded as they arrive and kept in call order."""
+        """Run the calls, parallel tools concurrently. Results are yielded as they arrive and kept in call order."""
         run = self.run
         count = run.spent.take_tool_calls(len(self.calls))
         for index in range(count, len(self.calls)):
@@ -415,7 +409,7 @@ class Turn:
                     yield event
 
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
-        """Run calls at the same time, each in a task with its own context."""
+        """Run calls concurrently, each in a task with its own context."""
         run, loop = self.run, asyncio.get_running_loop()
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         interrupted: dict[int, list[ToolOutcome]] = {index: [] for index in group}
@@ -424,7 +418,7 @@ class Turn:
                 call = self.calls[index]
                 output = self._outputs[index] = ToolOutput(partial(self._announce, index), loop)
                 context = run.inner_context(
-                    call=self._run_context(index, output), tell=partial(self._tell_of_child, index, loop)
+                    call=self._run_context(index, output), report_event=partial(self._emit_child_event, index, loop)
                 )
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
@@ -471,11 +465,11 @@ class Turn:
     async def _run_call(self, call: FunctionCall, interrupted: list[ToolOutcome]) -> ToolOutcome:
         try:
             return await self.run.tools.run(call, interrupted)
-        finally:  # a task callback would run one turn of the event loop later
+        finally:  # a task callback would run one iteration of the event loop later
             self._has_news.set()
 
     def _announce(self, index: int) -> None:
-        """Send a running tool's output to the observers, and its progress to observers and reader."""
+        """Send a running tool's output to the observers, and its progress to the observers and the reader."""
         call, output = self.calls[index], self._outputs[index]
         if output.has_new_parts:
             printed = events.ToolPrinted("", call.name, None, self._call_metadata(index), output.shown())
@@ -492,18 +486,18 @@ class Turn:
         self._reports.append(self.run.emit(events.ToolProgress(text, call.name, None, metadata), self.meta))
         self._has_news.set()
 
-    def _tell_of_child(self, index: int, loop: asyncio.AbstractEventLoop, event: Event) -> None:
-        """Send the observers the events of an agent that a running tool called, perhaps from another thread."""
+    def _emit_child_event(self, index: int, loop: asyncio.AbstractEventLoop, event: Event) -> None:
+        """Send the observers an event of an agent that a running tool called, perhaps from another thread."""
 
-        def tell() -> None:
+        def emit() -> None:
             if index not in self._outcomes:  # a tool's background work is not reported
                 self.run.emit(events.ChildEvent(metadata=self._call_metadata(index), event=event), self.meta)
 
         if running_loop() is loop:
-            tell()
+            emit()
         else:
             with suppress(RuntimeError):  # the loop was closed: no reader is left
-                loop.call_soon_threadsafe(tell)
+                loop.call_soon_threadsafe(emit)
 
     def _add_outcome(self, index: int, outcome: ToolOutcome) -> Event:
         """Keep a call's outcome for the history and the result, and make its event."""
@@ -542,9 +536,7 @@ class Turn:
         return {"tool_call_id": self._call_ids[index], "wire_id": call_id, "index": index, "step": self.step}
 
     def _replace_placeholder(self, message: LLMMessage | None) -> None:
-        """Put the answer into the history. If the history was cleared meanwhile, it stays empty."""
+        """Put the answer into the history, unless the history has been cleared."""
         messages = self.run.history.messages
-        for index in range(len(messages) - 1, -1, -1):
-            if messages[index] is self._placeholder:
-                messages[index : index + 1] = [message] if message else []
-                return
+        if (index := index_of(self._placeholder, messages)) is not None:
+            messages[index : index + 1] = [message] if message else []

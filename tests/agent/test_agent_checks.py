@@ -115,7 +115,7 @@ async def test_a_guard_refuses_a_question_before_anything_is_sent():
     await agent.chat("Hi")
     result = await agent.chat("Pay with 1234567812345678 now")
     assert (result.status, result.content, result.iterations) == ("blocked", "", 0)
-    assert str(result) == result.status_reason == "The question was not sent: It holds a card number."
+    assert str(result) == result.status_reason == "The prompt was not sent: It holds a card number."
     assert len(agent.provider.requests) == 1
     assert [message.text for message in agent.conversation_history] == ["Hi", "Hello."]
     await agent.chat("Again")

@@ -58,7 +58,7 @@ ASKED_WRONGLY = {
     "a text among messages": ([LLMMessage("user", "a"), "b"], "a message with a role, got 'b'"),
     "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], "a dict as .*to_dict.*'name'"),
     "nothing": (" \n", "is empty"),
-    "blank parts": (["", {"type": "text", "text": " "}], r"The question .* is empty\. Write what"),
+    "blank parts": (["", {"type": "text", "text": " "}], r"The prompt .* is empty\. Write what"),
 }
 
 

@@ -8,4 +8,4 @@ from nbagent.core import admission
 @pytest.fixture(autouse=True)
 def nothing_was_refused_before(monkeypatch):
     """Another test's server may have had the same port, and have asked for a pause of an hour."""
-    monkeypatch.setattr(admission, "_of_this_process", {})
+    monkeypatch.setattr(admission, "_admissions", {})

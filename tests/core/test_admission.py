@@ -100,7 +100,7 @@ async def test_rows_end_with_the_error_when_a_provider_refuses_for_long(new):
 
     rows = await asyncio.gather(*(row() for _ in range(4)), return_exceptions=True)
     assert {type(row) for row in rows} == {RateLimitError}
-    assert "Slow down: no request is answered" in str(rows[0])
+    assert "Slow down: no requests are answered" in str(rows[0])
     assert now() == pytest.approx(PATIENCE_S, abs=50)
     with pytest.raises(RateLimitError):
         await admission.acquire()

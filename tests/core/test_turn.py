@@ -408,7 +408,7 @@ async def test_observers_are_told_of_the_agents_that_a_tool_asks(is_async):
 
     def ask() -> str:
         """Ask."""
-        tellers.append(current.get().tell)
+        tellers.append(current.get().report_event)
         tellers[0](events.Text("of a child"))
         return "asked"
 
@@ -436,7 +436,7 @@ def test_what_tells_of_children_does_no_harm_once_the_loop_is_closed():
 
     def ask() -> None:
         """Ask."""
-        tellers.append(current.get().tell)
+        tellers.append(current.get().report_event)
 
     asyncio.run(take_turn(asked(call("ask"), tools=[ask])))
     tellers[0](events.Text("too late"))

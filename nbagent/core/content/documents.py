@@ -14,7 +14,7 @@ from nbagent.core.content.marks import END_MARK, begin_mark, without_marks
 from nbagent.core.content.pdf import PDF_MARK, page_count, pages_text, pdf_pages
 from nbagent.errors import ConfigurationError
 
-#: Claude takes requests of 32 MB, and base64 makes a file a third longer.
+#: Claude accepts requests of 32 MB, and base64 makes a file a third larger.
 #: https://platform.claude.com/docs/en/build-with-claude/pdf-support
 MAX_PDF_BYTES = 20_000_000
 MAX_TEXT_BYTES = 1_000_000
@@ -33,10 +33,10 @@ def has_document(content: str | Iterable[Mapping[str, Any]]) -> bool:
 
 
 def pdf_part(data: bytes, name: str) -> Part:
-    """A PDF's content part. Raises `ConfigurationError` if no provider takes it: too large, broken, encrypted."""
+    """A PDF's content part. Raises `ConfigurationError` if providers refuse it: too large, broken or encrypted."""
     if len(data) > MAX_PDF_BYTES:
         limit = f"PDFs of more than {MAX_PDF_BYTES // 10**6} MB can't be sent"
-        raise ConfigurationError(f"{name} has {len(data) / 1e6:.1f} MB: {limit}. Split it, or pass its text.")
+        raise ConfigurationError(f"{name} is {len(data) / 1e6:.1f} MB: {limit}. Split it, or pass its text.")
     try:
         pages = page_count(data)
     except ConfigurationError as error:
@@ -61,7 +61,7 @@ def file_part(data: bytes, name: str) -> Part | None:
         return None
     if len(data) > MAX_TEXT_BYTES:
         limit = f"text files of more than {MAX_TEXT_BYTES // 10**6} MB are not sent"
-        raise ConfigurationError(f"{name} has {len(data) / 1e6:.1f} MB: {limit}. Pass a part of its text.")
+        raise ConfigurationError(f"{name} is {len(data) / 1e6:.1f} MB: {limit}. Pass a part of its text.")
     return _attached(name, f"{len(text):,} characters", text)
 
 

@@ -27,7 +27,7 @@ Part = dict[str, Any]
 
 #: Figures and PIL images are scaled down to this many pixels on the longest side, as providers do themselves.
 MAX_SIDE = 1568
-#: Files and bytes within these limits are sent unchanged: Claude and Zhipu take 5 MiB of base64 and 8000 pixels.
+#: Files and bytes within these limits are sent unchanged: Claude and Zhipu accept 5 MiB of base64 and 8000 pixels.
 #: https://docs.anthropic.com/en/docs/build-with-claude/vision
 MAX_BYTES = 5 * 2**20 * 3 // 4
 MAX_FILE_SIDE = 8000
@@ -36,7 +36,7 @@ _FORMATS = "PNG, JPEG, GIF or WebP"
 _FILES = f"{_FORMATS}, a PDF, or text in UTF-8"
 _KNOWN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ACCEPTED = (
-    "Give a text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF, WebP or "
+    "Pass a text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF, WebP or "
     'PDF file, a part such as {"type": "image", "url": "https://…"}, or a list of these'
 )
 _PIL_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
@@ -44,7 +44,7 @@ _PIL_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image:
-    """The bytes of an image, which displays itself in a notebook. `AgentResult.images` is a list of these.
+    """An image's bytes. It displays itself in a notebook. `AgentResult.images` is a list of these.
 
     >>> Image(b"GIF89a", "image/gif")
     <Image gif, 6 bytes>
@@ -66,8 +66,16 @@ class Image:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Width and height in pixels; None if the file is broken, or without Pillow."""
-        return image_size(self.data)
+        """Width and height in pixels; None without Pillow, or if the start of the file is incomplete or broken."""
+        try:
+            import PIL.Image
+        except ImportError:
+            return None
+        try:
+            with PIL.Image.open(io.BytesIO(self.data)) as image:
+                return image.size
+        except (OSError, EOFError, SyntaxError, ValueError, PIL.Image.DecompressionBombError):
+            return None
 
     @property
     def format(self) -> str:
@@ -114,10 +122,7 @@ def is_image_object(value: Any) -> bool:
 
 
 def is_image(value: Any) -> bool:
-    """Whether a value is meant as a picture or a document: an image object, a path, bytes or a file.
-
-    A string never is.
-    """
+    """Whether a value is meant as an image or a document: an image object, a path, bytes or a file, but no string."""
     return is_image_object(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
 
 
@@ -127,7 +132,7 @@ def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
 
 
 def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
-    """The images in a message's content, in order, except URLs."""
+    """The images in a message's content, in order, without images that are URLs."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
 
@@ -145,7 +150,7 @@ def content_parts(items: Iterable[Any]) -> list[Part]:
 
 
 def joined_content(parts: Iterable[Part]) -> str | list[Part]:
-    """Parts as a message's content: adjacent texts are joined, and a list of texts only becomes plain text.
+    """Parts as a message's content. Adjacent texts are joined, and a list of nothing but text becomes a string.
 
     >>> joined_content([{"type": "text", "text": "Which "}, {"type": "text", "text": "species?"}])
     'Which species?'
@@ -160,10 +165,10 @@ def joined_content(parts: Iterable[Part]) -> str | list[Part]:
 
 
 def image_part(value: Any) -> Part:
-    """The content part of an image, or of a document; parts of other types pass unchanged.
+    """The content part of an image or a document. Parts of other types are returned unchanged.
 
-    Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. Bytes and files stay unchanged unless they
-    exceed the providers' limits; then PIL scales them down. Raises `ConfigurationError` for anything else.
+    Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. PIL scales bytes and files down only if they
+    exceed the providers' limits. Raises `ConfigurationError` for anything else.
     """
     if isinstance(value, Mapping):
         return _known_part(dict(value))
@@ -209,7 +214,7 @@ def _known_part(part: Part) -> Part:
     elif isinstance(url, str):
         if not url.startswith(("https://", "http://", "gs://")):
             fix = f"For a file, pass pathlib.Path({url!r})."
-            raise invalid("image url", url, "a URL that begins with https://, http:// or gs://", fix)
+            raise invalid("image url", url, "a URL that starts with https://, http:// or gs://", fix)
         return part
     if isinstance(data, str) and data:
         image = Image.from_part({"data": data})
@@ -245,11 +250,11 @@ def _from_file(data: Any, name: Any) -> Part:
 def _from_bytes(data: Any, name: str, accepted: str = _FORMATS) -> Part:
     """Check the data, and scale the image down to the providers' limits."""
     if not data:
-        raise ConfigurationError(f"{name} is empty. Give {accepted}.")
+        raise ConfigurationError(f"{name} is empty. Pass {accepted}.")
     media_type = image_media_type(data) if isinstance(data, bytes) else None
     if media_type is None:
         raise ConfigurationError(
-            f"{name} is not in a format that models accept: it begins with {data[:12]!r}. Give {accepted}, or open it "
+            f"{name} is not in a format that models accept: it starts with {data[:12]!r}. Pass {accepted}, or open it "
             "with PIL.Image.open() and pass the result."
         )
     image = Image(data, media_type)
@@ -265,14 +270,14 @@ def _opened(data: bytes, name: str) -> Any:
         import PIL.ImageOps
     except ImportError:
         raise MissingDependencyError(
-            f"{name} can't be opened without Pillow: pip install pillow, or give a smaller image."
+            f"{name} can't be opened without Pillow: pip install pillow, or pass a smaller image."
         ) from None
     try:
         image = PIL.Image.open(io.BytesIO(data))
         image.load()
         return PIL.ImageOps.exif_transpose(image)
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as exc:
-        raise ConfigurationError(f"{name} can't be opened: {exc}. Give a complete or a smaller file.") from None
+        raise ConfigurationError(f"{name} can't be opened: {exc}. Pass a complete or smaller file.") from None
 
 
 def _from_pil(value: Any) -> Part:
@@ -290,7 +295,7 @@ def _from_pil(value: Any) -> Part:
 
 def _from_figure(figure: Any) -> Part:
     buffer = io.BytesIO()
-    drawn = figure.get_tightbbox()  # in inches; as notebooks do: with all labels, without wide margins
+    drawn = figure.get_tightbbox()  # in inches, with all labels and without wide margins, as in notebooks
     figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / (max(drawn.size) + 0.2)), bbox_inches="tight")
     return Image(buffer.getvalue(), "image/png").to_part()
 
@@ -300,7 +305,7 @@ def _is_pil(value: Any) -> bool:
 
 
 def matplotlib_figure(value: Any) -> Any:
-    """A value's matplotlib figure, or its own if it is part of one (plotting functions often return axes), or None."""
+    """The matplotlib figure that a value is, or is part of (plotting functions often return axes); None if neither."""
     if callable(getattr(type(value), "savefig", None)):
         return getattr(value, "figure", value)
     if any(base.__module__.startswith("matplotlib.") for base in type(value).__mro__):
@@ -313,7 +318,7 @@ def matplotlib_figure(value: Any) -> Any:
 
 
 def image_url(part: Mapping[str, Any]) -> str:
-    """The URL of an image part: its address, or a `data:` URL with the image itself."""
+    """An image part's own URL, or a `data:` URL with the image itself."""
     return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
 
 
@@ -364,16 +369,3 @@ def image_media_type(data: bytes) -> str | None:
     if data.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
     return "image/webp" if data.startswith(b"RIFF") and data[8:12] == b"WEBP" else None
-
-
-def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels; None if the head of the file is cut off or broken, or without Pillow."""
-    try:
-        import PIL.Image
-    except ImportError:
-        return None
-    try:
-        with PIL.Image.open(io.BytesIO(data)) as image:
-            return image.size
-    except (OSError, EOFError, SyntaxError, ValueError, PIL.Image.DecompressionBombError):
-        return None

@@ -32,12 +32,10 @@ def pdf_pages(data: bytes) -> list[str]:
     """The text of each page. Raises `ConfigurationError`, without the file's name, if there is none."""
     try:
         pages = [page.extract_text().strip() for page in _reader(data).pages]
-    except Exception as error:  # the same
+    except Exception as error:  # as above
         raise _unreadable(error) from error
     if not any(pages):
-        raise ConfigurationError(
-            "this PDF has no text, perhaps it was scanned. Save its pages as images, and use these"
-        )
+        raise ConfigurationError("this PDF has no text and may be scanned. Save its pages as images, and use those")
     return pages
 
 

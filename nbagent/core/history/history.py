@@ -18,21 +18,20 @@ from nbagent.core.content.images import content_parts
 from nbagent.core.history.branches import Branch, versions
 from nbagent.core.history.repair import CONTINUE, is_blank, repair
 from nbagent.core.inputs import as_messages, input_items, is_message
-from nbagent.core.messages import LLMMessage, Usage, new_id
+from nbagent.core.messages import LLMMessage, Usage, index_of, new_id
 from nbagent.errors import AgentBusyError, ConfigurationError
 from nbagent.text import shortened
 
-#: Trimming reduces the history to this share of the limit, so that the next requests share a prefix (for prompt
-#: caches).
+#: Trimming reduces the history to this share of the limit, so the next requests can reuse the prompt cache.
 TRIM_TO = 0.75
 #: The default number of tokens after which a provider summarises.
 COMPACT_AT = 150_000
 #: How the summary of dropped messages begins.
 SUMMARY_INTRODUCTION = "Summary of our conversation so far:\n\n"
-#: Estimates until the provider has counted: characters per token, and tokens of an image.
+#: Estimates until the provider has counted: characters per token, and tokens per image.
 CHARS_PER_TOKEN = 4
 IMAGE_TOKENS = 1_000
-#: Per page of a PDF: providers read its text and a picture of it.
+#: Tokens per page of a PDF: providers read its text and an image of it.
 PAGE_TOKENS = 2_000
 
 
@@ -46,7 +45,7 @@ class ContextManager:
     turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request (`"summarise"`).
     Pinned messages and their turns stay. With `"server"`, the provider itself summarises earlier messages once a
     request exceeds `max_tokens` (150,000 by default). The history stays whole, and later answers carry the provider's
-    summary. If the provider can't do that with this model or so few tokens, `"summarise"` applies.
+    summary. If the provider does not support that for this model or so few tokens, `"summarise"` applies.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -65,18 +64,17 @@ class ContextManager:
         check_number("max_tokens", max_tokens, whole=True, minimum=1, optional=True)
         check_choice("strategy", strategy, ["trim", "summarise", "server"])
         if strategy == "server" and max_messages is not None:
-            raise ConfigurationError("max_messages: providers count tokens. With strategy='server', pass max_tokens.")
+            raise ConfigurationError("max_messages: strategy='server' counts tokens only. Pass max_tokens.")
         self.max_messages = max_messages
         self.max_tokens = COMPACT_AT if strategy == "server" and max_tokens is None else max_tokens
         self.strategy = strategy
         #: The live history: the model reads your changes in its next request.
         self.messages: list[LLMMessage] = []
-        #: The turns after the one that is being answered again. Once it is answered, they are appended to `messages`
-        #: again.
+        #: While an earlier prompt is answered again: the turns after it, which return to `messages` at the end.
         self.later: list[LLMMessage] = []
         self._current = Branch(new_id("conv"))
         self._branches = [self._current]
-        self._switching = RLock()  # panels read branches while cells begin them
+        self._switching = RLock()  # panels read branches while cells start them
         self._is_asked = False  # a prompt is being answered
         #: Messages dropped by the last `prepare`, and by `add_message` before it.
         self.trimmed: list[LLMMessage] = []
@@ -112,16 +110,15 @@ class ContextManager:
     def asking(
         self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None
     ) -> Iterator[list[LLMMessage]]:
-        """Add the input of `chat` for a block that answers it. The block gets it as messages.
+        """Add the input of `chat` for a block that answers it. Yields it as messages.
 
         If the prompt `replaces` is in the history, the new turn replaces its turn. Later turns are hidden from the
-        block and return at its end. If the prompt `branch_at` is there, the new turn begins a branch instead. If the
-        block fails, the prompt is removed, and the replaced turn, the earlier branch, or the replaced conversation is
-        restored.
+        block and return at its end. If the prompt `branch_at` is there, the new turn starts a branch instead. If the
+        block fails, the prompt is removed, and the replaced turn, earlier branch or replaced conversation is restored.
         """
         left, before, prompt = self.here, list(self.messages), list[LLMMessage]()
         conversation, branch = left.conversation_id, left.branch
-        if any(each is branch_at for each in before):
+        if index_of(branch_at, before) is not None:
             self._enter(Branch(conversation, left.messages))
             self._go_back(branch_at)
         replaced = self._go_back(replaces)
@@ -137,7 +134,7 @@ class ContextManager:
             raise
         finally:
             now, later, self.later = self._current, self.later, []
-            if any(each is question for each in self.messages for question in prompt[-1:]):
+            if prompt and index_of(prompt[-1], self.messages) is not None:
                 if later:
                     self.messages += later
                     now.branch = None
@@ -158,10 +155,10 @@ class ContextManager:
         # a message from another conversation or an earlier prompt counts as a new one
         messages = [each if each.role == "system" else each.replace(message_id=new_id("msg")) for each in given]
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
-            question = shortened(repr(messages[-1].content if messages else message), SHOWN_CHARS)
+            shown = shortened(repr(messages[-1].content if messages else message), SHOWN_CHARS)
             raise ConfigurationError(
-                f"The question {question} is empty. Write what you want to know or have done. To let the model "
-                'continue, ask "Continue."'
+                f'The prompt {shown} is empty. Write what you want to know or have done, or "Continue." to let the '
+                "model continue."
             )
         if items is not None and any(map(is_message, items)):
             self.replace_history(messages)
@@ -199,7 +196,7 @@ class ContextManager:
 
     @property
     def branches(self) -> list[Branch]:
-        """This history and its earlier ones, from all conversations, in the order in which they began."""
+        """This history and its earlier ones, from all conversations, in the order in which they started."""
         return [self.here if each is self._current else each for each in self._branches]
 
     @property
@@ -212,19 +209,19 @@ class ContextManager:
         return list(found.values())[::-1]
 
     def versions(self, question: LLMMessage) -> list[Branch]:
-        """A branch for each version of a prompt of this history, in the order in which they were first sent.
+        """A branch for each version of a prompt in this history, in the order in which they were first sent.
 
         This history's own branch represents the prompt itself; `switch` selects another version.
         """
         branches = [each for each in self.branches if each.conversation_id == self._current.conversation_id]
-        is_here = any(each is question for each in self._current.questions)
+        is_here = index_of(question, self._current.questions) is not None
         return versions(question, self._current, branches) if is_here else []
 
     def new_conversation(self, *, after: LLMMessage | None = None) -> None:
-        """Begin another conversation, with the same system message. The previous one stays in `conversations`.
+        """Start another conversation with the same system message. The previous one stays in `conversations`.
 
-        With `after`, a prompt of this history, it begins with the turns up to that prompt's answer. Raises
-        `ConfigurationError` if the history lacks the prompt, and `AgentBusyError` while a prompt is being answered.
+        With `after`, a prompt in this history, it starts with the turns up to that prompt's answer. Raises
+        `ConfigurationError` if the prompt is not in the history, and `AgentBusyError` while a prompt is being answered.
         """
         self._check_idle()
         messages = [] if after is None else self._up_to_answer(after)
@@ -232,9 +229,9 @@ class ContextManager:
 
     def _up_to_answer(self, question: LLMMessage) -> list[LLMMessage]:
         messages = self.here.messages
-        start = next((index for index, each in enumerate(messages) if each is question), None)
+        start = index_of(question, messages)
         if start is None:
-            raise ConfigurationError("This question is not in this history. Pass one of agent.conversation_history.")
+            raise ConfigurationError("This prompt is not in the history. Pass one of agent.conversation_history.")
         return messages[: next((at for at in range(start + 1, len(messages)) if messages[at].opens_turn), None)]
 
     def switch(self, branch: Branch) -> None:
@@ -264,10 +261,10 @@ class ContextManager:
 
     def _check_idle(self) -> None:
         if self._is_asked:
-            raise AgentBusyError("The agent is answering a question. Wait until it is done, or call agent.stop().")
+            raise AgentBusyError("The agent is answering a prompt. Wait until it is done, or call agent.stop().")
 
     def _enter(self, branch: Branch, keeps: bool = True) -> None:
-        """Continue another branch. This one stays if it has a prompt and `keeps` is true."""
+        """Continue another branch. The current one is kept if it has a prompt and `keeps` is true."""
         with self._switching:
             messages, is_kept = list(branch.messages), keeps and bool(self.here.questions)
             kept = [each for each in self._branches if each is branch or each is not self._current or is_kept]
@@ -285,24 +282,24 @@ class ContextManager:
         return self._go_back(next((message for message in reversed(self.messages) if message.opens_turn), None))
 
     def _go_back(self, question: LLMMessage | None) -> list[LLMMessage]:
-        """Go back before a prompt in this branch: remove and return the messages from it on.
+        """Remove and return a prompt in this branch and everything after it, to undo or replace its turn.
 
-        This undoes or replaces a turn; a changed prompt first enters another branch.
+        A prompt that is changed gets a branch of its own first.
         """
-        start = next((index for index, each in enumerate(self.messages) if each is question), len(self.messages))
+        if (start := index_of(question, self.messages)) is None:
+            return []
         removed = self.messages[start:]
-        if removed:
-            del self.messages[start:]
-            self._start_branch()
+        del self.messages[start:]
+        self._start_branch()
         return removed
 
     def take_back(self, question: LLMMessage) -> bool:
         """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        So sending it again does not duplicate it. If tools have run for it, everything stays, because the model must
+        Sending it again then does not duplicate it. If tools have run for it, everything stays, because the model must
         know what they did. The branch continues.
         """
-        start = next((index for index, message in enumerate(self.messages) if message is question), None)
+        start = index_of(question, self.messages)
         if start is None or question.role != "user" or any(each.role == "tool" for each in self.messages[start:]):
             return False
         del self.messages[start:]
@@ -317,7 +314,7 @@ class ContextManager:
         """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results stay.
 
         `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. Provider data such
-        as thinking is removed, because it belongs to the old content. Replacing blank by blank changes nothing.
+        as thinking is removed, because it belongs to the old content. Replacing blank with blank changes nothing.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
@@ -328,7 +325,7 @@ class ContextManager:
             self._start_branch()
 
     def _start_branch(self) -> None:
-        """The next run continues from a changed history: it begins a branch, and the provider's count is invalid."""
+        """The history has changed: the next run starts a branch, and the provider's count no longer applies."""
         self._counted, self._current.branch = (0, 0), None
 
     def _index(self, message: int | LLMMessage) -> int:
@@ -338,8 +335,7 @@ class ContextManager:
             if not -len(self.messages) <= message < len(self.messages):
                 raise IndexError(f"There is no message {message}: the history has {len(self.messages)}. {fix}")
             return message % len(self.messages)
-        found = next((index for index, known in enumerate(self.messages) if known is message), None)
-        if found is None:
+        if (found := index_of(message, self.messages)) is None:
             raise ValueError(f"This {message.role} message is not in the history. {fix}")
         return found
 
@@ -351,7 +347,7 @@ class ContextManager:
         return other
 
     def get_tokens(self) -> int:
-        """Tokens of the history: the provider's last count, plus an estimate of later additions."""
+        """The tokens in the history: the provider's last count, plus an estimate for later messages."""
         counted, tokens = self._counted if self.has_provider_count else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
 
@@ -366,17 +362,15 @@ class ContextManager:
         return 0 < self._counted[0] <= len(self.messages)
 
     def record_usage(self, usage: Usage) -> None:
-        """Take over the provider's count for the current history, which ends with the provider's answer."""
+        """Use the provider's count for the current history, which ends with the provider's answer."""
         if usage.total_tokens:
             self._counted = (len(self.messages), usage.total_tokens)
 
     def prepare(self, trims: bool = True) -> str:
-        """Repair the history in place before a request, and trim it if `trims`. Returns a description of the changes,
-        or `""`.
-        """
+        """Repair the history before a request, and trim it if `trims`. Returns a description of the changes or `""`."""
         done = []
         known = len(self._valid)
-        if self.messages[:known] != self._valid:  # fast: identical objects compare equal at once
+        if self.messages[:known] != self._valid:  # fast: identical objects are equal
             known = 0
         repaired = repair(self.messages, valid=known) or [CONTINUE]  # a tool may have cleared the history
         if repaired != self.messages:
@@ -411,9 +405,9 @@ class ContextManager:
         return dropped
 
     def split_at_current_turn(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-        """Messages of finished turns, and messages of the current turn: each part gets its own summary.
+        """The messages of finished turns and of the current turn, as two parts with separate summaries.
 
-        A part that consists of summaries only is omitted: summarising it again gains nothing.
+        A part that consists only of summaries is omitted, because summarising it again gains nothing.
         """
         current = set(map(id, (split_turns(self.messages) or [[]])[-1]))
         parts = [[m for m in messages if (id(m) in current) is is_current] for is_current in (False, True)]
@@ -423,12 +417,12 @@ class ContextManager:
         """Remove these messages. A user message with their `summary` replaces them; it opens no turn.
 
         The summary follows the system message, or the current prompt if all of the messages belong to its turn. The
-        rest is estimated on the scale of the provider's count, if there is one.
+        other messages' tokens are estimated, scaled to the provider's count if there is one.
         """
         scale = self._tokens_per_estimate()
         dropped = set(map(id, messages))
         kept = [m for m in self.messages if id(m) not in dropped]
-        if summary and len(kept) < len(self.messages):  # nothing to do if the conversation was cleared meanwhile
+        if summary and len(kept) < len(self.messages):  # not if the conversation has been cleared
             turn = split_turns(self.messages)[-1]
             question = turn[0] if dropped <= set(map(id, turn)) else None
             after_system = sum(m.role == "system" for m in kept)
@@ -458,7 +452,7 @@ def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
 
 
 def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
-    """The messages for people: without answers that a check sent back, and without the check's feedback."""
+    """The messages that people read: without answers that a check sent back, and without its feedback."""
     for number, message in enumerate(messages):
         is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
         if not (is_sent_back or message.is_correction):
@@ -466,7 +460,7 @@ def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
 
 
 def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
-    """Groups that each begin with a message that `opens` one; the first also has the messages before it."""
+    """Split messages before each one that `opens` a group."""
     groups: list[list[LLMMessage]] = []
     for message in messages:
         if opens(message) or not groups:

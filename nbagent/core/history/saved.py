@@ -1,10 +1,10 @@
-"""A conversation as a JSON file: the messages with their provider data, without key and tools.
+"""A conversation as a JSON file: the messages with their provider data, without keys and tools.
 
 ```json
 {"format": "nbagent conversation", "version": 1, "model": "claude:claude-sonnet-5", "messages": [{"role": "user", …}]}
 ```
 
-A file may also have other versions of prompts and other conversations. `here` says which branch `messages` is:
+A file may also contain other versions of prompts and other conversations. `here` is the index of the current branch:
 
 ```json
 {…, "branches": [{"conversation": "conv_a", "branch": "run_b", "used": 1, "messages": [0, 1, {"role": "user", …}]}, …],
@@ -37,7 +37,7 @@ FORMAT, VERSION = "nbagent conversation", 1
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The conversations in a file: its messages and all branches. `here` is the branch of the messages."""
+    """The conversations in a file: its messages and all branches. `here` is the messages' branch."""
 
     messages: list[LLMMessage]
     branches: list[Branch]
@@ -54,7 +54,7 @@ def save(
 ) -> None:
     """Write the file atomically: if that fails, an old file stays. `redact` removes secrets from the JSON data.
 
-    `messages` equal `branches[here]` if branches are also saved. Raises `ConfigurationError`.
+    If there are branches, `messages` equal the messages of `branches[here]`. Raises `ConfigurationError`.
     """
     saved = [as_data(message) for message in messages]
     data: dict[str, Any] = {"format": FORMAT, "version": VERSION, "model": model, "messages": saved}
@@ -66,16 +66,16 @@ def save(
         with atomic_write(target) as temporary:
             temporary.write_text(text, encoding="utf-8")
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"The conversation can't be saved, a message is not JSON data: {error}.") from None
+        raise ConfigurationError(f"The conversation can't be saved: a message is not JSON data: {error}.") from None
     except OSError as error:
         reason = error.strerror or error
         raise ConfigurationError(f"The conversation can't be saved to {str(target)!r}: {reason}.") from None
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """A file's whole content, with the messages repaired. Raises `ConfigurationError`.
+    """A file's content, with the messages repaired. They keep the `message_id`s that a trace may have.
 
-    The messages keep their `message_id`s, for a trace that has the same ones.
+    Raises `ConfigurationError`.
     """
     data = _read(path)
     try:
@@ -84,10 +84,10 @@ def load(path: str | os.PathLike[str]) -> Saved:
         branches = branches or [Branch(new_id("conv"))]
         place = data.get("here", 0)
         if type(place) is not int or not 0 <= place < len(branches):
-            raise ValueError(f"here: expected the place of a branch, got {place!r}")
+            raise ValueError(f"here: expected the index of a branch, got {place!r}")
     except ValueError as error:
         source = repr(str(checked_path(path)))
-        raise ConfigurationError(f"{source} holds a message that can't be read: {error}.") from None
+        raise ConfigurationError(f"{source} contains a message that can't be read: {error}.") from None
     messages, here = repair(messages), branches[place]
     here.messages = [message for message in messages if message.role != "system"]
     return Saved(messages, branches, here)
@@ -97,14 +97,12 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON data of a file of this format. Raises `ConfigurationError`."""
     target = checked_path(path)
     source = repr(str(target))
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise ConfigurationError(f"The conversation {source} can't be read: it is not a file. Name a file.")
     try:
-        if target.exists() and not target.is_file():
-            raise ConfigurationError(f"The conversation {source} can't be read: it is not a file. Name a file.")
         data: Any = json.loads(target.read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"The conversation {source} can't be read: {error.strerror or error}.") from None
-    except ConfigurationError:
-        raise
     except ValueError as error:
         raise ConfigurationError(f"{source} is not a saved conversation: {error}.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -182,7 +180,7 @@ class _Message(TypedDict, total=False):
 
 
 def messages_from(data: Any) -> list[LLMMessage]:
-    """The messages in JSON data that somebody may have edited, with their `message_id`s.
+    """The messages in JSON data that may have been edited by hand, with their `message_id`s.
 
     Raises ValueError with the first error and its place.
 

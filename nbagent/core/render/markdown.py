@@ -1,11 +1,11 @@
-"""Text from models and tools as safe HTML, and the building blocks of every output.
+"""Text from models and tools as safe HTML, and the building blocks of all outputs.
 
-Text never becomes raw HTML: Markdown is rendered with HTML and images switched off, and the result is reduced to a
-short list of tags; everything else is escaped. A generated image is embedded as data. Outputs use the host's theme
-variables, with fallbacks, and still read well where the style is stripped.
+Text never becomes raw HTML: Markdown is rendered without HTML and images, then reduced to a short list of tags, and
+everything else is escaped. Generated images are embedded as data. Outputs use the host's theme variables, with
+fallbacks, and still read well if the style is stripped.
 
-Hosts typeset everything that looks like TeX. Formulas in an answer are kept, but not TeX commands that make links,
-styles, labels or definitions, which would apply to the whole notebook. Everything else is marked as not TeX.
+Hosts typeset everything that looks like TeX. Formulas in an answer are kept, except for commands that create links,
+styles, labels or definitions, which would affect the whole notebook. Everything else is marked as not TeX.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nbagent.core.render.control_chars import escape_control_chars, show_all_cha
 from nbagent.core.render.formulas import TooMuchWorkError, formula_plugin
 from nbagent.text import shortened
 
-#: Longer Markdown is shown as plain text: parsing takes time.
+#: Longer Markdown is shown as plain text, because parsing takes time.
 MAX_MARKDOWN = 500_000
-#: Rows shown of a table. More would make the page slow and very long.
+#: How many rows of a table are shown. More would make the page slow and very long.
 MAX_ROWS = 200
-#: Characters of a finished part of growing Markdown, which is not rendered again. The rest is, with each update.
+#: The size of a finished part of growing Markdown. Only the rest is rendered again with each update.
 STABLE_CHARS = 800
-#: Characters shown of a tool's result; the trace has all of it.
+#: How many characters of a tool's result are shown; the trace has all of it.
 PREVIEW_CHARS = 2_000
 
 _TAGS = {
@@ -38,7 +38,7 @@ _TAGS = {
     "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}}
-#: A table column's alignment: as a class, since a page may forbid inline styles.
+#: The alignment of table columns, as classes because a page may forbid inline styles.
 _ALIGNMENTS = {f"text-align:{side}": f"nbagent-{side}" for side in ("left", "center", "right")}
 _CELL_CLASSES = set(_ALIGNMENTS.values())
 #: Only http, https and mailto links are kept: a relative link would reach the notebook server.
@@ -50,11 +50,11 @@ _TEX_COMMAND = re.compile(
 )
 #: The name of an equation, which would clash with one of the reader's own.
 _LABEL = re.compile(r"\\label\s*\{[^{}]*\}")
-#: Characters that would begin a formula in text without one, such as a price.
+#: Characters that would start a formula in plain text, such as a price.
 _TEX_DELIMITER = re.compile(r"\$|\\(?=[(\[])")
 #: Names that can be shown without quotes.
 _NAME = re.compile(r"[\w.-]+")
-#: The beginning of a task in a list, in HTML.
+#: The start of an item in a task list, in HTML.
 _TASK = re.compile(r"<li>((?:\n<p>)?)\[([ xX])\] ")
 _FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
@@ -64,7 +64,7 @@ OTHER_LANGUAGE = "nbagent-other-language"
 MERMAID = "nbagent-mermaid"
 #: A larger drawing, or one with more fully connected nodes, could block a page for minutes.
 MAX_MERMAID_CHARS, MAX_MERMAID_JOINS = 4_000, 20
-#: Text that may make Mermaid load something from a host or change its settings. Such diagrams stay code.
+#: Text that could make Mermaid contact a host or change its settings. Diagrams that contain it stay code.
 _MERMAID_RISK = re.compile(r"\\|//|https?:|url\(|@import|@\{|%%\{|\A\s*---|<(?!br\b)/?[a-z]", re.IGNORECASE)
 #: Classes that keep MathJax 2 and 3 from typesetting an element.
 NO_TEX = "tex2jax_ignore mathjax_ignore"
@@ -75,8 +75,8 @@ def style_html(path: Path) -> str:
     return f"<style>\n{path.read_text('utf-8')}</style>"
 
 
-#: The look of all outputs, in the host's colours and fonts if it has any. Doubled classes in it override the host's
-#: rules for rendered HTML. It is part of every saved output, so it has no comments.
+#: The style of all outputs, in the host's colours and fonts if it has any. Doubled classes override the host's rules
+#: for rendered HTML. It is part of every saved output, so it has no comments.
 STYLE = style_html(Path(__file__).with_name("output.css"))
 
 
@@ -85,13 +85,13 @@ STYLE = style_html(Path(__file__).with_name("output.css"))
 
 @lru_cache
 def _parser() -> Any:
-    """The parser. Bare addresses become links."""
+    """The parser. Bare URLs become links."""
     from linkify_it import LinkifyIt
     from markdown_it import MarkdownIt
 
     options = {"html": False, "linkify": True, "highlight": highlight.highlight_code}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough", "linkify"]).use(formula_plugin)
-    # only addresses that begin with http:// or https://
+    # only URLs that start with http:// or https://
     exact = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
     parser.block.ruler.at("table", _short_table, {"alt": ["paragraph", "reference"]})
     parser.linkify = LinkifyIt({"ftp:": None, "//": None, "mailto:": None}, exact)
@@ -109,7 +109,7 @@ def _parser() -> Any:
 
 
 def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) -> str:
-    """A block of code. Diagrams and code in languages other than Python have a class: they would fail in a cell."""
+    """A code block. Diagrams and languages other than Python get a class, because they would fail in a cell."""
     page: str = type(renderer).fence(renderer, tokens, place, options, env)
     language = tokens[place].info.strip().lower().split(" ")[0]
     is_python = not language or highlight.LANGUAGES.get(language) == "python"
@@ -138,10 +138,7 @@ def _escape_tex(text: str) -> str:
 
 
 def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule for tables. Excess rows are removed here, before their cells are parsed.
-
-    Columns are aligned by classes.
-    """
+    """markdown-it's rule for tables. Removes excess rows before their cells are parsed, and aligns columns by class."""
     from markdown_it.rules_block import table
 
     begin = len(state.tokens)
@@ -156,7 +153,7 @@ def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
 
 
 def _shorten_table(state: Any, begin: int) -> None:
-    """Cut the table whose tokens begin here, and note below it how many rows are missing and where they are."""
+    """Shorten the table whose tokens start here. A note below it says how many rows are missing and where they are."""
     tokens = state.tokens
     rows = [place for place in range(begin, len(tokens)) if tokens[place].type == "tr_open"][1:]
     if (missing := len(rows) - MAX_ROWS) > 0:
@@ -231,11 +228,11 @@ def markdown_line_to_text(text: str) -> str:
 
 
 def stable_ends(text: str) -> list[int]:
-    """Where to cut growing Markdown into parts of `STABLE_CHARS` or slightly more whose look won't change.
+    """Where to cut growing Markdown into parts of at least `STABLE_CHARS` that look the same whatever follows.
 
-    More text can change only the last block (a paragraph, list, table or code block), and the blocks right before it
-    without a blank line between: they may turn out to be one formula. A line's kind of block is known once the line is
-    complete ("2" may become "2. and so on"). So the result does not depend on how much text has arrived.
+    More text can change only the last block (a paragraph, list, table or code block), and blocks directly before it
+    without a blank line, which may turn out to be one formula. The kind of block is known once its line is complete
+    ("2" may become "2. and so on"). So the result does not depend on how much text has arrived.
 
     >>> stable_ends("one paragraph\\n\\n" * 100 + "the last")
     [810]
@@ -265,7 +262,7 @@ def has_formulas(page: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """Any text for an HTML element or attribute."""
+    """Any text, escaped for an HTML element or attribute."""
     return html.escape(printable(text), quote=True)
 
 
@@ -275,7 +272,7 @@ def verbatim_html(text: str) -> str:
 
 
 def image_html(media_type: str, base64_data: str, caption: str) -> str:
-    """An embedded image. Type and data are checked before, see `Image.from_part`."""
+    """An embedded image. `Image.from_part` has checked its type and data."""
     return f'<p><img src="data:{escape(media_type)};base64,{escape(base64_data)}" alt="{escape(caption)}"></p>'
 
 
@@ -292,16 +289,13 @@ def note_html(text: str) -> str:
 
 
 def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[str] = ()) -> str:
-    """A muted line of facts; the `amounts` are hidden if space is narrow. Its title has all of them.
-
-    Blanks separate them if the style is stripped, as on GitHub.
-    """
+    """A muted line of facts. The `amounts` are hidden if space is narrow, but its title has all facts."""
     if not facts:
         return ""
     amount = ' class="nbagent-amount"'
     spans = (f"<span{amount if each in amounts else ''}>{escape(each)}</span>" for each in facts)
     title = f' title="{escape(" · ".join(facts))}"' if amounts else ""
-    line = f'<span class="nbagent-facts"{title}>{" ".join(spans)}</span>'
+    line = f'<span class="nbagent-facts"{title}>{" ".join(spans)}</span>'  # spaces for hosts that strip the style
     return f'<div class="nbagent-foot {NO_TEX}"{attributes}>{line}</div>'
 
 
@@ -311,15 +305,12 @@ def labelled_html(label: str, text: str) -> str:
 
 
 def output_html(body: str, *, formulas: bool = True, style: bool = True, before: str = "") -> str:
-    """A complete output: the style, and the container that it applies to. Without `formulas` nothing is typeset.
-
-    A cell with several outputs needs only one `style`.
-    """
+    """A complete output. A cell with several outputs needs only one `style`. Without `formulas`, nothing is typeset."""
     return f'{STYLE if style else ""}<div class="{container_classes(body, before, formulas=formulas)}">{body}</div>'
 
 
 def container_classes(body: str, before: str = "", *, formulas: bool = True) -> str:
-    """The classes of a container: folded blocks are close together, and what follows them keeps a distance."""
+    """The classes of a container. Folded blocks are close together, with a gap after the last one."""
     is_fold, follows = (page.startswith("<details") for page in (body, before))
     spacing = " nbagent-fold" if is_fold else " nbagent-after" if follows else ""
     return f"nbagent{spacing}{'' if formulas else f' {NO_TEX}'}"
@@ -351,7 +342,7 @@ def format_call(name: str, arguments: dict[str, Any] | None) -> str:
 
 
 def readable_name(name: str) -> str:
-    """The name of a tool or an argument. A model may invent any text as a name: it is then quoted as JSON text.
+    """The name of a tool or an argument. Models can invent any text as a name; such text is quoted as JSON.
 
     >>> readable_name("mean_by"), readable_name("theme='dark')?\\n")
     ('mean_by', '"theme=\\'dark\\')?\\\\n"')
@@ -360,7 +351,7 @@ def readable_name(name: str) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Whole seconds for people, for elapsed time.
+    """Elapsed time in whole seconds, for people.
 
     >>> format_seconds(12.9), format_seconds(75)
     ('12 s', '1 min 15 s')

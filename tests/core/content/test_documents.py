@@ -56,8 +56,8 @@ def test_a_text_file_is_text_between_marks(tmp_path, name):
         ("latin.txt", "Größe".encode("latin-1"), "or text in UTF-8"),
         ("nul.txt", b"a\0b", "or text in UTF-8"),
         ("empty.txt", b"", "is empty"),
-        ("log.txt", b"x" * 1_100_000, "log.txt has 1.1 MB: text files of more than 1 MB"),
-        ("large.pdf", PAPER + b" " * 10_000, r"large.pdf has .* MB: PDFs of more than"),
+        ("log.txt", b"x" * 1_100_000, "log.txt is 1.1 MB: text files of more than 1 MB"),
+        ("large.pdf", PAPER + b" " * 10_000, r"large.pdf is .* MB: PDFs of more than"),
     ],
     ids=["locked", "cut off", "latin-1", "with zeros", "empty", "long", "large"],
 )

@@ -15,7 +15,6 @@ from nbagent.core.content.images import (
     content_parts,
     image_media_type,
     image_part,
-    image_size,
     images_in,
 )
 from nbagent.core.inputs import as_messages
@@ -44,8 +43,8 @@ def test_bytes_pass_unchanged_and_tell_their_size(name, wrap):
         "media_type": f"image/{name.lower()}",
         "data": base64.b64encode(data).decode(),
     }
-    assert image_size(data) == (30, 20)
-    assert image_size(data[:9]) is None, "a cut file is no reason to fail"
+    assert Image(data, "image/png").size == (30, 20)
+    assert Image(data[:9], "image/png").size is None, "a cut file is no reason to fail"
 
 
 def test_paths_are_read_and_strings_are_texts(tmp_path):
@@ -73,22 +72,22 @@ def test_too_large_files_are_scaled_down(monkeypatch):
     exif = PIL.Image.Exif()
     exif[0x0112] = 6  # turn right
     assert opened(image_part(file("JPEG", 9000, 90, exif=exif))).size == (16, 1568), "a photo keeps its orientation"
-    with pytest.raises(ConfigurationError, match=r"too large to send, and can't be opened: .*Give a complete"):
+    with pytest.raises(ConfigurationError, match=r"too large to send, and can't be opened: .*Pass a complete"):
         image_part(file("PNG", 9000, 9)[:60])
     for module in ("PIL", "PIL.Image", "PIL.ImageOps"):
         monkeypatch.setitem(sys.modules, module, None)
-    told = r"png, \d+\.\d MB.*pip install pillow, or give a smaller"
+    told = r"png, \d+\.\d MB.*pip install pillow, or pass a smaller"
     with pytest.raises(MissingDependencyError, match=told):
         image_part(large)
 
 
 @pytest.mark.parametrize(("value", "says"), [
     (b"", "The bytes value is empty"),
-    (b"PK\x03\x04 abc", r"b'PK.* abc'. Give PNG, JPEG, GIF or WebP"),
+    (b"PK\x03\x04 abc", r"b'PK.* abc'. Pass PNG, JPEG, GIF or WebP"),
     (io.StringIO("text"), "not in a format that models accept"),
-    (5, r"can't hold 5 \(type int\). Give a text, a matplotlib figure"),
+    (5, r"can't hold 5 \(type int\). Pass a text, a matplotlib figure"),
     (pd.DataFrame({"a": [1]}), "type DataFrame"),
-    ({"text": "no type"}, "Give a text, a matplotlib figure"),
+    ({"text": "no type"}, "Pass a text, a matplotlib figure"),
     ({"type": "image", "url": "cat.png"}, r"got 'cat.png'. For a file, pass pathlib.Path\('cat.png'\)"),
     ({"type": "image", "media_type": "image/png", "data": "bm90aGluZw=="}, "not in a format that models accept"),
     ({"type": "image", "path": "/no/such/cat.png"}, "The file '/no/such/cat.png' can't be read: No such file"),

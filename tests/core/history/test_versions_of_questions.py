@@ -121,7 +121,7 @@ def test_another_conversation_begins_with_the_turns_up_to_a_question(agent):
     assert places(agent) == ["1/1"] * 3
     context.switch(context.conversations[1])
     assert asked(agent) == ["one", "two", "three"]
-    with pytest.raises(ConfigurationError, match="not in this history"):
+    with pytest.raises(ConfigurationError, match="not in the history"):
         context.new_conversation(after=before[3].replace(content="2"))
     assert len(context.conversations) == 2
 

@@ -127,7 +127,7 @@ async def test_what_was_told_of_a_run_stays():
     first, second = (each.plain().splitlines() for each in live)
     assert first[:-1] == [
         "▸ add(a=2)", "  2", "scripted:a: It is down. Continuing with scripted:b.", "One.",
-        "Sent back: a check of it fails", "Two.",
+        "Sent back: a check fails", "Two.",
     ]  # fmt: skip
     assert second[:-1] == ["trimmed 6 old messages", "No.", "Sent back: Name <b>a number</b>.", "3."]
     assert "&lt;b&gt;a number" in live[1].html()

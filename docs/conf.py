@@ -66,10 +66,12 @@ autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # of ipywidgets, by what overrides it
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"MessageInput": "MessageInput"}
 autodoc_default_options = {
     "members": True,
-    # what these bring is not ours
-    "inherited-members": "Box,Enum,Exception,Mapping,VBox,Widget,dict,list,tuple",
+    # members of these are not ours, or have a page of their own
+    "inherited-members": "Agent,AnyWidget,Box,CoreWidget,DOMWidget,Enum,Exception,HasDescriptors,HasTraits,LLMProvider,"
+    "LoggingHasTraits,Mapping,Toolset,VBox,Widget,dict,list,tuple",
 }
 napoleon_numpy_docstring = False
 

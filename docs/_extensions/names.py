@@ -1,7 +1,8 @@
 """The pages of the API reference, and the links that lead to them.
 
-In a class, methods come before attributes. A parameter that only takes mistyped names is left out. In all pages, code
-such as `Agent`, `agent.chat(…)` or `nbagent.record(…)` links to the reference, once in each section.
+In a class, methods come before attributes. Members that only nbagent uses are omitted, as is a parameter that only
+catches mistyped names. In all pages, code such as `Agent`, `agent.chat(…)` or `nbagent.record(…)` links to the
+reference, once in each section.
 """
 
 import re
@@ -9,6 +10,7 @@ import re
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util import inspect
 
 import nbagent
 
@@ -16,6 +18,27 @@ import nbagent
 _NAME = re.compile(r"(?P<before>nbagent\.|@)?(?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\w+))?(?P<call>\(.*\)?)?", re.DOTALL)
 #: What pages call the values of a class.
 _VALUES = {"agent": "Agent", "result": "AgentResult", "trace": "Trace", "budget": "Budget", "panel": "ChatPanel"}
+
+#: Members that only nbagent itself uses, by class.
+_INTERNAL = {
+    "Agent": "agrees bar_watchers default_note observers open_labels provider_or_spec row_agent row_settings run_call "
+    "side_agent unfinished worker_factory",
+    "Budget": "account",
+    "Candidates": "candidates check members rate_key ready resolve secrets",
+    "ChatPanel": "dock look place publish state update",
+    "ContextManager": "add_input asking drop has_provider_count later messages_to_drop prepare record_usage "
+    "replace_history resume split_at_current_turn take_back trimmed",
+    "FunctionRegistry": "set_tools",
+    "LLMMessage": "encoded opens_turn replace",
+    "LLMResponse": "encoded message_content",
+    "Limits": "or_else",
+    "RunContext": "output",
+    "SkillManifest": "check_trusted",
+    "Team": "bar_watchers deps observers open_labels routes side_agent tools_off toolsets",  # as in `Agent`
+    "Trace": "explorer is_recording observers record rows rows_with_children summary_lines",
+}
+#: Replaces the colon in an attribute's docstring while napoleon reads it: it would take the text before for a type.
+_COLON = "\ue000"
 
 
 def target(code: str) -> str | None:
@@ -63,14 +86,34 @@ def _methods_first(app: Sphinx, doctree: nodes.document) -> None:
                 content.append(node)
 
 
-def _without_unknown(app, what, name, value, options, signature, returns):
+def _signature(app, what, name, value, options, signature, returns):
+    if what == "class" and signature == "(*args, **kwargs)":  # a widget's `__new__` hides its `__init__`
+        own = inspect.signature(value.__init__, bound_method=True)
+        signature = inspect.stringify_signature(own, show_annotation=False)
     return (re.sub(r", \*\*unknown\b", "", signature) if signature else signature), returns
+
+
+def _without_internal(app, what, name, value, skip, options):
+    current = app.env.current_document.autodoc_class.rpartition(".")[2]
+    return True if name in _INTERNAL.get(current, "").split() else None
+
+
+def _hide_colon(app, what, name, value, options, lines):
+    if what in ("attribute", "property", "data") and lines:
+        lines[0] = lines[0].replace(":", _COLON)
+
+
+def _show_colon(app, what, name, value, options, lines):
+    lines[:] = [line.replace(_COLON, ":") for line in lines]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx's entry point."""
     app.setup_extension("sphinx.ext.autodoc")
-    app.connect("autodoc-process-signature", _without_unknown)
+    app.connect("autodoc-process-signature", _signature)
+    app.connect("autodoc-process-docstring", _hide_colon, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _show_colon, priority=600)
+    app.connect("autodoc-skip-member", _without_internal)
     app.connect("doctree-read", _methods_first, priority=100)  # before the tables of contents are made
     app.connect("doctree-resolved", _link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

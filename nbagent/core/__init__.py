@@ -1,5 +1,5 @@
-"""The agent core: messages, events and the loop. It knows no provider, no tool registry and no notebook.
+"""The agent core: messages, events and the loop. It does not know providers, tool registries or notebooks.
 
-Reading order: `messages`, `events`, `model_request`, `turn`, `loop`, `stream`; then `nbagent.agent`, which connects it
-to providers and tools.
+Reading order: `messages`, `events`, `model_request`, `turn`, `loop` and `stream`, then `nbagent.agent`, which connects
+the core to providers and tools.
 """

@@ -1,4 +1,4 @@
-"""Closes async iterators of any kind, so that no connection stays open after the last reader."""
+"""Closes async iterators of any kind, so no connection stays open after the last reader."""
 
 from __future__ import annotations
 

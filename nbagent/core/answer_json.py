@@ -10,16 +10,16 @@ from typing import Any
 from nbagent.text import shortened
 
 _CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
-#: A bracket with which JSON can begin. The next characters are checked first, because a failed attempt is expensive.
+#: A bracket that can start JSON. The next characters are checked first, because a failed attempt is expensive.
 _OPENING = re.compile(r"""\{(?=\s*["}])|\[(?=\s*[\[\]{"\d\-tfnNI])""")
 _BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
 
 
 def json_in(text: str) -> Any:
-    """The JSON value in a model's answer, without a Markdown code block or prose around it.
+    """The JSON value in a model's answer, without the Markdown code block or prose around it.
 
-    Objects in a row (JSON Lines) become a list. Raises ValueError if there is no value, if a value is incomplete, or if
-    several are possible: a part is never taken for the whole.
+    Consecutive objects (JSON Lines) become a list. Raises ValueError if there is no value, if a value is incomplete, or
+    if several are possible, because a part must not be taken for the whole.
 
     >>> json_in('Here you are:\\n```json\\n[{"city": "Paris"}]\\n```')
     [{'city': 'Paris'}]
@@ -47,7 +47,7 @@ def json_in(text: str) -> Any:
 
 
 def _scan(text: str) -> list[tuple[int, int, Any]]:
-    """`(start, end, value)` of the JSON objects and arrays in a text. Raises ValueError for a broken one."""
+    """`(start, end, value)` for each JSON object or array in a text. Raises ValueError if one is broken."""
     found: list[tuple[int, int, Any]] = []
     longest, position = 0, 0
     while opening := _OPENING.search(text, position):
@@ -56,7 +56,7 @@ def _scan(text: str) -> list[tuple[int, int, Any]]:
             value, position = json.JSONDecoder().raw_decode(text, start)
         except json.JSONDecodeError as error:
             begun = text[position : error.pos].strip()
-            if len(begun) > longest:  # its inner values are only a part of what was requested
+            if len(begun) > longest:  # its inner values are only a part of the requested value
                 raise ValueError(f"the JSON breaks off after {begun[-40:]!r}: {error.msg}") from None
         except RecursionError:  # nested too deeply, like the rest
             break

@@ -1,6 +1,6 @@
 """Writes files and folders completely or not at all: old content is replaced once the new content is safe on disk.
 
-New content is written in a hidden folder next to the target. Links stay links, and permissions are kept.
+New content is written to a hidden folder next to the target. Links stay links, and permissions are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def atomic_write(target: Path) -> Iterator[Path]:
         raise OSError(errno.EEXIST, "it is not a file; name another path", str(target))
     if target.exists():
         target.open("rb+").close()  # a read-only file is not replaced
-    with _beside(target) as temporary:
+    with _sibling(target) as temporary:
         temporary.touch()
         yield temporary
         _finish(temporary, target)
@@ -50,7 +50,7 @@ def atomic_write_folder(target: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a folder; name another path", str(target))
-    with _beside(target) as temporary:
+    with _sibling(target) as temporary:
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
@@ -68,7 +68,7 @@ def atomic_write_folder(target: Path) -> Iterator[Path]:
 
 
 def _finish(temporary: Path, target: Path) -> None:
-    """Make a new file safe on disk, with the permissions of the one that it replaces."""
+    """Flush a new file to disk, with the permissions of the file that it replaces."""
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     if target.exists():
@@ -76,7 +76,7 @@ def _finish(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def _sibling(target: Path) -> Iterator[Path]:
     """A path of the same name, in a temporary folder next to the target, for this block."""
     with TemporaryDirectory(".nbagent", f".{target.name}.", target.parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder, target.name)

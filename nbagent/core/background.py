@@ -46,11 +46,8 @@ WAITING_FOR_MAIN = "waiting for the running cell to end"
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The background loop. It starts on first use, in a daemon thread; a forked child starts its own.
-
-    In a browser it is the only loop.
-    """
-    if IN_BROWSER:
+    """The background loop, which starts on first use in a daemon thread, also in a forked child."""
+    if IN_BROWSER:  # there is only one loop
         return asyncio.get_running_loop()
     with _lock:
         if not _running or not _running[0][1].is_alive():
@@ -219,14 +216,7 @@ async def call_on_main(func: Callable[[], T]) -> T:
         _main_calls.put(call)
     for loop in _main_loop:
         loop.call_soon_threadsafe(call.run_on_loop)
-    answer: asyncio.Future[T] = asyncio.wrap_future(call.answer)
-    try:
-        await _wait_for_main(answer, call.answer.running)
-    except asyncio.CancelledError:
-        call.interrupt()
-        await asyncio.wait({answer}, timeout=GRACE_S)
-        raise
-    return answer.result()
+    return await _wait_for_main(asyncio.wrap_future(call.answer), call.answer.running, call.interrupt)
 
 
 async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
@@ -240,41 +230,34 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
         raise RuntimeError("the main thread is blocked by this run: use `await`, or a separate %%agent cell")
     if running_loop() is _main_loop[0]:
         return await make()
-    begun = threading.Event()
+    started = threading.Event()
 
-    async def begin() -> T:
-        begun.set()
+    async def start() -> T:
+        started.set()
         return await make()
 
-    answer = asyncio.ensure_future(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(begin(), _main_loop[0])))
+    answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start(), _main_loop[0]))
+    return await _wait_for_main(answer, started.is_set, lambda: stop() if started.is_set() else answer.cancel())
+
+
+async def _wait_for_main(
+    answer: asyncio.Future[T], has_started: Callable[[], bool], interrupt: Callable[[], object]
+) -> T:
+    """The result of work on the main thread. Reports the waiting until the work starts. Cancelling interrupts it."""
+    answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio logs an unread error
     try:
-        await _wait_for_main(answer, begun.is_set)
+        await asyncio.wait({answer}, timeout=POLL_S)
+        if not (answer.done() or has_started()):
+            current.get().call.report(WAITING_FOR_MAIN)
+            while not (answer.done() or has_started()):
+                await asyncio.wait({answer}, timeout=POLL_S)
+            current.get().call.report("")
+        await asyncio.wait({answer})
     except asyncio.CancelledError:
-        if begun.is_set():
-            stop()
-            await asyncio.wait({answer}, timeout=GRACE_S)
-        else:
-            answer.cancel()
+        interrupt()
+        await asyncio.wait({answer}, timeout=GRACE_S)
         raise
     return answer.result()
-
-
-async def _wait_for_main(answer: asyncio.Future[Any], has_begun: Callable[[], bool]) -> None:
-    """Wait for work on the main thread, and report that until it starts. Cancelling this does not cancel the work."""
-    answer.add_done_callback(_retrieve)
-    await asyncio.wait({answer}, timeout=POLL_S)
-    if not (answer.done() or has_begun()):
-        current.get().call.report(WAITING_FOR_MAIN)
-        while not (answer.done() or has_begun()):
-            await asyncio.wait({answer}, timeout=POLL_S)
-        current.get().call.report("")
-    await asyncio.wait({answer})
-
-
-def _retrieve(answer: asyncio.Future[Any]) -> None:
-    """Retrieve the outcome; otherwise asyncio logs an error if nobody waits for it."""
-    if not answer.cancelled():
-        answer.exception()
 
 
 @contextmanager

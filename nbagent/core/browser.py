@@ -1,7 +1,7 @@
-"""Python in a browser (Pyodide, as in JupyterLite): all differences are handled in this one place.
+"""Python in a browser (Pyodide, as in JupyterLite).
 
-One thread runs everything, on an event loop that always runs, and there are no other processes. Tools run on that event
-loop. httpx2 sends requests with `fetch`, as the page itself does. Features that need more raise an error when used.
+There is one thread with one event loop, which is always running, and there are no other processes. Tools run on that
+loop. httpx2 sends requests with `fetch`, as the page does. Features that need more raise an error when used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_possible(what: str, missing: str, instead: str) -> None:
 
 
 def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
-    """Start slow work early, in a daemon thread. In a browser it runs when needed."""
+    """Start slow work early, in a daemon thread. In a browser, it runs when it is needed."""
     if not IN_BROWSER:
         threading.Thread(target=function, args=args, name=name, daemon=True).start()
 

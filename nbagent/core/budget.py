@@ -1,4 +1,4 @@
-"""`Budget`: a spend that agents, maps, forks and sub-agents share."""
+"""`Budget`: a spending limit that agents, maps, forks and sub-agents share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nbagent.errors import ConfigurationError
 
 
 class Budget:
-    """A spending limit shared by everything that uses this object. When it is spent, runs end with `status="limit"`.
+    """A spending limit shared by everything that uses this object. Once it is spent, runs end with `status="limit"`.
 
     - `max_cost`: US dollars; needs models with known prices
-    - `max_total_tokens`: tokens, in and out
+    - `max_total_tokens`: input and output tokens
 
-    Unlike `Limits`, which apply to each run anew, a budget is spent once. Requests under way when it is spent are
-    answered and counted. When little is left, parallel rows of a map and parallel agents take turns, so together they
-    exceed it by about one answer. Raise `max_cost` to continue.
+    Unlike `Limits`, which apply to each run separately, a budget is spent once. Requests that are under way at that
+    time are answered and counted. When little is left, parallel rows of a map and parallel agents take turns, so
+    together they exceed it by about one answer. Raise `max_cost` to continue.
 
     >>> budget = Budget(max_cost=0.50)
     >>> agents = [Agent("openai", budget=budget), Agent("claude", budget=budget)]   # doctest: +SKIP

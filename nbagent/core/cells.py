@@ -1,6 +1,6 @@
 """Finds the notebook cell of the current code: in the cell itself, and in its tasks, tools and threads.
 
-IPython reports when a cell begins and ends. Nothing here imports IPython: without it there are no cells.
+IPython reports when a cell starts and ends. Nothing here imports IPython: without it there are no cells.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 from nbagent.core.current import NO_CELL, Cell, current, set_current
 
-#: Threads that the user starts carry no cell; they count as the newest cell's.
+#: Threads that the user starts have no cell of their own. They count as part of the newest one.
 _newest = [NO_CELL]
 
 
 def current_cell() -> Cell:
-    """The cell that this code belongs to. `NO_CELL` outside of notebooks, and in the callback of a widget."""
+    """The cell that this code belongs to; `NO_CELL` outside notebooks and in a widget's callback."""
     return current.get().cell or _newest[0]
 
 
@@ -32,7 +32,7 @@ def watch_cells() -> None:
 
 
 def request_of(shell: Any) -> dict[str, Any]:
-    """The request that the running code came with: a cell or a click; empty outside a kernel."""
+    """The kernel request that the running code belongs to: a cell or a click. Empty outside a kernel."""
     kernel = getattr(shell, "kernel", None)
     parent = kernel.get_parent() if kernel is not None else None
     return dict(parent or {})
@@ -56,7 +56,7 @@ def running_shell() -> Any:
 
 
 def _begun(info: Any) -> None:
-    """A cell begins. Its number is the next input's: `execution_count` may already have been raised."""
+    """A cell starts. Its number is the next input's, because `execution_count` may already have increased."""
     shell = running_shell()
     if info.store_history:
         _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed))

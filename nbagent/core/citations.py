@@ -8,10 +8,7 @@ from urllib.parse import urlsplit
 
 
 class Citation(TypedDict):
-    """Characters `start` to `end` of an answer's text come from this source.
-
-    Values that the provider omits are None.
-    """
+    """The source of characters `start` to `end` in an answer's text. Values that the provider omits are None."""
 
     start: int
     end: int
@@ -21,9 +18,9 @@ class Citation(TypedDict):
 
 
 def safe_url(url: Any) -> str | None:
-    r"""The address if it is http or https, without control characters, spaces and backslashes; else None.
+    r"""The URL if it is http or https and has no control characters, spaces or backslashes; otherwise None.
 
-    Browsers read a backslash as a slash, so that `https://one.example\@other.example/` is at `one.example` for them.
+    Browsers read a backslash as a slash: for them, `https://one.example\@other.example/` is at `one.example`.
 
     >>> [safe_url(url) for url in ("https://example.org/a", "javascript:alert(1)", r"https://one.example\@other.example/")]
     ['https://example.org/a', None, None]
@@ -40,7 +37,7 @@ def safe_url(url: Any) -> str | None:
 def numbered(
     citations: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, Any], int] | None = None
 ) -> dict[tuple[Any, Any], int]:
-    """The sources by `(url, title)` with their numbers, in citation order; `known` come first.
+    """The number of each source, by `(url, title)`, in citation order. `known` sources come first.
 
     >>> numbered([{"end": 9, "url": "https://b.org", "title": "B"}, {"end": 5, "url": "https://a.org", "title": "A"}])
     {('https://a.org', 'A'): 1, ('https://b.org', 'B'): 2}

@@ -1,4 +1,4 @@
-"""Token counts: the provider's own, or else an estimate from the text, marked as one."""
+"""Token counts: the provider's own, or estimates from the text, which are marked as such."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from nbagent.core.model_request import ModelRequest
 
 
 def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
-    """The response with token counts. Input and output counts are estimated if the provider omits them.
+    """The response with input and output counts, which are estimated if the provider omits them or sends zeros.
 
-    `metadata["usage_estimated"]` marks an estimate. A non-empty answer and its request always count as tokens, unless
-    the provider itself says that nothing is estimated.
+    `metadata["usage_estimated"]` marks an estimate. A provider can set it to False if its zeros are exact.
     """
     if (response.metadata or {}).get("usage_estimated") is False:
         return response
@@ -31,25 +30,22 @@ def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
 
 
 def broken_attempt(request: ModelRequest, chars: int) -> Usage:
-    """The estimated tokens of a request whose answer broke off after this many characters.
-
-    Providers also bill these.
-    """
+    """The estimated tokens, which providers bill, of a request whose answer broke off after this many characters."""
     return Usage(estimated_input(request), max(1, chars // CHARS_PER_TOKEN))
 
 
 def estimated_input(request: ModelRequest) -> int:
-    """The approximate number of tokens that a request sends."""
+    """The estimated number of tokens that a request sends."""
     return estimated_tokens(request.all_messages, request.tools or ())
 
 
 def estimated_tokens(messages: Iterable[LLMMessage], functions: Iterable[Mapping[str, Any]]) -> int:
-    """The sum of the estimates of each message and each tool."""
+    """The estimated tokens of all messages and tools."""
     return sum(map(estimate_tokens, messages)) + sum(map(estimate_function_tokens, functions))
 
 
 def estimate_function_tokens(function: Mapping[str, Any]) -> int:
-    """A rough count of the tokens that describe one function to the model."""
+    """The estimated tokens of one function's definition."""
     return len(json.dumps(function, default=str)) // CHARS_PER_TOKEN
 
 

@@ -1,4 +1,4 @@
-"""Files of lines that several processes append to: one at a time, whole lines only."""
+"""Files to which several processes append lines: one process at a time, and only whole lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def locked(file: BinaryIO, *, wait: bool = True) -> Iterator[bool]:
-    """Wait for the file's lock, then keep it for this block.
-
-    With `wait=False` it yields False instead of waiting. Raises OSError where files can't be locked.
-    """
+    """Lock the file for this block. With `wait=False`, yields False if it is locked. Raises OSError if it can't be."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -44,12 +41,12 @@ def locked(file: BinaryIO, *, wait: bool = True) -> Iterator[bool]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-#: Windows locks bytes and makes them unreadable for others; this one is beyond the end of any file.
+#: Windows locks bytes and makes them unreadable for others. This byte is beyond the end of any file.
 _FAR = 2**40
 
 
 def cut_torn_line(file: BinaryIO) -> int:
-    """Cut off an incomplete last line after a crash. Returns the file's length. Call it with the lock."""
+    """Cut off a last line that a crash left incomplete. Returns the file's length. Requires the lock."""
     end = file.seek(0, 2)
     if end:
         file.seek(end - 1)

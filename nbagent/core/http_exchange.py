@@ -1,7 +1,7 @@
 """HTTP exchanges, as the trace records them.
 
 Agents and concurrent runs share providers, so a provider can't have a switch for recording. Instead, `Current.collect`
-takes the exchanges. The HTTP client checks it before each request and records nothing if it is not set.
+receives the exchanges. The HTTP client checks it before each request and records nothing if it is not set.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class Exchange:
     request_bytes: int
     #: Unix time in seconds.
     started: float
-    #: Until the last byte arrived, or until the failure.
+    #: Seconds until the last byte or the failure.
     duration_s: float
     status: int | None = None
     http_version: str | None = None
     response_headers: Mapping[str, str] | None = None
     response_body: str | None = None
     response_bytes: int | None = None
-    #: The provider's id of the request.
+    #: The provider's id for the request.
     request_id: str | None = None
-    #: Seconds until the response's headers arrived (if an SDK read an error response itself: until all of it arrived).
+    #: Seconds until the response's headers arrived, or all of an error response that an SDK read itself.
     ttfb_s: float | None = None
-    #: The response was read to its end. False if it broke off, was interrupted, or was abandoned after its last event.
+    #: Whether the response was read to its end: not if it broke off, was interrupted, or was left after its last event.
     complete: bool = False
     #: The names that replace secrets, without the dollar sign.
     secrets: Sequence[str] = ()

@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class InContext(Generic[T]):
-    """The items of `stream`, whose code runs in `context` for every reader.
+    """The items of `stream`, whose code runs in `context` whoever reads it.
 
     An async generator has no context of its own: it runs in the context of the code that reads the next item. Here it
-    sees `context`, its own changes last until its next item, and its reader sees none of them.
+    runs in `context`, where its changes persist without affecting the reader.
     """
 
     def __init__(self, stream: AsyncIterator[T], context: Context) -> None:
@@ -35,7 +35,7 @@ class InContext(Generic[T]):
 
 @types.coroutine
 def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
-    """Await something in `context`: every step of it runs there."""
+    """Await something so that every step of it runs in `context`."""
     steps: Any = awaitable.__await__()
     go_on = partial(steps.send, None)
     while True:
@@ -46,5 +46,5 @@ def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
             return value
         try:
             go_on = partial(steps.send, (yield waits_for))
-        except BaseException as error:  # noqa: BLE001  passed on to the awaitable, CancelledError too, as `await` does (PEP 380)
+        except BaseException as error:  # noqa: BLE001  passed to the awaitable, as `await` does (PEP 380)
             go_on = partial(steps.throw, error)

@@ -44,8 +44,9 @@ MessageInput = MessageItem | Sequence[MessageItem] | Iterator[MessageItem]
 
 
 def as_messages(message: Any) -> list[LLMMessage]:
-    """Converts the input of `Agent.chat`: a text, an image, a list of texts, images and content parts; a message, or a
-    list of messages or dicts. Raises `ConfigurationError` for anything else.
+    """Convert the input of `Agent.chat`: a text, an image, a content part, a message, or a list of these.
+
+    Raises `ConfigurationError` for anything else.
 
     >>> as_messages(["What is this?", {"type": "image", "url": "https://example.org/cat.png"}])[0].text
     'What is this?'
@@ -77,13 +78,13 @@ def is_message(item: Any) -> bool:
 def _as_message(item: Any) -> LLMMessage:
     """The item as a message with a known role, and with content parts if its content is a list."""
     if not is_message(item):
-        fix = 'Where one item is a message, all are, as in {"role": "user", "content": "…"}.'
+        fix = 'If one item is a message, all must be, as in {"role": "user", "content": "…"}.'
         raise invalid("message", item, "a message with a role", fix)
     try:
         message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
     except (KeyError, TypeError, AttributeError) as error:
         fix = f"It can't be read: {error!r}."
-        raise invalid("message", item, "a dict as LLMMessage.to_dict() returns it", fix) from None
+        raise invalid("message", item, "a dict in the form of LLMMessage.to_dict()", fix) from None
     if message.role not in get_args(Role):
         role = _ROLE_ALIASES.get(message.role, message.role)
         check_choice("role", role, get_args(Role))

@@ -17,13 +17,13 @@ GRACE_S = 0.5
 
 
 class Interruptible:
-    """Calls a function once. `interrupt()`, from another thread, raises KeyboardInterrupt in it, and never after it.
+    """Calls a function once. `interrupt()` from another thread raises KeyboardInterrupt in it, but never after its end.
 
-    Python raises it at the next bytecode of that thread: native code, such as a long `time.sleep` outside the main
-    thread, ends first.
+    Python raises it at the thread's next bytecode, so native code, such as a long `time.sleep` outside the main thread,
+    ends first.
 
-    A traced function (by a debugger, for coverage) is not interrupted, except on the main thread, where Ctrl-C would do
-    the same. The KeyboardInterrupt might hit the tracer, which would never release its lock.
+    A function that is traced (for debugging or coverage) is not interrupted, except on the main thread, where Ctrl-C
+    would do the same: the KeyboardInterrupt might hit the tracer, which would never release its lock.
 
     >>> Interruptible().run(lambda: 7)
     7
@@ -45,7 +45,7 @@ class Interruptible:
             finally:
                 self._end()
         except KeyboardInterrupt:
-            self._end()  # it may have arrived while the first one ran; there is no second one
+            self._end()  # the interrupt may have hit the first call of `_end`; it comes only once
             raise
 
     def _end(self) -> None:
@@ -55,7 +55,7 @@ class Interruptible:
             _let_arrive(thread)
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the function if it is running. Only the first call does."""
+        """Raise KeyboardInterrupt in the function if it is running. Only the first call has an effect."""
         with self._lock:
             if self._thread is not None and not self.is_interrupted:
                 self.is_interrupted = True
@@ -70,7 +70,7 @@ def _is_traced() -> bool:
 
 
 def _raise_in(thread: int, error: type[BaseException]) -> None:
-    """Raise an exception in a thread. On the main thread, a signal also ends a native call that waits."""
+    """Raise an exception in a thread. On the main thread, it is a signal, which also ends a waiting native call."""
     if _is_main(thread):
         signal.pthread_kill(thread, signal.SIGINT)
     else:
@@ -80,8 +80,8 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
 def _let_arrive(thread: int) -> None:
     """Catch a pending KeyboardInterrupt in this thread, so that it can't hit later code.
 
-    It can't be withdrawn: CPython 3.11 would keep looking for it, and traced threads (for coverage) would never
-    continue. A second one replaces the first and has arrived when this returns.
+    It can't be withdrawn: CPython 3.11 would keep looking for it, and traced threads would never continue. A second
+    interrupt replaces the first and has arrived when this returns.
     """
     if _is_main(thread):
         return

@@ -1,10 +1,10 @@
 """Checks values against a JSON Schema, and imports the package `jsonschema` quickly.
 
 Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a hostile pattern. pydantic's
-engine matches patterns in linear time; a pattern that it can't compile, such as a look-ahead, is not checked.
+engine matches patterns in linear time. A pattern that it can't compile, such as a look-ahead, is not checked.
 
-JupyterLab installs the package rfc3987-syntax. With it, `import jsonschema` builds parsers for the format "iri", which
-takes seconds. Here they are built when a value of that format is checked.
+If the package rfc3987-syntax is there, as with JupyterLab, `import jsonschema` builds parsers for the format "iri",
+which takes seconds. Here they are built when a value of that format is checked.
 """
 
 from __future__ import annotations
@@ -26,16 +26,12 @@ def _imported() -> ModuleType:
     if "jsonschema" in sys.modules or _PARSERS in sys.modules or find_spec(_PARSERS) is None:
         return import_module("jsonschema")
     stand_in = ModuleType(_PARSERS)
-    vars(stand_in)["is_valid_syntax"] = _is_valid_syntax
+    vars(stand_in)["is_valid_syntax"] = lambda term, value: import_module(_PARSERS).is_valid_syntax(term, value)
     sys.modules[_PARSERS] = stand_in
     try:
         return import_module("jsonschema")
     finally:
         del sys.modules[_PARSERS]
-
-
-def _is_valid_syntax(term: str, value: str) -> bool:
-    return bool(import_module(_PARSERS).is_valid_syntax(term, value))
 
 
 if TYPE_CHECKING:
@@ -45,10 +41,10 @@ else:
 
 
 def validator_of(schema: Any) -> Any:
-    """A schema's validator; cached, since checking a schema takes longer than checking values.
+    """A schema's validator. It is cached, because checking a schema takes longer than checking values.
 
-    Raises `jsonschema.SchemaError` for an invalid schema. The validator raises `referencing.exceptions.Unresolvable` at
-    a reference to another schema: none is ever fetched.
+    Raises `jsonschema.SchemaError` for an invalid schema. The validator raises `referencing.exceptions.Unresolvable`
+    for a reference to another schema, since none is ever fetched.
 
     >>> validator_of({"type": "integer"}).is_valid(5)
     True

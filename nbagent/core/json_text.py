@@ -1,4 +1,4 @@
-"""Writes any value as JSON text that can always be encoded and stored."""
+"""Converts any value to JSON text that can always be encoded and stored."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LENIENT = json.JSONEncoder(ensure_ascii=False, default=_name_of_type)
 
 
 def json_text(value: Any) -> str:
-    """The value as JSON text. An object that JSON can't represent is written as the name of its type.
+    """The value as JSON text. An object that JSON can't represent becomes the name of its type.
 
-    NaN and infinite numbers become null: Python writes and reads them, but other languages do not.
+    NaN and infinite numbers become null, because other languages can't read them.
 
     >>> json_text({"city": "Zürich", "when": object(), "t": [1.5, float("nan")]})
     '{"city": "Zürich", "when": "object", "t": [1.5, null]}'

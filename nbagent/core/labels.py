@@ -1,4 +1,4 @@
-"""Labels of runs, to find and group them in the trace: tags, user, session and other metadata."""
+"""Labels by which runs are found and grouped in the trace: tags, user, session and other metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.checks import check_type, invalid
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A run's labels. `session` is the application's, such as one visit of a user."""
+    """A run's labels. `session` is the application's, such as a user's visit."""
 
     tags: tuple[str, ...] = ()
     user: str | None = None
@@ -20,7 +20,7 @@ class Labels:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, outer: Labels) -> Labels:
-        """Both combined: all tags in order; the inner one of two other values.
+        """Both combined: the tags in order, and the inner one of any two other values.
 
         >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
         Labels(tags=('a', 'b'), user='u2', session='s', metadata={})
@@ -33,7 +33,7 @@ class Labels:
         )
 
     def as_metadata(self) -> dict[str, Any]:
-        """The set labels, for an event."""
+        """The labels that are set, for an event."""
         values = {"tags": list(self.tags), "user": self.user, "session": self.session, "metadata": dict(self.metadata)}
         return {name: value for name, value in values.items() if value}
 
@@ -41,7 +41,7 @@ class Labels:
 def checked_labels(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
-    """A user's labels. Raises ConfigurationError for invalid ones."""
+    """A user's labels. Raises ConfigurationError if they are invalid."""
     if isinstance(tags, (str, bytes, Mapping)) or not (tags is None or isinstance(tags, Iterable)):
         raise invalid("tags", tags, "a list of texts", 'Write tags=["exam"].')
     names = tuple(tags or ())
@@ -57,5 +57,5 @@ def checked_labels(
     try:
         json.dumps(pairs, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise invalid("metadata", pairs, "values that JSON has", f"{error}.") from None
+        raise invalid("metadata", pairs, "values that JSON supports", f"{error}.") from None
     return Labels(names, user, session, pairs)

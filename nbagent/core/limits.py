@@ -211,7 +211,8 @@ class Account:
     def _begin_request(self) -> ThreadsafeEvent | None:
         """Count a request as under way, or return an event that is set when another request ends."""
         with _LOCK:
-            if self.reached_budget() is None and any(each._may_be_spent() for each in self._above):
+            may_be_spent = (each.under_way and each._own_budget(each.under_way) for each in self._above)
+            if self.reached_budget() is None and any(may_be_spent):
                 _waiting.append(ended := ThreadsafeEvent())
                 return ended
             for account in self._above:
@@ -271,10 +272,6 @@ class Account:
             if (reached := account._own_budget()) is not None:
                 return reached
         return None
-
-    def _may_be_spent(self) -> bool:
-        """Whether the requests under way may take the rest of this budget."""
-        return self.under_way > 0 and self._own_budget(self.under_way) is not None
 
     def _own_budget(self, expected: int = 0) -> LimitReached | None:
         """The first limit that would be reached by this many more answers of the largest size."""

@@ -1,7 +1,7 @@
-"""`ModelRequest`: the whole content of one request to a model. The loop passes it to the provider, which sends it.
+"""`ModelRequest`: the content of one request to a model. The loop passes it to the provider, which sends it.
 
-`LLMProvider.resolve` checks the options and puts them into the provider's form, once for each request. The trace, the
-preview and the sending all use its result.
+`LLMProvider.resolve` checks the options and converts them to the provider's form, once for each request. The trace, the
+preview and the provider all use its result.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ Functions = Sequence[dict[str, Any]]
 
 @dataclass(slots=True)
 class Timing:
-    """The provider's measurements while it sends a request, for the trace. `with timing:` measures a set-up step."""
+    """The provider's measurements while it sends a request, for the trace. A `with` block measures a set-up step."""
 
     #: Seconds of set-up before sending: imports, certificates, loading a model.
     setup_s: float = 0.0
     _begun: float = 0.0
 
     def __enter__(self) -> None:
-        """The block is a set-up step."""
         self._begun = perf_counter()
 
     def __exit__(self, *_: object) -> None:
@@ -44,14 +43,16 @@ class ModelRequest:
     messages: list[LLMMessage]
     tools: Functions | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: The sent options: `params` and, if the provider has them, `thinking_level`, `tool_choice`, `stream`, the `tools`
-    #: and the fields that the model has `refused` before, each with its other name or None.
+    #: The options as sent: `params` and, if the provider has them, `thinking_level`, `tool_choice`, `stream`, `tools`,
+    #: and the fields that the model `refused` earlier, each with its other name or None.
     effective_options: Mapping[str, Any] = field(default_factory=dict)
-    #: The provider's other results of `resolve` for `stream`. Only that provider reads them.
+    #: Other results of `resolve`, which only the provider's `stream` reads.
     resolved: Any = None
     timing: Timing = field(default_factory=Timing)
     #: A reminder for the model. It is sent last, after the cached prefix, and never enters the history.
     reminder: str = ""
+    #: Input tokens after which the provider summarises earlier messages; None if it should not.
+    compact_at: int | None = None
 
     @property
     def reminder_messages(self) -> list[LLMMessage]:
@@ -66,6 +67,3 @@ class ModelRequest:
         ['Hello', '<reminder>\\nBe brief.\\n</reminder>']
         """
         return [*self.messages, *self.reminder_messages]
-
-    #: Input tokens after which the provider summarises earlier messages; None if it should not.
-    compact_at: int | None = None

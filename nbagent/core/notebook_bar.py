@@ -15,7 +15,7 @@ _STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; fo
 
 
 class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run time
-    """tqdm's counts, rates and pauses. `publish` is the method of IPython's display publisher.
+    """A tqdm bar that is shown with `publish`, the method of IPython's display publisher.
 
     `watchers` are called with each state as HTML, and with "" at the end.
     """
@@ -28,7 +28,7 @@ class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run tim
         super().__init__(gui=True, **options)  # tqdm itself writes nothing
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """Show the state; tqdm calls this."""
+        """Show the state. tqdm calls this."""
         facts = [each for each in self._facts() if each]
         spans = " ".join(f"<span>{render.escape(fact)}</span>" for fact in facts)
         bar = f'<progress aria-hidden="true" max="{self.total}" value="{self.n}"></progress>'
@@ -36,8 +36,8 @@ class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run tim
         shown = {"text/html": page, "text/plain": " · ".join(facts)}
         self._publish(shown, transient={"display_id": self._id}, update=self._is_shown)
         self._is_shown = True
-        for tell in self._watchers:
-            tell(page)
+        for watch in self._watchers:
+            watch(page)
 
     def close(self) -> None:
         """Show the end, if anything was shown."""
@@ -45,11 +45,11 @@ class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run tim
         super().close()
         if is_open and self._is_shown:
             self.display()
-            for tell in self._watchers:
-                tell("")
+            for watch in self._watchers:
+                watch("")
 
     def _facts(self) -> tuple[str, ...]:
-        """The description, the amount done of the total, the text of `set_postfix_str`, and the time left or taken."""
+        """The description, the amount done, the text of `set_postfix_str`, and the time left or taken."""
         now = self.format_dict
         done, total, unit, elapsed = now["n"], now["total"], now["unit"], now["elapsed"]
         amount = f"{done:,} of {total:,} {unit}s"

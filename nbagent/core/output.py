@@ -1,6 +1,6 @@
 """`Output`: an answer's expected type, as JSON Schema and instructions for the model, and as a check of the answer.
 
-Types are read once: a batch uses the same one ten thousand times.
+Types are cached, because a batch uses the same one thousands of times.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _ERRORS_SHOWN = 10
-#: How many types are cached.
-_KEPT = 128
+_CACHED_TYPES = 128
 _INSTRUCTIONS = """\
 Your final answer must be JSON alone: no explanation, no code block. It must be valid against this JSON Schema:
 {schema}"""
@@ -36,15 +35,15 @@ Answer again, with the corrected JSON alone."""
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Output:
-    """An answer's expected type; `output_of` makes one.
+    """An answer's expected type. `output_of` creates it.
 
     - `type_name`: the type as a user writes it, such as `list[Person]`
     - `schema`: its JSON Schema, always an object. If the type is not an object, the schema wraps it as the field
-      `result`. If it is empty, the provider gets none.
-    - `name`: names the schema, in letters, digits and `_`
-    - `fields`: the names of the fields of the model, or of the model in `list[Model]`
-    - `instructions`: follow the system prompt
-    - `adapter`: pydantic's, which reads and writes values of the type
+      `result`. An empty schema is not sent.
+    - `name`: the schema's name, in letters, digits and `_`
+    - `fields`: the field names of the model, or of the model in `list[Model]`
+    - `instructions`: text after the system prompt
+    - `adapter`: pydantic's adapter, which reads and writes values of the type
     """
 
     type_name: str
@@ -56,7 +55,7 @@ class Output:
     _is_wrapped: bool
 
     def check(self, result: AgentResult, _context: RunContext) -> None:
-        """Set the value of an answer as its `data`. See `AnswerCheck`."""
+        """Set the answer's `data` to its value. See `AnswerCheck`."""
         try:
             result.data = self.read(result.content)
         except ValueError as problem:
@@ -65,14 +64,14 @@ class Output:
             raise SentBackError(_CORRECT.format(problem=problem), error) from None
 
     def read(self, text: str) -> Any:
-        """The value in an answer. Raises ValueError with the problem, in words for the model."""
+        """The value in an answer. Raises ValueError with the problem in words for the model."""
         from pydantic import ValidationError
 
         try:
             data = json_in(text)
         except ValueError:
             if self._is_wrapped and (word := text.strip()) and not re.search(r"[\[{`]", word):
-                with suppress(ValidationError):  # an unconstrained model may answer with the bare word
+                with suppress(ValidationError):  # an unconstrained model may answer with a bare word
                     return self.adapter.validate_json(json.dumps(word))
             raise
         if self._is_wrapped and isinstance(data, dict) and set(data) == {"result"}:
@@ -95,9 +94,9 @@ def output_of(shape: Any) -> Output:
         return shape
     try:
         hash(shape)
-    except TypeError:  # contents of `Annotated` may be unhashable
+    except TypeError:  # the arguments of `Annotated` may be unhashable
         return _new_output(shape)
-    return _kept_output(shape)
+    return _cached_output(shape)
 
 
 def _new_output(shape: Any) -> Output:
@@ -127,7 +126,7 @@ def _new_output(shape: Any) -> Output:
     )
 
 
-_kept_output = lru_cache(_KEPT)(_new_output)
+_cached_output = lru_cache(_CACHED_TYPES)(_new_output)
 
 
 def _problems(error: Any) -> str:
@@ -148,6 +147,5 @@ def _type_name(shape: Any) -> str:
 
 
 def _field_names(shape: Any) -> tuple[str, ...]:
-    """The field names of a model, or of the model in `list[Model]`."""
     item = next(iter(getattr(shape, "__args__", None) or ()), shape)
     return tuple(getattr(item, "model_fields", ()) or ())

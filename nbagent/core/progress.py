@@ -24,8 +24,8 @@ def progress_bar(
 ) -> Iterator[Any]:
     """A tqdm bar for this many units, some of which may be done. Bytes (`unit="B"`) are shown as kB and MB.
 
-    In a notebook, `watchers` get each state: see `NotebookBar`. Logs and pipes, which can't overwrite a line, and
-    notebooks that nobody watches get no bar: then it does nothing.
+    In a notebook, `watchers` receive each state: see `NotebookBar`. There is no bar in logs and pipes, which can't
+    overwrite a line, and in notebooks that nobody watches.
     """
     from tqdm import tqdm
 

@@ -1,7 +1,7 @@
-"""The calls of tools that the provider runs itself, such as a web search, while it answers.
+"""Calls of tools that a provider runs itself while it answers, such as a web search.
 
 A decoder yields them as `ToolCall` and `ToolResult` events with only the provider's data. `ProviderCalls` completes
-them, so that displays and the trace show them like function calls. The history keeps them in the answer, in the
+them, so displays and the trace show them like function calls. In the history they are part of the answer, in the
 provider's own form.
 """
 
@@ -19,7 +19,7 @@ from nbagent.core.results import ToolOutcome
 
 @dataclass(slots=True)
 class ProviderCall:
-    """One call. `result` is the result as readable text; None if there is none yet."""
+    """One call. `result` is readable text; None if there is no result yet."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -28,16 +28,16 @@ class ProviderCall:
     is_error: bool = False
 
     def begun(self, *, has_ended: bool = False) -> ToolCall:
-        """The event of the call. `has_ended`: the provider reports it together with its result."""
+        """The event of the call. `has_ended`: the provider reports it only with its result."""
         return ToolCall("", self.name, self.arguments, {"wire_id": self.id, "has_ended": has_ended})
 
     def ended(self) -> ToolResult:
-        """The event of its result."""
+        """The event of the result."""
         about = {"wire_id": self.id, "is_error": self.is_error}
         return ToolResult(self.result or "", self.name, self.arguments, about)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data, for the metadata of an answer."""
+        """JSON data for an answer's metadata."""
         return asdict(self)
 
 
@@ -55,7 +55,7 @@ class ProviderCalls:
 
     def __init__(self, provider: str, step: int) -> None:
         self._source, self._step = f"provider:{provider}", step
-        #: By the provider's id: our own id, and when the call was made; None if that is unknown.
+        #: By the provider's id: our own id, and the time of the call if it is known.
         self._made: dict[str, tuple[str, float | None]] = {}
 
     def begins(self, wire_id: str) -> None:
@@ -63,7 +63,7 @@ class ProviderCalls:
         self._made.setdefault(wire_id, (new_id("tool"), time()))
 
     def complete(self, event: ToolCall | ToolResult) -> None:
-        """Add ids, and to a result its outcome."""
+        """Add ids to an event, and the outcome to a result."""
         wire_id = str(event.metadata.get("wire_id") or "")
         now, about = time(), dict(event.metadata)
         began = None if about.pop("has_ended", False) else now

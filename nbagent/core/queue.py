@@ -1,4 +1,4 @@
-"""The queue of one agent's runs: they follow each other, even across event loops and threads."""
+"""The queue of one agent's runs, which run one at a time, even across event loops and threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunQueue:
     """First in, first out. Runs enter and leave it through their `QueueEntry`."""
 
     def __init__(self) -> None:
-        #: The streams of the agent's runs by `id`, while they are referenced.
+        #: The streams of the agent's runs, by `id`, while they are referenced.
         self.streams: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
         self._current: QueueEntry | None = None
@@ -26,7 +26,7 @@ class RunQueue:
 
     @property
     def entries(self) -> list[QueueEntry]:
-        """The current run and those that wait, in order."""
+        """The current run and the waiting ones, in order."""
         with self._lock:
             current = [] if self._current is None else [self._current]
             return current + [entry for _, entry in self._waiting]
@@ -69,15 +69,15 @@ class QueueEntry:
     """
 
     queue: RunQueue
-    #: The run has begun and is not over.
+    #: Whether the run has started and is not over.
     active: bool = False
-    #: The event loop on which the events are read, and its thread; None before the first.
+    #: The event loop on which the events are read, and its thread; None before the first event.
     loop: asyncio.AbstractEventLoop | None = None
     thread: int | None = None
     #: The iterator of the events; dead if a `break` dropped it.
     iterator: weakref.ref[Any] | None = None
-    #: The reading task, weakly. A failed task keeps its frames, which may refer back to the run. The garbage collector
-    #: would break such a cycle by closing the run's generators from any thread, in any order.
+    #: The reading task. The reference is weak because a failed task keeps its frames, which may refer back to the run.
+    #: The garbage collector would break such a cycle by closing the run's generators from any thread, in any order.
     _reader: weakref.ref[asyncio.Task[Any]] | None = field(default=None, init=False)
 
     @property
@@ -101,18 +101,18 @@ class QueueEntry:
         if is_inside or any(entry._is_read_by_current_task() for entry in earlier):
             raise AgentBusyError(
                 "this agent is in the middle of a run that waits for this call, and this call would wait for that run. "
-                "Finish or close its stream first. Inside a tool or a handler, ask another agent, such as agent.fork()"
+                "Finish or close its stream first. Inside a tool or a handler, call another agent, such as agent.fork()"
             )
         if any(entry.thread in blocked_threads for entry in earlier):
             raise AgentBusyError(
-                "an earlier question to this agent can't continue, because this call blocks the event loop that it was "
-                "asked on. Use `await agent.chat(...)` here, or await the earlier question first"
+                "an earlier prompt to this agent can't continue, because this call blocks its event loop. Use "
+                "`await agent.chat(...)` here, or await the earlier prompt first"
             )
         await self.queue.wait(self)
         self.active = True
 
     def leave(self) -> None:
-        """Let the next run begin."""
+        """Let the next run start."""
         self.active = False
         self.queue.advance()
 

@@ -1,7 +1,7 @@
-"""The keyword options of `Agent.chat` and its variants: for each request, and for the run.
+"""The keyword options of `Agent.chat` and its variants, for each request and for the run.
 
-Only the names in these `TypedDict`s are valid, so type checkers report a mistyped option, and nbagent raises an error
-before anything is sent. Fields of one provider go into `extra_body`.
+Only the names in these `TypedDict`s are valid. Type checkers report a mistyped option, and nbagent raises an error
+before anything is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Thinking = bool | ThinkingLevel | Literal["on", "off", "none"] | Mapping[str, An
 class RequestOptions(TypedDict, total=False):
     """Options of one request. Each has one name for all providers.
 
-    `extra_body` is merged into the request body, for fields of one provider.
+    `extra_body` is merged into the request body, for fields that only one provider has.
 
     >>> agent.chat_sync("Hi", temperature=0, extra_body={"top_k": 40})      # doctest: +SKIP
     """

@@ -63,7 +63,8 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     details = metadata.get("stop_details")
     content = response.message_content
     is_empty = not response.function_calls and not (content.strip() if isinstance(content, str) else content)
-    words = [metadata.get("finish_reason_raw") if reason in _NOT_WHOLE or is_empty else None]
+    is_incomplete = is_empty or reason in ("content_filter", "refusal", "length")
+    words = [metadata.get("finish_reason_raw") if is_incomplete else None]
     words += details.values() if isinstance(details, dict) else [details]
     detail = ": ".join(shortened(word, 200) for word in dict.fromkeys(words) if word and isinstance(word, str))
     detail = f" ({detail})" if detail else ""
@@ -77,19 +78,6 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
     if is_empty:
         return "empty", f"The model answered nothing{detail}."
     return "ok", None
-
-
-#: Finish reasons of answers that fail to answer the prompt.
-_NOT_WHOLE = ("content_filter", "refusal", "length")
-
-
-def _as_json(value: Any) -> Any:
-    """A value as JSON data, if pydantic supports its type."""
-    if value is None:
-        return None
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(value, fallback=lambda other: type(other).__name__)
 
 
 @dataclass(slots=True, repr=False)
@@ -148,10 +136,12 @@ class AgentResult(Mapping[str, Any]):
 
         Arguments and metadata that JSON can't represent become the names of their types.
         """
+        from pydantic_core import to_jsonable_python
+
         data = {
             **self,
             "usage": self.usage.to_dict(),
-            "data": _as_json(self.data),
+            "data": to_jsonable_python(self.data, fallback=lambda value: type(value).__name__),
             "images": [image.to_part() for image in self.images],
         }
         plain: dict[str, Any] = json.loads(json_text(data))

@@ -69,10 +69,7 @@ class Tools(Protocol):
         """Whether the tool may run at the same time as others."""
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Run one call. Failures are outcomes, not exceptions.
-
-        If it is cancelled while its function runs, the outcome is added to `interrupted`.
-        """
+        """Run one call. Failures are outcomes. If it is cancelled while running, `interrupted` receives the outcome."""
 
 
 class Speakers(Protocol):

@@ -16,15 +16,15 @@ class RunContext:
     - `run_id`, `call_id`, `tool_call_id`: as in the tables of `agent.trace`
     - `tool_name`: the name that the model called
     - `step`: the number of the model's request in this run, from 1
-    - `attempt`: 1, and one more for each retry of this call (`tool(retries=…)`)
+    - `attempt`: 1 for the first attempt at this call, 2 for the first retry (`tool(retries=…)`) and so on
     - `source`, `agent_name`: the caller, as in `trace.runs`: "magic", "panel", "python", and the agent's variable; for
-      an agent that another one called, "agent" and the name of its tool
+      an agent that another agent called, "agent" and the name of its tool
     - `cell_id`, `execution_count`: the notebook cell of the prompt, if there is one
     - `agent`: the `Agent`, with its conversation and its trace
-    - `deps`: the value of `chat(..., deps=…)`, else `agent.deps`: a connection, the user, settings. Any object. It
-      stays in this process: it is in no model, trace, file or `repr`.
+    - `deps`: the value of `chat(..., deps=…)`, or else `agent.deps`: any object, such as a connection, the user or
+      settings. It stays in this process and never reaches a model, trace, file or `repr`.
 
-    If a program calls the tool with `ToolExecutor.execute` outside a run, all but `tool_name` and `attempt` are None.
+    If `ToolExecutor.execute` calls the tool outside a run, all but `tool_name` and `attempt` are None.
 
     >>> from nbagent import RunContext, tool
     >>> @tool
@@ -47,19 +47,19 @@ class RunContext:
     #: An `Agent`, a type that this layer does not know.
     agent: Any = field(default=None, repr=False, compare=False)
     deps: Any = field(default=None, repr=False, compare=False)
-    #: Takes the tool's reports.
+    #: Receives the tool's progress reports.
     output: ToolOutput | None = field(default=None, repr=False, compare=False)
 
     def report(self, progress: float | str) -> None:
-        """Show the user, not the model, the call's progress: a number from 0 to 1, or a text such as "page 3 of 8".
+        """Show the call's progress to the user, not the model: a number from 0 to 1, or a text such as "page 3 of 8".
 
-        Cells and panels show it with the call, a number as a bar. Streams and `trace.events` have a `tool_progress` for
-        it, at most ten a second. Callable from any thread. After the call's end and outside runs, it does nothing.
+        Cells and panels show it with the call; a number is a bar. Streams and `trace.events` have a `tool_progress` for
+        it, at most ten a second. Callable from any thread. After the call and outside runs, it does nothing.
 
         >>> RunContext().report(0.4)
         """
         if not isinstance(progress, str):
-            fix = "Pass the part that is done, such as 0.4, or a text."
+            fix = "Pass the fraction that is done, such as 0.4, or a text."
             check_number("report()", progress, minimum=0, fix=fix)
             if progress > 1:
                 raise invalid("report()", progress, "a number from 0 to 1, or a text", fix)

@@ -1,4 +1,4 @@
-"""`ThreadsafeEvent`: an `asyncio.Event` that any thread may set."""
+"""`ThreadsafeEvent`: an `asyncio.Event` that any thread can set."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import suppress
 
 
 class ThreadsafeEvent(asyncio.Event):
-    """An event on the running loop."""
+    """An event for the running loop."""
 
     def __init__(self) -> None:
         super().__init__()
         self._home = asyncio.get_running_loop()
 
     def set_from_thread(self) -> None:
-        """Set it soon, from any thread."""
+        """Set the event soon. Call this from any thread."""
         with suppress(RuntimeError):  # its loop is closed
             self._home.call_soon_threadsafe(self.set)

@@ -1,4 +1,4 @@
-"""A running tool call's printed output, displays and progress: kept within bounds, and announced as they arrive."""
+"""The printed output, displays and progress of a running tool call, kept within bounds and announced as they arrive."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 
 from nbagent.text import shortened
 
-#: For one call: characters of text, and of images in Base64. A note replaces the rest.
-MAX_TEXT, MAX_IMAGES = 20_000, 3_000_000
-#: Displays of one call.
-MAX_DISPLAYS = 50
+#: Limits of one call: characters of text, characters of Base64 images, and displays.
+MAX_TEXT, MAX_IMAGES, MAX_DISPLAYS = 20_000, 3_000_000, 50
 #: Characters of a progress report.
 MAX_PROGRESS = 200
 #: Seconds between two announcements.
@@ -22,8 +20,8 @@ IMAGE_TYPES = ("image/png", "image/jpeg")
 #: The MIME type of a widget: `{"model_id": …}`.
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 
-#: `{"stream": "stdout", "text": …}` or a display: `{"text/plain": …, "text/html": …, "image/png": …}`, of a widget with
-#: its id as `"widget"`.
+#: `{"stream": "stdout", "text": …}`, or a display: `{"text/plain": …, "text/html": …, "image/png": …}`. A widget's
+#: display has its id as `"widget"`.
 Part = dict[str, str]
 
 
@@ -70,7 +68,7 @@ class ToolOutput:
             self._schedule()
 
     def clear(self) -> None:
-        """Forget what was shown, as `clear_output` does."""
+        """Remove all output, as `clear_output` does."""
         with self._lock:
             self.parts.clear()
             self.has_new_parts = True
@@ -101,7 +99,7 @@ class ToolOutput:
         return self.shown()
 
     def images(self) -> list[dict[str, Any]]:
-        """The images so far as content parts."""
+        """The images so far, as content parts."""
         shown = [(kind, part[kind]) for part in self.shown() for kind in IMAGE_TYPES if kind in part]
         return [{"type": "image", "media_type": kind, "data": data} for kind, data in shown]
 
@@ -128,9 +126,9 @@ class ToolOutput:
             return
         self._is_scheduled = True
         with suppress(RuntimeError):  # the loop was closed: no reader is left
-            self._loop.call_soon_threadsafe(self._loop.call_later, INTERVAL_S, self._tell)
+            self._loop.call_soon_threadsafe(self._loop.call_later, INTERVAL_S, self._announce_now)
 
-    def _tell(self) -> None:
+    def _announce_now(self) -> None:
         self._is_scheduled = False
         if not self._is_over:
             self._announce()

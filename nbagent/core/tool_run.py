@@ -1,6 +1,6 @@
-"""A run of one tool call from a client of this process, not from a model.
+"""A run of a single tool call that comes from a client of this process instead of a model.
 
-It has the usual events, so the trace gets rows with a `run_id`, as for any run.
+It has the usual events, so the trace has rows for it as for any run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from nbagent.core.run import Run, Tools
 from nbagent.core.turn import Turn
 from nbagent.text import shortened
 
-#: Placeholder for the parts that only a model's run needs.
+#: A placeholder for what only a run with a model needs.
 _NO_MODEL: Any = None
 
 
 async def run_tool(call: FunctionCall, tools: Tools, **of_run: Any) -> AsyncGenerator[Event]:
-    """The events of the run, from `run_started` to `done`. It waits for no other run, and no conversation keeps it.
+    """The events of the run, from `run_started` to `done`. It waits for no other run and is in no conversation.
 
-    A tool failure is also a result: the run's status is then "error". If the reader stops, the call is interrupted.
+    If the tool fails, the run's status is "error". If the reader stops, the call is interrupted.
     """
     run = Run(
         entry=QueueEntry(RunQueue()),

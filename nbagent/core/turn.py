@@ -116,10 +116,7 @@ class Turn:
             self.run.speakers.end_turn()
 
     def _add_results(self, results: list[LLMMessage]) -> None:
-        """Put the results after their calls, even if a tool or another cell has added a message.
-
-        A cleared history stays empty.
-        """
+        """Put the results after their calls, even if messages have been added. A cleared history stays empty."""
         messages = self.run.history.messages
         if self._answer is None:  # no model made these calls
             messages += results

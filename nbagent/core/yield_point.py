@@ -1,4 +1,4 @@
-"""Reads users' iterators that may never wait: timeouts and other tasks still get their turn."""
+"""Keeps iterators that never wait, such as users' own, from blocking timeouts and other tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOLD_S = 0.1
 
 
 class YieldPoint:
-    """`await yield_point.pass_on()` after each item lets the event loop run if it was blocked for long."""
+    """After each item, `await yield_point.pass_on()` lets the event loop run if it has been blocked for long."""
 
     __slots__ = ("_due",)
 
@@ -18,7 +18,7 @@ class YieldPoint:
         self._due = monotonic() + HOLD_S
 
     async def pass_on(self) -> None:
-        """May raise CancelledError, as every wait may."""
+        """Let the event loop run if it is due. May raise CancelledError, like any wait."""
         if monotonic() > self._due:
             await asyncio.sleep(0)
             self._due = monotonic() + HOLD_S

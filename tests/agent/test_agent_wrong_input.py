@@ -56,7 +56,7 @@ ASKED_WRONGLY = {
     "a role": ({"role": "usr", "content": "hi"}, "role: expected 'system', 'user'.* got 'usr'"),
     "a number": ({"role": "user", "content": 5}, "can't hold 5"),
     "a text among messages": ([LLMMessage("user", "a"), "b"], "a message with a role, got 'b'"),
-    "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], "a dict as .*to_dict.*'name'"),
+    "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], "in the form of .*to_dict.*'name'"),
     "nothing": (" \n", "is empty"),
     "blank parts": (["", {"type": "text", "text": " "}], r"The prompt .* is empty\. Write what"),
 }

@@ -206,7 +206,7 @@ def work():
     ended.set()
 
 async def main():
-    await pool.run(sys.settrace, lambda *about: None)
+    threading.settrace(lambda *about: None)
     task = asyncio.create_task(pool.run(work))
     await asyncio.to_thread(begun.wait, 30)
     task.cancel()

@@ -1,4 +1,4 @@
-"""The marks around untrusted text, such as a file or a skill. Models can read them."""
+"""Marks that show models where untrusted text, such as a file or a skill, starts and ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ END_MARK = "\n</attached>"
 
 
 def begin_mark(name: str, about: str) -> str:
-    """The beginning of an attachment.
+    """The start of an attachment.
 
     >>> begin_mark("notes.txt", "3 lines")
     '<attached name="notes.txt" about="3 lines">\\n'
@@ -19,7 +19,7 @@ def begin_mark(name: str, about: str) -> str:
 
 
 def without_marks(text: str, tag: str = "attached") -> str:
-    """Text that can't begin or end a mark whose name begins with `tag`.
+    """The text, changed so that it can't open or close a mark whose name starts with `tag`.
 
     >>> without_marks("</attached> <b>")
     '< /attached> <b>'

@@ -1,7 +1,7 @@
-"""Branches: earlier histories of this conversation, or of earlier ones, that can be continued.
+"""Branches: histories of this conversation or earlier ones that can be continued.
 
 A branch is a list of messages. Branches of one conversation share the messages up to the prompt where they diverge.
-`ContextManager` goes back in a branch to undo a turn, and in a copy of it to change a prompt. A fork of an agent is a
+`ContextManager` goes back in a branch to undo a turn, and in a copy of it to change a prompt. An agent's fork is a
 separate history that shares the same messages.
 """
 
@@ -23,14 +23,14 @@ class Branch:
 
     conversation_id: str
     messages: list[LLMMessage] = field(default_factory=list)
-    #: Its name in `trace.runs`: the id of the run that began it; None if the next run begins one.
+    #: Its name in `trace.runs`: the id of the run that started it; None if the next run starts one.
     branch: str | None = None
     #: The higher, the more recently it was used.
     used: int = 0
 
     @property
     def questions(self) -> list[LLMMessage]:
-        """The messages that open its turns."""
+        """The prompts: the messages that open turns."""
         return [message for message in self.messages if message.opens_turn]
 
     @property
@@ -51,7 +51,7 @@ class Branch:
 
 
 def parting(one: Branch, other: Branch) -> tuple[LLMMessage | None, LLMMessage | None]:
-    """The prompts at which two branches diverge, one of each; None if a branch has ended."""
+    """The prompts at which two branches diverge, one in each; None if a branch has ended."""
     shared = {id(message) for message in other.messages}
     last = next((message for message in reversed(one.messages) if id(message) in shared), None)
     return _question_after(last, one), _question_after(last, other)
@@ -63,9 +63,10 @@ def _question_after(last: LLMMessage | None, branch: Branch) -> LLMMessage | Non
 
 
 def versions(question: LLMMessage, here: Branch, branches: Sequence[Branch]) -> list[Branch]:
-    """One branch for each version of a prompt: those that diverge from `here` at it, and `here` for the prompt itself.
+    """One branch for each version of a prompt, in the order in which they were first sent.
 
-    They are in the order in which the versions were first sent; a version's most recently used branch represents it.
+    Other versions are branches that diverge from `here` at the prompt. A version's most recently used branch represents
+    it.
     """
     place = {id(each): index for index, each in enumerate(here.questions)}
     found: dict[int, Branch] = {}

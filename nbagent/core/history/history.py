@@ -275,17 +275,11 @@ class ContextManager:
     # -- changes by hand ----------------------------------------------------------------------------------------------
 
     def undo(self) -> list[LLMMessage]:
-        """Remove and return the last turn: everything from the last user message on.
-
-        A summary of dropped turns is not a turn; it stays.
-        """
+        """Remove and return the last turn: the last prompt and everything after it. Summaries of dropped turns stay."""
         return self._go_back(next((message for message in reversed(self.messages) if message.opens_turn), None))
 
     def _go_back(self, question: LLMMessage | None) -> list[LLMMessage]:
-        """Remove and return a prompt in this branch and everything after it, to undo or replace its turn.
-
-        A prompt that is changed gets a branch of its own first.
-        """
+        """Remove and return a prompt in this branch and everything after it."""
         if (start := index_of(question, self.messages)) is None:
             return []
         removed = self.messages[start:]

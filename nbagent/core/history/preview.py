@@ -1,4 +1,4 @@
-"""Previews a message's request, built by the code that builds real requests."""
+"""Previews the request for a message, built by the code that builds real requests."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nbagent.core.run import Run
 class Preview:
     """The first request that a message would cause.
 
-    `messages` begin with the system message; `functions` are the tools on offer. `options` has the rest of the request,
-    such as `thinking_level` and `temperature`. `tokens` is the provider's count of the conversation so far, plus an
-    estimate of the new messages. `cost` is their input cost in US dollars, None if the price is unknown. `notes`
-    describe changes to the history beforehand.
+    `messages` start with the system message; `functions` are the tools on offer. `options` contains the rest of the
+    request, such as `thinking_level` and `temperature`. `tokens` is the provider's count of the conversation so far,
+    plus an estimate of the new messages. `cost` is their input cost in US dollars; None if the price is unknown.
+    `notes` describe changes that would be made to the history first.
     """
 
     provider: str
@@ -33,7 +33,7 @@ class Preview:
 
 
 def preview(run: Run, message: Any) -> Preview:
-    """The first request of a run, whose history is a copy, for this message."""
+    """The first request for this message, of a run whose history is a copy."""
     history, provider = run.history, run.provider
     with history.asking(message, run.replaces, run.branch_at):
         notes = []

@@ -1,4 +1,4 @@
-"""Makes any history valid for every provider: each tool call has exactly one result, and each result has its call.
+"""Makes a history valid for all providers: each tool call has exactly one result, and each result has its call.
 
 `repair` is pure and idempotent. It uses no clock and no random ids, so a provider's prompt cache still matches.
 Unchanged messages stay the same objects.
@@ -20,9 +20,9 @@ CONTINUE = LLMMessage("user", "Continue.")
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
     """The same conversation, made valid. The first `valid` messages are already valid.
 
-    System messages come first. Each call gets a unique id. Results follow their call, in the order of the calls;
-    missing ones become errors. Results without a call, duplicates and empty messages are removed. If there is no user
-    message, one is added.
+    System messages come first. Each call gets a unique id. Results follow their call, in the order of the calls.
+    Missing results become errors. Results without a call, duplicates and empty messages are removed. If there is no
+    user message, one is added.
     """
     if any(m.role == "system" for m in messages[valid:]):
         valid = 0
@@ -34,7 +34,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         message = rest[index]
         index += 1
         if message.role == "tool":
-            continue  # without a call: other results are consumed below, with their call
+            continue  # it has no call: other results are handled below, with their calls
         if message.role != "assistant" or not message.tool_calls:
             if message.provider_extras or not is_blank(message):
                 repaired.append(message)
@@ -62,7 +62,7 @@ def is_blank(message: LLMMessage) -> bool:
 def _with_results(
     message: LLMMessage, results: list[LLMMessage], position: int, taken: Set[str | None]
 ) -> list[LLMMessage]:
-    """An assistant message and one result for each of its calls; equal ids are paired in order."""
+    """An assistant message and one result for each of its calls. Equal ids are paired in order."""
     sent = message.tool_calls or []
     calls = with_unique_ids(sent, prefix=f"call_{position}", taken=taken)
     if calls != sent:
@@ -87,7 +87,7 @@ def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
 def with_unique_ids(
     calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()
 ) -> list[FunctionCall]:
-    """The calls with unique ids, none `taken` by earlier ones; a missing or repeated id becomes `prefix_0`, ….
+    """The calls with unique ids that are not `taken`. A missing or repeated id becomes `prefix_0`, ….
 
     Some servers count from `call_0` in each answer, and some providers reject a conversation with a repeated id.
     """
@@ -101,5 +101,5 @@ def with_unique_ids(
 
 
 def missing_result(call: FunctionCall) -> LLMMessage:
-    """The error message that replaces a missing tool result."""
+    """The error that replaces a missing tool result."""
     return LLMMessage("tool", NO_RESULT, name=call.name, tool_call_id=call.id, is_error=True)

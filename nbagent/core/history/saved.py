@@ -73,10 +73,7 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """A file's content, with the messages repaired. They keep the `message_id`s that a trace may have.
-
-    Raises `ConfigurationError`.
-    """
+    """A file's content. Messages are repaired and keep their `message_id`s, for traces. Raises `ConfigurationError`."""
     data = _read(path)
     try:
         messages = messages_from(data.get("messages"))

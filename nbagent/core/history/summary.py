@@ -8,16 +8,16 @@ from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import LLMMessage
 
 PROMPT = """\
-You are given the beginning of a conversation between a user and an assistant that calls tools. Sum it up for the
-assistant, who will go on with it and will not see the beginning any more. Keep what may still matter: what the user
-wants and has decided, facts, names and numbers, what the tools gave, what is still open. Be brief. Write nothing but
-the summary."""
-#: Longer texts are cut in the middle: a summary needs only the gist.
+Below is the beginning of a conversation between a user and an assistant that calls tools. Summarise it for the
+assistant, who will continue the conversation without seeing this part again. Keep everything that may still matter:
+what the user wants and has decided, facts, names and numbers, results of tools, and open questions. Be brief. Write
+only the summary."""
+#: Longer texts are cut in the middle, because a summary needs only the gist.
 MAX_CHARS = 4_000
 
 
 def transcript(messages: Iterable[LLMMessage]) -> str:
-    """Messages as text.
+    """The messages as text.
 
     >>> print(transcript([LLMMessage("user", "2 + 2?"), LLMMessage("assistant", "4")]))
     User: 2 + 2?

@@ -1,1 +1,1 @@
-"""Text from models and tools for people: as safe HTML and as plain text."""
+"""Shows text from models and tools to people, as safe HTML and as plain text."""

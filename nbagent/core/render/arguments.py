@@ -1,4 +1,4 @@
-"""A call's arguments as text, for approval by a person."""
+"""A call's arguments as text, for a person who approves the call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
 
 
 def arguments_text(arguments: dict[str, Any]) -> str:
-    """All arguments, for approval by a person. No character is hidden.
+    """All arguments, without hidden characters.
 
     Text that JSON would escape, such as code, is shown unchanged, except white space that would push the rest out of
-    sight.
+    view.
     """
     shown = [
         f"{readable_name(name)} = {readable_json(value)}"
@@ -28,7 +28,7 @@ def arguments_text(arguments: dict[str, Any]) -> str:
 
 
 def folded(text: str) -> str:
-    """The text with a note in place of each long run of blank lines or spaces.
+    """The text with a note instead of each long run of blank lines or spaces.
 
     >>> folded("a = 1" + "\\n" * 60 + "b = 2")
     'a = 1\\n[59 blank lines]\\nb = 2'

@@ -1,8 +1,8 @@
-"""Control characters and invisible ones in text from models and tools: made visible, or escaped in JSON.
+"""Control characters and invisible characters in text from models and tools: made visible, or escaped in JSON.
 
-In a terminal they can overwrite earlier output. Bidirectional ones can reorder what people read, so that
-`photo\\u202egnp.exe` looks like the name of a picture (https://trojansource.codes). Invisible ones can hide words that
-a model reads, or make one name look like another.
+In a terminal, they can overwrite earlier output. Bidirectional ones can reorder text, so that `photo\\u202egnp.exe`
+looks like the name of a picture (https://trojansource.codes). Invisible ones can hide words that a model reads, or make
+one name look like another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HIDDEN = re.compile(
 
 
 def show_control_chars(text: str) -> str:
-    """Remove terminal sequences, and replace other control characters by visible symbols.
+    """Remove terminal sequences, and replace other control characters with visible symbols.
 
     >>> show_control_chars("\\x1b[31mred\\x1b[0m, user\\u202excod.exe\\x08")
     'red, user⟨U+202E⟩xcod.exe␈'
@@ -46,7 +46,7 @@ def _symbol(char: str) -> str:
 
 
 def escape_control_chars(json_text: str) -> str:
-    """Write the same characters in JSON text as `\\uXXXX`, which keeps its value.
+    """Escape these characters in JSON text as `\\uXXXX`, which keeps its value.
 
     >>> escape_control_chars('{"name": "photo\\u202egnp.exe"}')
     '{"name": "photo\\\\u202egnp.exe"}'
@@ -55,6 +55,6 @@ def escape_control_chars(json_text: str) -> str:
 
 
 def readable_record(record: logging.LogRecord) -> bool:
-    """A logging filter: text from models and tools reaches the log without control characters."""
+    """A logging filter that keeps the control characters of models and tools out of the log."""
     record.msg, record.args = show_control_chars(record.getMessage()), None
     return True

@@ -1,9 +1,10 @@
-"""A text change as a diff: its lines, and the lines as HTML."""
+"""Diffs of texts, as lines and as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
 
 from nbagent.core.render import markdown as render
@@ -28,7 +29,7 @@ def diff_lines(before: str, after: str) -> Iterator[Line]:
 
 
 def without_far_lines(lines: Iterable[Line], around: int = 3) -> Iterator[Line]:
-    """The lines up to `around` lines from a change; a note replaces the others.
+    """The lines within `around` lines of a change. Notes replace the others.
 
     >>> list(without_far_lines([(" ", "a"), (" ", "b"), (" ", "c"), ("+", "d")], 1))
     [('…', '[2 unchanged lines]'), (' ', 'c'), ('+', 'd')]
@@ -36,16 +37,10 @@ def without_far_lines(lines: Iterable[Line], around: int = 3) -> Iterator[Line]:
     lines = list(lines)
     changed = [number for number, (kind, _) in enumerate(lines) if kind != " "]
     near = {number for each in changed for number in range(each - around, each + around + 1)}
-    left_out = 0
-    for number, line in enumerate([*lines, None]):
-        if line is not None and number not in near:
-            left_out += 1
-            continue
-        if left_out:
-            yield "…", f"[{left_out} unchanged {'line' if left_out == 1 else 'lines'}]"
-            left_out = 0
-        if line is not None:
-            yield line
+    for is_near, group in groupby(enumerate(lines), lambda numbered: numbered[0] in near):
+        block = [line for _, line in group]
+        note = f"[{len(block)} unchanged {'line' if len(block) == 1 else 'lines'}]"
+        yield from block if is_near else [("…", note)]
 
 
 def lines_html(lines: Iterable[Line], attributes: str = "") -> str:

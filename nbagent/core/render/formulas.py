@@ -1,9 +1,8 @@
 r"""Formulas in Markdown: kept exactly as written, for the host to typeset.
 
 `$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown inside them is ignored. Prices and
-shell variables must not count, so the content of `$…$` neither begins nor ends with a space, does not end with a slash,
-and no brace follows it. No letter or digit may touch it, unless it is a single symbol as in `$n$th`, `H$_2$O` or
-`5$\times$10`.
+shell variables are not: the content of `$…$` may not start or end with a space or end with a slash, and no brace may
+follow it. No letter or digit may touch it, unless it is a single symbol as in `$n$th`, `H$_2$O` or `5$\times$10`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 #: Longer formulas are plain text, so that unclosed ones don't slow down parsing.
 MAX_CHARS = 2_000
-#: How often the parser may look for a block: once or twice a line is usual, but quotes and lists that end early make it
+#: How often the parser may look for a block. Once or twice a line is usual, but quotes and lists that end early make it
 #: read all lines again and again.
 MAX_TRIES = 50_000
 _CLOSERS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
@@ -47,7 +46,7 @@ def _inline(state: Any, silent: bool) -> bool:
 
 
 def _dollar_end(text: str, begin: int) -> int:
-    """The end of a `$…$` that begins here; 0 if none does."""
+    """The end of a `$…$` that starts here; 0 if none does."""
     close = text.find("$", begin + 1, begin + MAX_CHARS)
     while close > 0 and text[close - 1] == "\\":
         close = text.find("$", close + 1, begin + MAX_CHARS)
@@ -55,26 +54,26 @@ def _dollar_end(text: str, begin: int) -> int:
     before, after = text[begin - 1 : begin], text[close + 1 : close + 2]
     if not content or content != content.strip() or "`" in content or content.endswith("/") or after == "{":
         return 0
-    stands_alone = not (before.isalnum() or after.isalnum())
-    return close + 1 if stands_alone or _SYMBOL.fullmatch(content) else 0
+    is_separate = not (before.isalnum() or after.isalnum())
+    return close + 1 if is_separate or _SYMBOL.fullmatch(content) else 0
 
 
 def _end(text: str, begin: int) -> int:
-    """The end of an environment, or of a formula with two-character delimiters, that begins here; 0 if none does."""
+    """The end of an environment or a formula with two-character delimiters that starts here; 0 if none does."""
     closer = _closer(text, begin)
     close = text.find(closer, begin + 2, begin + MAX_CHARS) if closer else -1
     return close + len(closer) if close > 0 and text[begin + 2 : close].strip() else 0
 
 
 def _closer(text: str, begin: int) -> str:
-    """The closing delimiter of the formula that begins here; `""` if none does."""
+    """The closing delimiter of the formula that starts here; `""` if none does."""
     if found := _BEGIN.match(text, begin):
         return f"\\end{{{found[1]}}}"
     return _CLOSERS.get(text[begin : begin + 2], "")
 
 
 def _block(state: Any, first: int, last: int, silent: bool) -> bool:
-    """A formula that fills whole lines, without a blank line between them. Also counts the parser's work."""
+    """A formula that fills whole lines, none of them blank. Also counts the parser's work."""
     tries = state.env["tries"] = state.env.get("tries", 0) + 1
     if tries > MAX_TRIES:
         raise TooMuchWorkError

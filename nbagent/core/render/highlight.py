@@ -1,4 +1,4 @@
-"""Syntax highlighting of code in answers. A few CSS classes keep saved outputs small; `output.css` has the colours."""
+"""Syntax highlighting of code in answers. A few CSS classes keep outputs small; `output.css` has their colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and values as a small table, for notebooks and terminals, such as an agent's or a trace's summary."""
+"""Small tables of labels and values for notebooks and terminals, such as the summary of an agent or a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def key_values_html(pairs: KeyValues) -> str:
 
 
 def key_values_text(pairs: KeyValues) -> str:
-    """The same as aligned lines of text.
+    """The pairs as aligned lines of text.
 
     >>> print(key_values_text([("runs", "2"), ("model calls", "3: claude-sonnet-5 ×3")]))
     runs         2

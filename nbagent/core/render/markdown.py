@@ -141,26 +141,19 @@ def _short_table(state: Any, start: int, end: int, silent: bool) -> bool:
     """markdown-it's rule for tables. Removes excess rows before their cells are parsed, and aligns columns by class."""
     from markdown_it.rules_block import table
 
-    begin = len(state.tokens)
+    tokens, begin = state.tokens, len(state.tokens)
     if not table(state, start, end, silent):
         return False
-    if not silent:
-        _shorten_table(state, begin)
-        for token in state.tokens[begin:]:
-            if style := token.attrs.pop("style", None):
-                token.attrs["class"] = _ALIGNMENTS[style]
-    return True
-
-
-def _shorten_table(state: Any, begin: int) -> None:
-    """Shorten the table whose tokens start here. A note below it says how many rows are missing and where they are."""
-    tokens = state.tokens
     rows = [place for place in range(begin, len(tokens)) if tokens[place].type == "tr_open"][1:]
     if (missing := len(rows) - MAX_ROWS) > 0:
-        del tokens[rows[MAX_ROWS] : -2]  # the table's two ends stay
+        del tokens[rows[MAX_ROWS] : -2]  # the two closing tokens stay
         more = f"{missing:,} more {'row' if missing == 1 else 'rows'}"
         remedy = "The answer's text has all of them, and <code>%%agent --as df</code> makes a DataFrame of a table."
         state.push("more_rows", "", 0).content = f"… {more}. {remedy}"
+    for token in tokens[begin:]:
+        if style := token.attrs.pop("style", None):
+            token.attrs["class"] = _ALIGNMENTS[style]
+    return True
 
 
 def _parsed(text: str, env: dict[str, Any], *, inline: bool = False) -> list[Any] | None:
@@ -372,5 +365,4 @@ def format_duration(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes:,} min {rest} s"
+    return format_seconds(round(seconds))

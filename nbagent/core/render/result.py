@@ -33,7 +33,6 @@ def _pieces(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _call_html(call: Mapping[str, Any]) -> str:
-    """A tool call in the form of `AgentResult.function_calls`."""
     arguments, failed = call.get("arguments") or {}, bool(call.get("is_error"))
     title = f"<code>{render.escape(render.format_call(str(call.get('name')), arguments))}</code>"
     body = render.labelled_html("arguments", render.readable_json(arguments))

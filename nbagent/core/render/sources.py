@@ -21,7 +21,7 @@ Numbers = dict[tuple[Any, Any], int]
 
 
 def mark_positions(text: str, citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> dict[int, list[str]]:
-    """Where the text gets marks, in Markdown: after the cited text, but not within a code block.
+    """The marks by their positions in the text: after the cited text, but not within a code block.
 
     >>> cited = {"start": 0, "end": 5, "url": "https://a.org", "title": "A"}
     >>> mark_positions("Five. ", [cited], {("https://a.org", "A"): 1})
@@ -67,13 +67,13 @@ def sources_html(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> st
         name = render.escape(title)
         if address:
             name = f'<a href="{render.escape(address)}" target="_blank" rel="noopener noreferrer nofollow">{name}</a>'
-        detail = " · ".join(filter(None, (_host(address), f"“{cited}”" if cited else "")))
+        detail = " · ".join(filter(None, (urlsplit(address or "").hostname, f"“{cited}”" if cited else "")))
         lines.append(f'[{number}] {name} <span class="nbagent-quiet">{render.escape(detail)}</span>')
     return f'<div class="nbagent-sources {render.NO_TEX}">{"<br>".join(lines)}</div>' if lines else ""
 
 
 def sources_text(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> str:
-    """The same as plain text, one line for each source."""
+    """The list of sources as plain text, one line each."""
     lines = [
         f"[{number}] {title}{f' {url}' if safe_url(url) and url != title else ''}"
         for number, url, title, _ in _listed(citations, numbers)
@@ -86,7 +86,7 @@ def _listed(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> list[tu
     found: dict[int, tuple[int, Any, str, str]] = {}
     for each in citations:
         url, title = each.get("url"), each.get("title")
-        name = " ".join(str(title or safe_url(url) or "a source without a name").split())
+        name = " ".join(str(title or safe_url(url) or "untitled source").split())
         cited = " ".join(str(each.get("cited_text") or "").split())
         row = (numbers[url, title], url, shortened(name, TITLE_CHARS), shortened(cited, CITED_CHARS))
         found.setdefault(row[0], row)
@@ -96,12 +96,4 @@ def _listed(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> list[tu
 def _mark(number: int, url: Any) -> str:
     """A mark as a Markdown link, whose address can't end it."""
     address = safe_url(url)
-    return f"[[{number}]](<{quote(address, safe=_SAFE)}>)" if address else f"[{number}]"
-
-
-def _host(url: str | None) -> str:
-    return urlsplit(url).hostname or "" if url else ""
-
-
-#: Characters that stay unescaped in a mark's address.
-_SAFE = "%/:?#@!&()*+,;=~-._"
+    return f"[[{number}]](<{quote(address, safe='%/:?#@!&()*+,;=~-._')}>)" if address else f"[{number}]"

@@ -13,7 +13,7 @@ from nbagent.core.messages import LLMMessage
 from nbagent.trace.requests import messages_of
 from nbagent.trace.rows import Row
 from nbagent.trace.schema import DESCRIBED, SHARED
-from nbagent.trace.together import rows_of, runs_below
+from nbagent.trace.together import rows_below
 from nbagent.trace.trace import Trace
 
 Rows = Mapping[str, Sequence[Row]]
@@ -24,10 +24,7 @@ _UNKEPT = {"messages": {"text", "data"}, "runs": {"prompt", "output"}, "calls": 
 
 def rows_in(trace: Trace) -> Rows:
     """The rows by table, including the rows of sub-agents' runs."""
-    recorder = trace.recorder
-    elsewhere = {run: owner for run, owner in runs_below(recorder, None).items() if owner is not recorder}
-    others = rows_of(elsewhere, TABLES)
-    return {name: [*trace.rows(name), *others[name]] for name in TABLES}
+    return rows_below(trace.recorder, None, TABLES)
 
 
 def rows_to_keep(trace: Trace) -> Rows:

@@ -1,89 +1,81 @@
-"""Rows of several traces together: `Trace.concat`, forks, agents that tools asked, other kernels and workers."""
+"""The rows of several traces combined: `Trace.concat`, forks, sub-agents, earlier kernels and worker processes."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from nbagent.trace.recorder import EVENT_BYTES, Recorder
 from nbagent.trace.rows import Row
 from nbagent.trace.schema import TABLES
 
-#: Rows that several traces may have in different runs: the trace of a fork has the messages of its origin, too.
+#: Rows that several traces may have under different runs: the trace of a fork repeats the messages of its origin.
 _SHARED_KEYS = {"messages": "message_id", "blocks": "block_id"}
-#: The keys of rows that serve many runs; each names the first of these, or none.
-_SERVING_MANY = {"prompts": "hash", "environment": "session_id"}
+#: The keys of rows that several runs share. Such a row names only the first of these runs, or none.
+_OF_MANY_RUNS = {"prompts": "hash", "environment": "session_id"}
 
 
-def joined(members: Iterable[tuple[Recorder, set[str] | None]]) -> dict[str, list[Row]]:
-    """The rows by table, recorder after recorder: of some runs each, or of all. Of equal runs, the last one's."""
+def joined(members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES) -> dict[str, list[Row]]:
+    """The rows by table, one recorder after the other: those of the given runs, or all if None.
+
+    If several recorders have a run, the last one's rows are used.
+    """
     every = list(members)
     last = {row["run_id"]: number for number, (recorder, _) in enumerate(every) for row in recorder.rows("runs")}
     tables: dict[str, list[Row]] = {}
-    for name in TABLES:
+    for name in names:
         rows = tables[name] = []
         known: set[str] = set()
         for number, (recorder, run_ids) in enumerate(every):
             for row in recorder.rows(name):
                 run_id, key = row["run_id"], _SHARED_KEYS.get(name)
-                is_asked = run_ids is None or name in _SERVING_MANY or run_id in run_ids
+                is_wanted = run_ids is None or name in _OF_MANY_RUNS or run_id in run_ids
                 is_last = name in ("scores", "prompts") or last.get(run_id, number) == number
-                if is_asked and is_last and not (key and row[key] in known):
+                if is_wanted and is_last and not (key and row[key] in known):
                     known.add(row[key] if key else "")
                     rows.append(row)
     return tables
 
 
 def family(recorder: Recorder) -> dict[Recorder, set[str] | None]:
-    """This recorder and its forks with None, for all of their runs; others with the runs that tools of these started.
+    """This recorder and its forks, with None for all of their runs, and the recorders of the runs that tools of these
+    started, with the ids of those runs.
 
-    Forks of forks, and what the tools of such runs started, belong to it, too.
+    This includes forks of forks, and runs started by tools of started runs.
     """
     whole = [recorder]
-    for each in whole:  # it grows
+    for each in whole:  # the list grows as it is read
         whole += [fork for fork in each.forks if fork not in whole]
     asked: dict[Recorder, set[str]] = {}
     waiting = [pair for each in whole for pairs in each.started.values() for pair in pairs]
-    for run_id, child in waiting:  # it grows
+    for run_id, child in waiting:  # the list grows as it is read
         asked.setdefault(child, set()).add(run_id)
         waiting += child.started.get(run_id, ())
     return {**asked, **dict.fromkeys(whole)}
 
 
-def runs_below(recorder: Recorder, run_id: str | None) -> dict[str, Recorder]:
-    """The `run_id`s of a run, or of all runs of this recorder, and of those that their tools started, and so on.
+def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Copies of the rows of a run, or of all runs of this recorder, and of the runs started below them, by table.
 
-    With who recorded each. Empty if nobody in the family knows the run.
+    They are in order of time. All tables are empty if the run is unknown.
     """
-    started: dict[str | None, list[str]] = {}
-    owners: dict[str, Recorder] = {}
-    waiting = [] if run_id is None else [run_id]
-    for member in reversed(family(recorder)):
-        with member.lock:
-            for each, parent in member.flush().get("SELECT run_id, parent_run_id FROM runs ORDER BY n"):
-                started.setdefault(parent, []).append(each)
-                owners[each] = member
-                if run_id is None and member is recorder:
-                    waiting.append(each)
-    found: dict[str, Recorder] = {}
+    tables = joined(family(recorder).items(), dict.fromkeys(("runs", *names)))
+    started = defaultdict(list)
+    for run in tables["runs"]:
+        started[run["parent_run_id"]].append(run["run_id"])
+    waiting = [run["run_id"] for run in recorder.rows("runs")] if run_id is None else [run_id]
+    found = set()
     while waiting:
-        each = waiting.pop()
-        if each in owners and each not in found:
-            found[each] = owners[each]
-            waiting += started.get(each, ())
-    return found
-
-
-def rows_of(runs: Mapping[str, Recorder], names: Iterable[str]) -> dict[str, list[Row]]:
-    """Copies of the rows of these runs, as `runs_below` gives them, by table, in the order of their time."""
-    tables: dict[str, list[Row]] = {name: [] for name in names}
-    for run_id, recorder in runs.items():
-        for name in tables:
-            tables[name] += recorder.rows(name, "run_id = ?", run_id)
-    return {name: sorted(rows, key=lambda row: row["ts"]) for name, rows in tables.items()}
+        found.add(parent := waiting.pop())
+        waiting += [child for child in started[parent] if child not in found]
+    return {
+        name: sorted((row for row in tables[name] if row["run_id"] in found), key=lambda row: row["ts"])
+        for name in names
+    }
 
 
 def add_sessions(recorder: Recorder, other: Recorder) -> None:
-    """Append the rows of the sessions that only `other` has. No run may be in progress."""
+    """Append the sessions that only `other` has. No run may be in progress."""
     with recorder.lock:
         sessions = {session_id for (session_id,) in recorder.flush().get("SELECT DISTINCT session_id FROM runs")}
         for name in TABLES:
@@ -95,13 +87,13 @@ def add_sessions(recorder: Recorder, other: Recorder) -> None:
 
 
 def add_runs(recorder: Recorder, tables: Mapping[str, list[Row]]) -> None:
-    """Append the rows of whole runs that another process recorded. Runs may be in progress here.
+    """Append complete runs that another process recorded. Runs may be in progress here.
 
-    Of rows that serve many runs, such as system prompts, those are left out that are known.
+    Shared rows that are already known, such as system prompts, are omitted.
     """
     with recorder.lock:
         for name, rows in tables.items():
-            key = _SERVING_MANY.get(name)
+            key = _OF_MANY_RUNS.get(name)
             recorder.add_rows(name, [row for row in rows if not key or not recorder.rows(name, f"{key} = ?", row[key])])
         recorder.bytes += sum(EVENT_BYTES + len(row["content"]) for row in tables["events"])
         recorder.end_turn()

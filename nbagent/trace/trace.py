@@ -23,7 +23,7 @@ from nbagent.trace.schema import FORMAT, TABLES
 from nbagent.trace.scores import new_score, scores_that_count
 from nbagent.trace.store import TraceFile
 from nbagent.trace.summary import summary_lines
-from nbagent.trace.together import family, joined, rows_of, runs_below
+from nbagent.trace.together import family, joined, rows_below
 
 if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     import os
@@ -342,7 +342,7 @@ class Trace:
         """
         from nbagent.trace.views import timeline
 
-        return timeline.draw(*timeline.tables(self.rows_with_children(run_id)), ax)
+        return timeline.draw(self.rows_with_children(run_id), ax)
 
     def tree(self, run_id: str | None = None) -> TraceTree:
         """Which agent asked which: one run, or all, with tool calls, and the runs that these started below them.
@@ -364,13 +364,10 @@ class Trace:
 
         Of `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
         """
-        names, runs = ("runs", "calls", "tool_calls"), runs_below(self.recorder, run_id)
-        if run_id is None:
-            whole = self.with_children()
-            return {name: [row for row in whole.rows(name) if row["run_id"] in runs] for name in names}
-        if not runs:
+        rows = rows_below(self.recorder, run_id, ("runs", "calls", "tool_calls"))
+        if run_id is not None and not rows["runs"]:
             raise unknown_run(run_id)
-        return rows_of(runs, names)
+        return rows
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.

@@ -69,8 +69,8 @@ def _heading(name: str, what: str) -> str:
 
 def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
     """The last steps of `trace.timeline()`: each model request and tool call is a row below its prompt."""
-    calls, tools, runs = timeline.tables(trace.rows_with_children())
-    spans = timeline.folded_spans(calls, tools, runs)
+    tables = trace.rows_with_children()
+    spans = timeline.folded_spans(tables)
     if not spans:
         return NOTHING
     steps = [list(step) for _, step in groupby(sorted(spans, key=attrgetter("lane")), attrgetter("lane"))]
@@ -78,16 +78,15 @@ def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
     found = [span for step in shown for span in step]
     begin, end = min(span.start for span in found), max(span.end for span in found)
     bars = partial(_bars_html, begin=begin, seconds=(end - begin) or 1.0)
-    asked = dict(zip(runs["run_id"], runs["prompt"], strict=True))
-    took = dict(zip(runs["run_id"], runs["duration_s"].astype(float), strict=True))
+    runs = {run["run_id"]: run for run in tables["runs"]}
     rows = ""
     for run, group in groupby(shown, lambda step: step[0].run):
         own, row = list(group), partial(_row_html, turn=turns.get(run))
-        question = asked[run] if isinstance(asked[run], str) else own[0][0].label
+        question = runs[run]["prompt"] or own[0][0].label
         if len(own) == 1:
             rows += row("question", question, bars(own[0]), _seconds(own[0]))
             continue
-        rows += row("question", question, "", took[run])
+        rows += row("question", question, "", runs[run]["duration_s"])
         for step in own:
             first = step[0]
             name = first.label if first.title == question else first.title
@@ -112,9 +111,9 @@ def _bars_html(step: Iterable[timeline.Span], begin: float, seconds: float) -> s
     return f"<i>{bars}</i>"
 
 
-def _row_html(kind: str, name: str, bars: str, seconds: float, turn: str | None) -> str:
+def _row_html(kind: str, name: str, bars: str, seconds: float | None, turn: str | None) -> str:
     tag, to = ("button", f' type="button" title="Show this turn" data-turn="{turn}"') if turn else ("div", "")
-    took = "" if seconds != seconds else render.format_duration(seconds)  # NaN: it has not ended
+    took = "" if seconds is None else render.format_duration(seconds)  # it has not ended
     name = render.escape(shortened(" ".join(name.split()), MAX_NAME))
     return f'<{tag} class="nbagent-trace-{kind}"{to}><span>{name}</span>{bars}<small>{took}</small></{tag}>'
 

@@ -1,4 +1,4 @@
-"""When each step of a trace happened and how long it took: spans on lanes, and a picture of them."""
+"""When each step of a trace ran and how long it took, as spans on lanes and as a plot."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.markdown import format_call, format_duration
@@ -13,8 +14,10 @@ from nbagent.trace.rows import Row
 from nbagent.trace.views.plots import COLOURS, add_legend, name_rows, show_empty, subplots, tidy
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
+
+#: The rows of `runs`, `calls` and `tool_calls`, by table.
+Rows = Mapping[str, Sequence[Row]]
 
 #: What the colours mean.
 LEGEND = {
@@ -25,19 +28,18 @@ LEGEND = {
     "approval": "waiting for approval",
     "error": "failed",
 }
-#: More steps than these share lanes, those of each model and tool.
+#: Beyond this many steps, those of the same model or tool share lanes.
 MAX_LANES = 40
-#: A wait for a person is drawn no longer than this part of the time in which something runs.
+#: The longest wait for a person that is drawn in full, as a share of the time in which something runs.
 WAIT_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`.
+    """A stretch of time, in seconds from the start of the timeline; `kind` is a key of `plots.COLOURS`.
 
-    `width` is how long it is drawn, if that is not how long it took.
-    `label` is the model or the tool, `title` what was asked or called, `run` the id of the run that someone asked for,
-    `depth` the number of agents that wait for it.
+    `label` is the model or tool, and `title` the prompt or call. `run` is the id of the run that a person started, and
+    `depth` the number of agents waiting for this step. `width` is set if it is drawn shorter than it took.
     """
 
     lane: int
@@ -52,57 +54,48 @@ class Span:
 
     @property
     def end(self) -> float:
-        """Where its bar ends, in seconds since the beginning."""
+        """Where its bar ends, in seconds from the start."""
         return self.start + (self.seconds if self.width is None else self.width)
 
 
-def tables(rows: Mapping[str, Sequence[Row]]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """What `draw` and `lay_out` take, of the rows of these tables."""
-    from nbagent.trace import columns
+def spans(rows: Rows) -> list[Span]:
+    """Each model call and tool call that has ended, in order of time, on a lane of its own.
 
-    calls, tools, runs = (columns.build(name, list(rows[name])) for name in ("calls", "tool_calls", "runs"))
-    return calls, tools, runs
-
-
-def spans(
-    calls: pd.DataFrame,
-    tools: pd.DataFrame,
-    prompts: Mapping[str, str] | None = None,
-    parents: Mapping[str, Any] | None = None,
-) -> list[Span]:
-    """What happened, by time: each model call and each tool call on a lane of its own.
-
-    A model call begins with `waiting`, from the request to the first token, retries included; then comes `thinking`,
-    where it is known. The pauses between runs are left out, and so are steps that did not end. A replayed call takes
-    the time that was recorded, and what followed it at once is drawn after that. `prompts` are the questions by run:
-    the first step of a run is titled with its question. `parents` are, by run, the tool calls that started it: its
-    steps are below that call.
+    A model call starts with `waiting`, from the request to the first token, including retries. `thinking` follows if
+    it was measured. Pauses between runs are omitted. A replayed call takes as long as it did when it was recorded, and
+    later steps are shifted accordingly. The first step of a run has the prompt as its title. Lanes of a run that a tool
+    call started follow that call's lane.
     """
-    ended = [table[table["started"].notna() & table["duration_s"].notna()] for table in (calls, tools)]
-    steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
-    steps.sort(key=lambda row: row["started"].timestamp())
+    prompts = {run["run_id"]: run["prompt"] for run in rows["runs"]}
+    steps = [
+        row
+        for table in ("calls", "tool_calls")
+        for row in rows[table]
+        if row["started"] is not None and row["duration_s"] is not None
+    ]
+    steps.sort(key=itemgetter("started"))
     found: list[Span] = []
     shift, busy, seen = 0.0, 0.0, set[str]()
     replayed_until: dict[str, float] = {}  # by run: where its last replayed call ends
     for lane, row in enumerate(steps):
-        run, seconds, start = row["run_id"], float(row["duration_s"]), row["started"].timestamp() + shift
+        run, seconds, start = row["run_id"], row["duration_s"], row["started"] + shift
         earliest = replayed_until.get(run, 0.0)
         title = ""
         if run not in seen:
             seen.add(run)
-            title = (prompts or {}).get(run) or ""
+            title = prompts.get(run) or ""
             earliest = busy if replayed_until else 0.0
             start -= (pause := max(0.0, start - busy))
             shift -= pause
         shift += max(0.0, earliest - start)
         start = max(earliest, start)
-        if _is_true(row.get("replayed")):
+        if row.get("replayed"):
             replayed_until[run] = start + seconds
         busy = max(busy, start + seconds)
         title = title or (str(row["model"]) if "ttft_s" in row else _call_title(row))
         step = (_call_spans if "ttft_s" in row else _tool_spans)(row, lane, start, seconds)
         found += [replace(span, title=title) for span in step]
-    places = _nested(steps, parents or {})
+    places = _nested(steps, {run["run_id"]: run["parent_tool_call_id"] for run in rows["runs"]})
     return [
         replace(span, lane=lane, depth=depth, run=steps[top]["run_id"])
         for span in found
@@ -111,8 +104,10 @@ def spans(
 
 
 def _nested(steps: Sequence[Mapping[str, Any]], parents: Mapping[str, Any]) -> dict[int, tuple[int, int, int]]:
-    """By the number of a step: its lane if runs stand below the call that started them, how deep it is, and the number
-    of the step that it is below, at the top.
+    """For the number of each step: its lane, with runs below the call that started them; its depth; and the number of
+    the outermost step above it.
+
+    `parents` has the tool call that started each run.
     """
     called = {step["tool_call_id"] for step in steps if "ttft_s" not in step}
     of_run: dict[str, list[int]] = {}
@@ -133,45 +128,35 @@ def _nested(steps: Sequence[Mapping[str, Any]], parents: Mapping[str, Any]) -> d
     return places
 
 
-def _call_title(row: dict[str, Any]) -> str:
-    """A tool call as one would type it."""
-    arguments = row.get("args")
-    if isinstance(arguments, str):  # as in files
-        arguments = json.loads(arguments)
-    return f"  {format_call(str(row['name']), arguments if isinstance(arguments, dict) else None)}"
+def _call_title(row: Row) -> str:
+    """A tool call as you would type it."""
+    return f"  {format_call(str(row['name']), json.loads(row['args'] or '{}'))}"
 
 
-def _call_spans(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
-    """The spans of a model call, one after the other."""
+def _call_spans(row: Row, lane: int, start: float, seconds: float) -> list[Span]:
+    """The successive spans of a model call."""
     name, end, found = str(row["model"]), start + seconds, []
     for kind, columns in (("waiting", ("retry_wait_s", "ttft_s")), ("thinking", ("thinking_s",))):
-        known = sum(float(row[column]) for column in columns if _is_true(row[column]))
+        known = sum(row[column] or 0.0 for column in columns)
         if took := min(end - start, max(0.0, known)):
             found.append(Span(lane, kind, start, took, name))
             start += took
-    kind = "error" if isinstance(row["error_type"], str) else "model"
+    kind = "error" if row["error_type"] else "model"
     return [*found, Span(lane, kind, start, end - start, name)]
 
 
-def _tool_spans(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
-    """A tool starts once its approval is given; a denied call has nothing but the wait for it."""
+def _tool_spans(row: Row, lane: int, start: float, seconds: float) -> list[Span]:
+    """A tool starts once it is approved; for a denied call, there is only the wait."""
     name = f"  {row['name']}()"
     if row["approval"] == "denied":
         return [Span(lane, "approval", start, seconds, name)]
-    span = Span(lane, "error" if _is_true(row["is_error"]) else "tool", start, seconds, name)
-    waited = (row["started"] - row["ts"]).total_seconds() if row["approval"] in ("approved", "edited") else 0.0
+    span = Span(lane, "error" if row["is_error"] else "tool", start, seconds, name)
+    waited = row["started"] - row["ts"] if row["approval"] in ("approved", "edited") else 0.0
     return [replace(span, kind="approval", start=start - waited, seconds=waited), span] if waited > 0 else [span]
 
 
-def _is_true(value: Any) -> bool:
-    """Whether a value is known, and neither false nor zero."""
-    import pandas as pd
-
-    return not pd.isna(value) and bool(value)
-
-
 def packed(found: Sequence[Span]) -> list[Span]:
-    """The same spans on few lanes: one for each model and tool, and more where they ran in parallel."""
+    """The same spans on fewer lanes: one for each model and tool, or more if it ran in parallel."""
     steps: dict[int, list[Span]] = {}
     for span in found:
         steps.setdefault(span.lane, []).append(span)
@@ -187,17 +172,9 @@ def packed(found: Sequence[Span]) -> list[Span]:
     return [replace(span, lane=number) for number, lane in enumerate(every) for span in lane]
 
 
-def folded_spans(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame) -> list[Span]:
-    """The spans of all runs, with questions and without long waits for a person, as they are drawn."""
-    asked = {run: prompt for run, prompt in zip(runs["run_id"], runs["prompt"], strict=True) if isinstance(prompt, str)}
-    called = dict(zip(runs["run_id"], runs["parent_tool_call_id"], strict=True))
-    return _folded(spans(calls, tools, asked, called))
-
-
-def _folded(found: Sequence[Span]) -> list[Span]:
-    """The same spans, with the times cut short in which all there is waits for a person: two minutes of it would make
-    slivers of the rest.
-    """
+def folded_spans(rows: Rows) -> list[Span]:
+    """The spans as they are drawn: long waits for a person, during which nothing else runs, are shortened."""
+    found = spans(rows)
     ran = sorted((span.start, span.end) for span in found if span.kind != "approval")
     most = WAIT_SHARE * sum(end - start for start, end in ran)
     waits: list[tuple[float, float]] = []
@@ -217,7 +194,7 @@ def _folded(found: Sequence[Span]) -> list[Span]:
 
 
 def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
-    """Where each lane ends, and how many seconds it took, by its number."""
+    """For the number of each lane: where it ends, and how many seconds its spans took."""
     took: dict[int, float] = {}
     for span in found:
         took[span.lane] = took.get(span.lane, 0.0) + span.seconds
@@ -225,7 +202,7 @@ def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
 
 
 def unit(found: Sequence[Span]) -> str:
-    """The label of the time axis: its unit, and the time that it leaves out."""
+    """The label of the time axis: its unit, and a note about omitted time."""
     is_cut = any(span.seconds - (span.end - span.start) > 0.01 * span.seconds for span in found)
     left_out = [
         *(["pauses between questions"] if len({span.run for span in found}) > 1 else []),
@@ -234,9 +211,9 @@ def unit(found: Sequence[Span]) -> str:
     return f"seconds ({' and '.join(left_out)} left out)" if left_out else "seconds"
 
 
-def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def draw(rows: Rows, ax: Axes | None = None) -> Axes:
     """See `Trace.timeline`."""
-    found = folded_spans(calls, tools, runs)
+    found = folded_spans(rows)
     if separate := len({span.lane for span in found}) <= MAX_LANES:
         names = {span.lane: "› " * span.depth + span.title.strip() for span in found}
     else:
@@ -247,7 +224,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
     for kind, colour in COLOURS.items():
         if own := [span for span in found if span.kind == kind]:
             lanes, starts = [span.lane for span in own], [span.start for span in own]
-            # the edge shows what is shorter than a pixel
+            # the edge keeps spans shorter than a pixel visible
             look: dict[str, Any] = {"height": 0.68, "color": colour, "edgecolor": colour, "linewidth": 0.7}
             ax.barh(lanes, [span.end - span.start for span in own], left=starts, label=LEGEND[kind], **look)
     ax.set_xlim(0, end * 1.1 if separate else end)

@@ -48,7 +48,7 @@ def texts(ax) -> list[str]:
 
 
 async def test_spans_match_the_tables(trace):
-    found = spans(trace.calls, trace.tool_calls)
+    found = spans(trace.rows_with_children())
     assert [span.label for span in found if span.kind in ("tool", "error") and "(" in span.label] == ["  double()"] * 2
     assert sorted(span.kind for span in found) == [*["error"] * 2, *["model"] * 3, "tool", *["waiting"] * 2]
     seconds = sum(span.seconds for span in found)
@@ -69,7 +69,7 @@ async def test_thinking_lasts_until_the_first_other_delta():
     assert calls["thinking_s"].isna().tolist() == [False, False, True]
     assert calls["thinking_s"][1] >= 0.05
     assert (calls["ttft_s"] + calls["thinking_s"].fillna(0) <= calls["duration_s"]).all()
-    found = [span for span in spans(calls, agent.trace.tool_calls) if span.lane == 2]
+    found = [span for span in spans(agent.trace.rows_with_children()) if span.lane == 2]
     assert [span.kind for span in found] == ["waiting", "thinking", "model"]
     assert found[1].seconds == pytest.approx(calls["thinking_s"][1])
 
@@ -126,7 +126,7 @@ async def test_waiting_for_approval_is_not_time_of_the_tool():
     calls = [FunctionCall("wipe", {"table": "cities"}, "1"), FunctionCall("wipe", {"table": "people"}, "2")]
     agent = Agent(ScriptedProvider([calls, "Done."]), tools=[wipe], approve=approve)
     await agent.chat("Delete the cities and the people")
-    found = [span for span in spans(agent.trace.calls, agent.trace.tool_calls) if "wipe" in span.label]
+    found = [span for span in spans(agent.trace.rows_with_children()) if "wipe" in span.label]
     assert sorted(span.kind for span in found) == ["approval", "approval", "tool"]
     assert all(span.seconds >= 0.15 for span in found if span.kind == "approval")
     ax = agent.trace.timeline()

@@ -1,1 +1,1 @@
-"""Traces: an agent's runs as pandas DataFrames inside the kernel, without a server, always on."""
+"""Traces: an agent's runs as pandas DataFrames in the kernel. They are always on and need no server."""

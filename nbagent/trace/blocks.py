@@ -1,8 +1,8 @@
 """The blocks of a message as rows: text, thinking, calls, results and images, in order of arrival.
 
-The neutral message model leaves out the order of the blocks, signatures, and thinking that is redacted or omitted.
-They are read from the provider's own data, `LLMResponse.raw_response`: a list under `blocks` (Messages API), `items`
-(Responses API) or `parts` (Gemini). An answer without such a list has its thinking first, then text, then calls.
+nbagent's own messages lack the order of blocks, signatures, and redacted or omitted thinking. These are read from the
+provider's data, `LLMResponse.raw_response`: a list under `blocks` (Messages API), `items` (Responses API) or `parts`
+(Gemini). Without such a list, thinking comes first, then text, then calls.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from nbagent.trace.rows import Row, as_json
 
 Item = Mapping[str, Any]
 
-#: Where providers put data that replaces a block's content or proves that it is theirs.
+#: Keys of data that replaces a block's content or proves its origin.
 _SIGNATURES = ("signature", "encrypted_content", "thoughtSignature", "data")
-#: Keys that `provider_data` leaves out, since other columns have their values.
+#: Keys whose values are in other columns, so `provider_data` omits them.
 _IN_OTHER_COLUMNS = frozenset(
     {"text", "thinking", "input", "arguments", "summary", "content", "functionCall", "inlineData", "result", "refusal"}
 )
@@ -30,7 +30,7 @@ _KINDS = {
     "redacted_thinking": "redacted", "tool_use": "tool_call", "function_call": "tool_call",
     "image_generation_call": "image", "compaction": "compaction",
 }  # fmt: skip
-#: Gemini's parts have no type: their keys tell them apart.
+#: Gemini's parts have no type; their keys distinguish them.
 _GEMINI_KINDS = {
     "functionCall": "tool_call", "inlineData": "image", "toolCall": "tool_call", "toolResponse": "tool_result",
     "executableCode": "tool_call",
@@ -39,7 +39,7 @@ _GEMINI_KINDS = {
 
 
 def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought: str = "") -> list[Row]:
-    """The rows of `blocks` for one message, made of `response`; `thought` is the thinking as it was streamed.
+    """Return the rows of `blocks` for a message; `response` is its source, `thought` the thinking as streamed.
 
     >>> [block["type"] for block in blocks_of(LLMMessage("assistant", "Hello"), thought="Greet.")]
     ['thinking', 'text']
@@ -49,7 +49,7 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
         return [result, *_image_blocks(message.content)]
     metadata = (response.metadata if response else None) or {}
     blocks = list(_provider_blocks(response.raw_response, message)) if response and response.raw_response else []
-    if not _is_complete(blocks, message):  # no list of blocks, or one of another shape
+    if not _is_complete(blocks, message):  # no list of blocks, or an unknown format
         blocks = [block for block in blocks if block["type"] in ("thinking", "redacted")]
         blocks += _neutral_blocks(message.content, str(metadata.get("refusal") or ""))
         blocks += [_call_block(call) for call in message.tool_calls or ()]
@@ -60,7 +60,7 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
 
 
 def thinking_of(blocks: Sequence[Row]) -> list[Row]:
-    """The rows of `thinking` for a message's blocks. `kind`: visible, omitted (by the provider), or redacted."""
+    """Return the rows of `thinking` for a message's blocks."""
     kept = [block for block in blocks if block["type"] in ("thinking", "redacted")]
     return [
         {
@@ -74,7 +74,7 @@ def thinking_of(blocks: Sequence[Row]) -> list[Row]:
 
 
 def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
-    """The blocks in the provider's order; only the thinking if the calls differ from the message's."""
+    """The blocks in the provider's order, or only the thinking if the calls don't match the message's."""
     lists = native if isinstance(native, dict) else {}
     items = list(_flat(lists.get("blocks") or lists.get("items") or lists.get("parts")))
     agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())
@@ -87,11 +87,11 @@ def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
             yield _call_block(call, item)
         elif kind == "image":
             yield from filter(None, [next(images, None)])
-        elif kind in ("tool_call", "tool_result"):  # of a tool that the provider runs
+        elif kind in ("tool_call", "tool_result"):  # a tool that the provider runs
             outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
             printed = [each for each in outputs if each.get("type") != "image"]
-            told = {**item, "outputs": printed} if outputs else item  # images get separate blocks
-            block = _block(kind, as_json(told), told, name=item.get("name"))
+            data = {**item, "outputs": printed} if outputs else item  # images get separate blocks
+            block = _block(kind, as_json(data), data, name=item.get("name"))
             yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
             yield from islice(images, len(outputs) - len(printed))
         else:
@@ -99,7 +99,7 @@ def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
 
 
 def _flat(items: Any) -> Iterator[Item]:
-    """The items; a message of the Responses API is replaced by its parts."""
+    """The items, with each message of the Responses API replaced by its parts."""
     for item in items if isinstance(items, list) else ():
         if isinstance(item, dict) and item.get("type") == "message":
             yield from _flat(item.get("content"))
@@ -113,7 +113,7 @@ def _is_call(item: Item) -> bool:
 
 
 def _is_complete(blocks: Sequence[Row], message: LLMMessage) -> bool:
-    """Whether the blocks hold the text and the calls of the message."""
+    """Whether the blocks contain the text and the calls of the message."""
     if not blocks:
         return False
     text = "".join(block["text"] for block in blocks if block["type"] in ("text", "refusal"))
@@ -141,7 +141,7 @@ def _text(item: Item) -> str:
 
 
 def _neutral_blocks(content: Content, refusal: str) -> list[Row]:
-    """Text and images in order; the refusal at the end of a text becomes a block of its own."""
+    """Text and images in order. A refusal at the end of a text becomes a separate block."""
     blocks = []
     for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
         if part.get("type") in ("image", "document"):
@@ -158,7 +158,7 @@ def _image_blocks(content: Content) -> list[Row]:
 
 
 def _file_block(part: Item) -> Row:
-    """An image or a document: its media type and the hash of its bytes, or its address; a document's name."""
+    """An image or document: its name, media type, and the hash of its bytes or its address."""
     data = part.get("data")
     try:
         digest = hashlib.sha256(base64.b64decode(data)).hexdigest() if isinstance(data, str) else None

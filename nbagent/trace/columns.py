@@ -1,9 +1,9 @@
-"""The tables of a trace as DataFrames: the declarations of `schema` with pandas dtypes.
+"""The tables of a trace as DataFrames, with a pandas dtype for each kind of column in `schema`.
 
-dtypes are stable: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`, flags `boolean`,
-times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never 0. An empty
-table has all its columns. Arguments of tools are Python objects in the tables that users see, and JSON text before that
-and in files.
+The dtypes don't depend on the data: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`,
+flags `boolean`, times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never
+0. An empty table has all its columns. Tool arguments are Python objects in the tables that users see, and JSON text
+otherwise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError:  # pandas then keeps text as Python strings
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
 COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
-#: JSON text until a user looks at the table: see `with_objects`.
+#: JSON text, until `with_objects` parses it.
 JSON = "object"
 
 Dtype = str | pd.CategoricalDtype
@@ -46,10 +46,10 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
     for table, kinds in schema.KINDS.items()
 }
 
-#: Rows of a display, and characters of one value in a text display.
+#: The rows of a display, and the characters of a value in a text display.
 ROWS, TEXT_WIDTH = 20, 60
 
-#: The columns that a whole table displays. Ids and times, which differ from run to run, are hidden but present.
+#: The columns that a table displays. Ids and times, which differ between runs, are hidden but present.
 DISPLAYED: dict[str, list[str]] = {
     "runs": ["prompt", "output", "status", "n_calls", "n_tool_calls", "input_tokens", "output_tokens", "cost_usd"],
     "calls": ["step", "provider", "model", "finish_reason", "input_tokens", "output_tokens", "cost_usd"],
@@ -69,15 +69,13 @@ DISPLAYED: dict[str, list[str]] = {
 
 
 class TraceFrame(pd.DataFrame):
-    """A table of a trace: it displays the columns worth reading, and makes control characters in models' text
-    visible.
-    """
+    """A table of a trace. Its display shows the most useful columns, and makes control characters visible."""
 
     _metadata: ClassVar[list[str]] = ["table"]
     table: str
 
     def shown(self) -> pd.DataFrame:
-        """The columns that are displayed: all of them where a user removed one of those in `DISPLAYED`."""
+        """The displayed columns: those in `DISPLAYED`, or all if one of these was removed."""
         frame, names = pd.DataFrame(self), DISPLAYED[self.table]
         return frame[names] if frame.columns.isin(names).sum() == len(names) else frame
 
@@ -95,14 +93,14 @@ class TraceFrame(pd.DataFrame):
 
 
 def table_frame(name: str, store: TraceStore, wanted: Collection[str] | None = None) -> TraceFrame:
-    """The whole table, or its `wanted` columns."""
+    """Return a table, or its `wanted` columns."""
     dtypes = {
         column: dtype
         for column, dtype in COLUMNS[name].items()
         if wanted is None or column == "run_id" or column in wanted
     }
     was_enabled = gc.isenabled()
-    gc.disable()  # it would look through a million rows again and again, which takes half of the time
+    gc.disable()  # scanning a million new objects repeatedly takes half of the time
     try:
         return _from_parts(name, dtypes, store.parts(name, dtypes))
     finally:
@@ -111,7 +109,7 @@ def table_frame(name: str, store: TraceStore, wanted: Collection[str] | None = N
 
 
 def with_objects(frame: TraceFrame) -> TraceFrame:
-    """The table as users see it: its JSON as objects. They are made anew each time, so users may change them."""
+    """Parse the JSON columns. The objects are new each time, so users may change them."""
     for name in [name for name, dtype in COLUMNS[frame.table].items() if dtype == JSON and name in frame]:
         values = [from_json(text) for text in frame[name].fillna("null")]
         frame[name] = pd.Series(values, index=frame.index, dtype=object)
@@ -119,7 +117,7 @@ def with_objects(frame: TraceFrame) -> TraceFrame:
 
 
 def build(name: str, rows: Sequence[Row]) -> TraceFrame:
-    """A table of these rows, with the declared columns and dtypes."""
+    """Return a table of these rows, with the declared columns and dtypes."""
     dtypes = COLUMNS[name]
     return _from_parts(name, dtypes, [{column: [row.get(column) for row in rows] for column in dtypes}])
 
@@ -128,7 +126,7 @@ def _from_parts(name: str, dtypes: Mapping[str, Dtype], parts: Iterable[Columns]
     columns: dict[str, list[Any]] = {column: [] for column in dtypes}
     for part in parts:
         for column in columns:
-            if pa is not None and dtypes[column] in (TEXT, JSON):  # pandas would take three times as long
+            if pa is not None and dtypes[column] in (TEXT, JSON):  # pandas takes three times as long
                 columns[column].append(pa.array(part[column], pa.large_string()))
             else:
                 columns[column] += part[column]
@@ -137,16 +135,16 @@ def _from_parts(name: str, dtypes: Mapping[str, Dtype], parts: Iterable[Columns]
 
 
 def named(frame: pd.DataFrame, name: str) -> TraceFrame:
-    """The frame, displayed as the table `name`."""
+    """Return the frame as the table `name`, for its display."""
     made = TraceFrame(frame)
     made.table = name
     return made
 
 
 def usage_frame(calls: pd.DataFrame) -> TraceFrame:
-    """Token counts and cost by run, provider, model, day, and replayed or not.
+    """Return token counts and cost by run, provider, model, day, and whether replayed.
 
-    One unknown cost makes the sum unknown.
+    If one cost is unknown, so is the sum.
     """
     replayed = calls["replayed"].fillna(False)
     frame = pd.DataFrame(calls).assign(
@@ -164,7 +162,7 @@ def usage_frame(calls: pd.DataFrame) -> TraceFrame:
 
 
 def _array(values: list[Any], dtype: Dtype) -> Any:
-    """The values with their dtype; texts come as arrays of Arrow, where there is Arrow."""
+    """Return the values with their dtype. With pyarrow, texts are passed as Arrow arrays."""
     if dtype == TIME:
         return _times(values)
     if dtype in (TEXT, JSON):
@@ -175,7 +173,7 @@ def _array(values: list[Any], dtype: Dtype) -> Any:
 
 
 def _times(values: Sequence[Any]) -> pd.DatetimeIndex:
-    """Seconds as times in whole microseconds."""
+    """Convert Unix seconds to times, rounded to microseconds."""
     seconds = np.array(values, dtype="float64")
     whole = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
     known = ~np.isnan(seconds)

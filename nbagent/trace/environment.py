@@ -1,7 +1,6 @@
 """A session's environment: the state of the code, versions and platform, for `Trace.environment`.
 
-It is collected when somebody looks at it or saves the trace, so that no run waits for it. It names no folder, no
-machine and no person.
+It is collected when it is read or the trace is saved, so no run waits for it. It names no folder, machine or person.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import sys
 from nbagent.trace.rows import Row, as_json
 from nbagent.upgrade import DISTRIBUTION, VERSION
 
-#: Seconds that git may take; in a huge or broken clone the columns stay empty.
+#: The timeout of git, in seconds. In a huge or broken clone, its columns stay empty.
 GIT_SECONDS = 5.0
 
-#: By the name of a module: the packages that it belongs to, with their versions.
+#: For each module, its packages with their versions.
 _versions: dict[str, dict[str, str]] = {}
 
 
 def environment() -> Row:
-    """A row of `environment`, without the columns that all tables share."""
+    """Return a row of `environment`, without the shared columns."""
     status = _git("status", "--porcelain")
     return {
         "git_commit": (_git("rev-parse", "HEAD") or "").strip() or None,
@@ -37,7 +36,7 @@ def environment() -> Row:
 
 
 def _git(*arguments: str) -> str | None:
-    """git's state of the working directory; None without git or outside a clone."""
+    """The output of git in the working directory; None without git or outside a clone."""
     try:
         done = subprocess.run(  # noqa: S603  fixed arguments
             ["git", *arguments],  # noqa: S607  the user's own git
@@ -50,10 +49,10 @@ def _git(*arguments: str) -> str | None:
 
 
 def _packages() -> dict[str, str]:
-    """The versions of the installed packages that are imported now, by name."""
+    """The versions of the imported packages, by name."""
     imported = {name.partition(".")[0] for name in list(sys.modules)}
     if new := imported - _versions.keys():
-        owners = importlib.metadata.packages_distributions()  # it reads the list of files of each installed package
+        owners = importlib.metadata.packages_distributions()  # slow: reads the file list of each installed package
         for module in new:
             _versions[module] = {owner: importlib.metadata.version(owner) for owner in owners.get(module, ())}
     found = {name: version for module in imported for name, version in _versions[module].items()}
@@ -62,7 +61,7 @@ def _packages() -> dict[str, str]:
 
 
 def _kernel() -> str:
-    """The program that runs the code: `ipykernel 7.1.0`, `IPython 9.6.0`, or `python`."""
+    """The program that runs the code: `ipykernel 7.1.0`, `IPython 9.6.0` or `python`."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         return "python"

@@ -1,7 +1,7 @@
-"""Traces in files: SQLite, Parquet and JSON lines, with the same columns in each.
+"""Traces in files: SQLite, Parquet and JSON lines, with the same columns.
 
 In SQLite and JSON lines, times are Unix seconds; in Parquet they are `timestamp[us, UTC]`. Unknown columns are ignored,
-and missing ones are NA.
+and missing ones become NA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def save(store: TraceStore, path: Path) -> None:
 
 
 def load(recorder: Recorder, path: Path) -> None:
-    """Append the rows of a file. Raises ConfigurationError if it is not a saved trace, or of another version."""
+    """Append the rows of a file. Raises ConfigurationError if it is not a saved trace, or has another version."""
     _check_suffix(path)
     try:
         if path.suffix == ".sqlite":
@@ -69,7 +69,7 @@ def load(recorder: Recorder, path: Path) -> None:
 def _check_suffix(path: Path) -> None:
     if path.suffix not in _SUFFIXES:
         raise invalid(
-            "path", path.name, f"a name that ends with {', '.join(_SUFFIXES)}", "The suffix names the format."
+            "path", path.name, f"a name that ends with {', '.join(_SUFFIXES)}", "The suffix chooses the format."
         )
 
 
@@ -78,7 +78,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, list[Row]]]:
         for number, line in enumerate(file, 1):
             data = json.loads(line)
             if not isinstance(data, dict) or not isinstance(data.get("row"), dict):
-                raise ValueError(f'line {number} is no row: {{"table": "runs", "row": {{...}}}}')
+                raise ValueError(f'line {number} is not a row: {{"table": "runs", "row": {{...}}}}')
             if data["table"] in TABLES:
                 yield data["table"], [_declared(data["table"], data["row"])]
 

@@ -13,7 +13,7 @@ from nbagent.core.model_request import Timing
 from nbagent.trace.rows import Row
 from nbagent.trace.schema import USAGE
 
-#: The columns of `calls` that a run sums up.
+#: The columns of `calls` that `runs` adds up.
 _SUMMED = (*USAGE, "cost_usd", "replayed")
 
 #: The `call_id` of a request, and its messages without the system prompt.
@@ -22,31 +22,31 @@ Sent = tuple[str | None, list[LLMMessage]]
 
 @dataclass(slots=True)
 class OpenRun:
-    """A run in progress: the rows of its current turn, which may still change, and the totals of the turns before."""
+    """A run in progress: the rows of its current turn, which may still change, and the totals of earlier turns."""
 
     row: Row
     last_message: str | None  # the `message_id` of the newest message in the conversation
-    asked: Sequence[LLMMessage] = ()  # the question, until it is sent
+    asked: Sequence[LLMMessage] = ()  # the prompt, until it is sent
     conversation: str | None = None
     request: Sent = field(default_factory=lambda: (None, []))  # the last request of the conversation
     call: Row = field(default_factory=dict)  # empty before the first turn
     call_blocks: list[Row] = field(default_factory=list)  # the blocks with the tool calls of the answer
     tools: dict[str, Row] = field(default_factory=dict)  # by `tool_call_id`
-    results: dict[str, LLMMessage] = field(default_factory=dict)  # of the turn, by `tool_call_id`
+    results: dict[str, LLMMessage] = field(default_factory=dict)  # of this turn, by `tool_call_id`
     thinking: list[str] = field(default_factory=list)  # the pieces so far
     timing: Timing = field(default_factory=Timing)  # the provider's measurements of the call
-    sent: float = 0.0  # when the current attempt of the call was sent, less the seconds set up before
+    sent: float = 0.0  # when the current attempt was sent, minus the setup time
     waiting: bool = False  # for the first token
     _finished: list[tuple[Any, ...]] = field(default_factory=list)  # `_SUMMED` of each finished call
     _n_tools: int = 0
 
     def send(self, wait: float = 0.0) -> None:
-        """An attempt of the call starts after `wait` seconds; an earlier one's stream does not count."""
+        """Start an attempt of the call after `wait` seconds, and discard the stream of the one before."""
         self.sent, self.waiting = time.time() + wait - self.timing.setup_s, True
         self.thinking.clear()
 
     def add_delta(self, event: Event) -> None:
-        """Keep a piece of thinking; measure the time to the first token and the time that the model thought."""
+        """Keep a piece of thinking, and measure the time to the first token and the thinking time."""
         if self.waiting:
             self.waiting = False
             self.sent += self.timing.setup_s
@@ -57,25 +57,25 @@ class OpenRun:
             self.end_thinking()
 
     def end_thinking(self) -> None:
-        """Measure how long the model thought, unless it did not think or was measured before."""
+        """Measure the thinking time, if there was thinking and it is not measured yet."""
         if self.thinking and self.call["thinking_s"] is None:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 
     def end_call(self) -> None:
-        """The time of the call begins when its request could be sent. It cost nothing if no tokens were counted."""
+        """Set the times, which start when the request could be sent. Without counted tokens, it cost nothing."""
         self.call.setdefault("cost_usd", 0.0)
         self.call["setup_s"] = self.timing.setup_s
         self.call["started"] += self.timing.setup_s
         self.call["duration_s"] = time.time() - self.call["started"]
 
     def take_thinking(self) -> str:
-        """The thinking as it was streamed, once."""
+        """Return and clear the streamed thinking."""
         thought = "".join(self.thinking)
         self.thinking.clear()
         return thought
 
     def end_turn(self) -> None:
-        """Release the turn's rows, which no longer change; keep the data that the run's own row needs."""
+        """Release the turn's rows, which no longer change, and keep what the run's own row needs."""
         if self.call:
             self._finished.append(tuple(map(self.call.get, _SUMMED)))
         self._n_tools += len(self.tools)
@@ -84,10 +84,9 @@ class OpenRun:
         self.results.clear()
 
     def totals(self) -> Row:
-        """Columns of `runs`, over all finished turns.
+        """Return the columns of `runs` that add up its finished calls.
 
-        A count is None if no call reported it; cost is None unless the cost of every call that was not replayed is
-        known.
+        A count is None if no call reported it. The cost is None unless the cost of every paid call is known.
 
         >>> OpenRun({}, None).totals()["n_calls"]
         0

@@ -1,4 +1,4 @@
-"""The outcome columns of a tool call's row."""
+"""The columns of `tool_calls` for the outcome of a call."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _text_of(error: BaseException) -> str:
 
 
 def outcome_columns(outcome: ToolOutcome) -> Row:
-    """The columns of `tool_calls` that are known once the tool has run."""
+    """Return the columns of `tool_calls` that are known once the tool has run."""
     error = outcome.error
-    whole = error if error is not None and not isinstance(error, ToolError) else None  # our own have nothing to trace
+    whole = error if error is not None and not isinstance(error, ToolError) else None  # our own need no traceback
     return {name: getattr(outcome, name) for name in _OUTCOME_KEYS} | {
         "args_repaired": None if outcome.args_repaired is None else as_json(outcome.args_repaired),
         "args_raw": outcome.call.raw,
@@ -36,7 +36,7 @@ def outcome_columns(outcome: ToolOutcome) -> Row:
         "result_repr": outcome.value_repr or None,
         "error_type": "interrupted" if outcome.interrupted else type(error).__name__ if error else None,
         "error_message": _text_of(error) if error else None,
-        # the whole one, library code included: the model reads a short form
+        # complete, including library code; the model reads a short form
         "traceback": "".join(traceback.format_exception(whole)) if whole else None,
         "ended": None if outcome.duration_s is None else outcome.started + outcome.duration_s,
     }

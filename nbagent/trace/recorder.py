@@ -1,4 +1,4 @@
-"""`Recorder` turns the events of runs into rows. A row costs microseconds, and pandas is not needed."""
+"""`Recorder` turns the events of runs into rows, in microseconds and without pandas."""
 
 from __future__ import annotations
 
@@ -34,71 +34,71 @@ from nbagent.trace.store import COPIED, TraceFile, TraceStore, private_store
 
 log = logging.getLogger("nbagent")
 
-#: Default limit of the memory that a trace takes, and roughly what one event takes besides its text, in bytes.
+#: The default memory limit of a trace, and the approximate size of an event besides its text, in bytes.
 MAX_BYTES, EVENT_BYTES = 100_000_000, 2_000
-#: The last requests are kept of this many conversations, and the hashes of as many system prompts and sets of tools.
+#: For how many conversations the last request is kept; also how many system prompts and sets of tools are remembered.
 REMEMBERED = 16
 
 #: Reads the columns with token counts from a `Usage`.
 _usage_counts: Callable[[Usage], tuple[int, ...]] = attrgetter(*USAGE)
-_NOWHERE: Mapping[str, Any] = {}
+_NO_ORIGIN: Mapping[str, Any] = {}
 
 
 class Recorder:
-    """Turns events into rows of tables. Rows are completed later; none is ever removed.
+    """Turns events into table rows. A row may be completed later, and is never removed.
 
-    Several runs may record at the same time, from several threads: hold `lock` to read `tables`.
+    Several runs may record at the same time, from several threads. Hold `lock` to read several tables consistently.
     """
 
     def __init__(self, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
         self.keep_results = keep_results
         self.max_bytes = max_bytes
         self.session_id = new_id("session")
-        #: How many rows each table has.
+        #: The number of rows of each table.
         self.counts = dict.fromkeys(TABLES, 0)
         self.results = Results()
-        #: The `message_id`s of the messages that later requests leave out.
+        #: The `message_id`s of messages that later requests omit.
         self.trimmed: set[str] = set()
         self.lock = threading.RLock()
         #: The runs in progress, by `run_id`.
         self.open_runs: dict[str, OpenRun] = {}
-        #: The rows to be written, and their approximate size in bytes.
+        #: The rows not yet written, and their approximate size in bytes.
         self._new: dict[str, list[Row]] = {name: [] for name in TABLES}
         self._new_trimmed: list[str] = []
         self.bytes = 0
-        #: The rows that were written before they were complete.
+        #: The rows that were written before they were complete, to be written again.
         self._open: dict[str, list[Row]] = {}
         self._store: TraceStore | None = None
-        #: The additional files for the rows, and whether they are written after each turn.
+        #: The files to which rows are also written, and whether this happens after each turn.
         self._files: dict[TraceFile, bool] = {}
         self._message_ids = new_id("msg")
-        #: The keys under which a message keeps the `message_id` of its row and of the row before it.
+        #: The keys in `LLMMessage.encoded` for the `message_id` of the message's row and of the row before it.
         self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
-        #: The recorders of forks of the agents that record here.
+        #: The recorders of forks.
         self.forks: WeakSet[Recorder] = WeakSet()
-        #: By `run_id`, the runs that its tools started in agents that record elsewhere: their `run_id` and recorder.
+        #: For each run, the runs that its tools started in agents with another recorder: their `run_id` and recorder.
         self.started: dict[str, list[tuple[str, Recorder]]] = {}
-        #: By text, the hashes of system prompts and the `message_id`s of their rows; sets of tools with their hashes.
+        #: For each system prompt, its hash and the `message_id` of its row; and sets of tools with their hashes.
         self._systems: dict[str, tuple[str, str]] = {}
         self._offered: deque[tuple[Any, str]] = deque(maxlen=REMEMBERED)
-        #: By conversation, the last request.
+        #: The last request of each conversation.
         self._sent: dict[str | None, Sent] = {}
         _recorders.add(self)
 
-    def begin_anew(self) -> None:
-        """Begin another session without rows, in a forked process: the databases stay its parent's."""
-        _of_parent.append(vars(self).copy())  # closing them would wait for locks of threads that are not here
+    def restart_after_fork(self) -> None:
+        """Start an empty session in a forked process. The databases remain the parent's."""
+        _of_parent.append(vars(self).copy())  # closing them would wait for locks of threads that are gone
         vars(self).update(vars(Recorder(self.keep_results, self.max_bytes)), forks=self.forks)
 
     @property
     def store(self) -> TraceStore:
-        """Where the rows are, once they are written: see `flush`."""
+        """The database of the rows; `flush` writes them."""
         if self._store is None:
             self._store = private_store(None if self.max_bytes is None else self.max_bytes // 2)
         return self._store
 
     def record(self, event: Event) -> None:
-        """Take one event of a run."""
+        """Record an event."""
         kind, meta = event.type, event.metadata
         run = self.open_runs.get(meta["run_id"])
         if kind in _DELTAS:
@@ -118,13 +118,13 @@ class Recorder:
                     self.end_turn()
 
     def set_span_ids(self, run_id: str, span_id: str, parent_span_id: str) -> None:
-        """Note the OpenTelemetry spans of the current call of a run."""
+        """Record the OpenTelemetry spans of a run's current call."""
         with self.lock:
             if (run := self.open_runs.get(run_id)) is not None and run.call:
                 run.call.update(span_id=span_id, parent_span_id=parent_span_id)
 
     def add_score(self, row: Row) -> None:
-        """Append a row to `scores`. An older one for the same thing, name and author no longer counts."""
+        """Append a row to `scores`. It supersedes an earlier score with the same target, name and author."""
         with self.lock:
             self.add_rows("scores", [{**row, "session_id": self.session_id, "ts": time.time()}])
             self.end_turn()
@@ -136,7 +136,7 @@ class Recorder:
                 self.add_rows("environment", [{**collect(), "session_id": self.session_id, "ts": time.time()}])
 
     def add_rows(self, table: str, rows: Iterable[Row]) -> None:
-        """Append rows, which get new numbers."""
+        """Append rows, with new numbers."""
         with self.lock:
             for row in rows:
                 self._append(table, row)
@@ -152,7 +152,7 @@ class Recorder:
             self.trimmed.update(message_id for (message_id,) in store.get(_TRIMMED))
 
     def attach(self, file: TraceFile, *, each_turn: bool) -> None:
-        """Write the rows so far to a file, and new ones after each turn, or when `write_to` is called.
+        """Write the rows so far to a file, and new ones after each turn or when `write_to` is called.
 
         Raises sqlite3.Error, OSError.
         """
@@ -166,7 +166,7 @@ class Recorder:
             self._files[file] = each_turn
 
     def detach(self, file: TraceFile) -> None:
-        """Write the waiting rows, end it, and close the file."""
+        """Write the remaining rows and close the file."""
         with self.lock:
             try:
                 if self._files.pop(file, None) is not None:
@@ -177,7 +177,7 @@ class Recorder:
                 file.close()
 
     def is_written_to(self, path: Path) -> bool:
-        """Whether a file of this path gets the rows."""
+        """Whether the rows are written to the file with this path."""
         return any(file.path == path for file in self._files)
 
     def write_to(self, file: TraceFile) -> None:
@@ -187,12 +187,12 @@ class Recorder:
             file.write()
 
     def rows(self, table: str, where: str = "TRUE", *values: Any) -> list[Row]:
-        """Copies of a table's rows as dicts, oldest first: all, or those that fit."""
+        """Return copies of a table's rows as dicts, oldest first: all, or the matching ones."""
         with self.lock:
             return self.flush().rows(table, where, *values)
 
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
-        """Record which of these messages from a file already have a row, which represents them when they are sent."""
+        """Find the rows of messages loaded from a file, so that they get no second row when they are sent."""
         with self.lock:
             known = dict(self.flush().get("SELECT message_id, parent_id FROM messages"))
             for message in messages:
@@ -203,12 +203,12 @@ class Recorder:
     # -- after a turn -------------------------------------------------------------------------------------------------
 
     def end_turn(self) -> None:
-        """Do what takes longer: write to the file, and when there is much in memory, to the store."""
+        """Write to the files, and also to the store if the rows use too much memory."""
         for file in [file for file, each_turn in self._files.items() if each_turn]:
             try:
                 self.write_to(file)
             except (sqlite3.Error, OSError) as error:
-                if getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":  # a full disk ends the file, not the run
+                if getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":  # a full disk stops the file, not the run
                     self.detach(file)
         if self.max_bytes is not None and self.bytes + self.results.bytes > self.max_bytes // 2:
             try:
@@ -217,7 +217,7 @@ class Recorder:
             except (sqlite3.Error, OSError) as error:
                 log.warning("the trace stays in memory: its rows can't be written to a temporary file: %s", error)
             self.bytes = 0
-            self._sent.clear()  # it contains messages; the next requests are recorded in full
+            self._sent.clear()  # it keeps messages alive; the next requests are recorded in full
 
     def flush(self) -> TraceStore:
         """Write the rows to the store, including runs in progress. Raises sqlite3.Error."""
@@ -237,7 +237,7 @@ class Recorder:
         return self.store
 
     def open_rows(self) -> dict[str, list[Row]]:
-        """The rows that may still change, by table: those of the current turn of each run in progress."""
+        """The rows that may still change, by table: those of the current turn of each open run."""
         runs = self.open_runs.values()
         return {
             "runs": [run.row for run in runs],
@@ -249,7 +249,7 @@ class Recorder:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _add_row(self, table: str, run: OpenRun | None, event: Event, row: Row) -> Row:
-        """Append a row, with the columns that all tables share."""
+        """Append a row with the shared columns."""
         row["run_id"], row["session_id"], row["ts"] = event.metadata["run_id"], self.session_id, time.time()
         row["cell_id"] = run.row["cell_id"] if run is not None else None
         self._append(table, row)
@@ -273,9 +273,9 @@ class Recorder:
         self._add_row("events", run, event, row)
 
     def _add_message(
-        self, run: OpenRun, event: Event, message: LLMMessage, blocks: list[Row], origin: Mapping[str, Any] = _NOWHERE
+        self, run: OpenRun, event: Event, message: LLMMessage, blocks: list[Row], origin: Mapping[str, Any] = _NO_ORIGIN
     ) -> list[Row]:
-        """Add a row for the message, and rows for its blocks, which are returned. `origin`: its call or tool call."""
+        """Add a row for the message, and return rows for its blocks. `origin` is its call or tool call."""
         number = self.counts["messages"]
         own = None if self._row_key in message.encoded else message.message_id
         message_id = message.encoded[self._row_key] = own or f"{self._message_ids}_{number}"
@@ -313,13 +313,13 @@ class Recorder:
         run: OpenRun,
         event: Event,
         message: LLMMessage,
-        origin: Mapping[str, Any] = _NOWHERE,
+        origin: Mapping[str, Any] = _NO_ORIGIN,
         may_move: bool = False,
     ) -> str:
-        """The `message_id` of a message's row, which is added if there is none.
+        """The `message_id` of a message's row, which is added if it is missing.
 
-        With `may_move`, a message that now follows another one, such as an edited one, gets a new row. If its
-        predecessor was dropped, it keeps its row.
+        With `may_move`, a message that now follows a different one, such as an edited one, gets a new row. If its
+        predecessor was only dropped, it keeps its row.
         """
         known, parent = message.encoded.get(self._row_key), message.encoded.get(self._parent_key)
         has_moved = may_move and parent != run.last_message and parent not in self.trimmed
@@ -330,9 +330,7 @@ class Recorder:
         return str(message.encoded[self._row_key])
 
     def _add_unsent(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
-        """Add messages that no request of the run has sent: its prompt, a partial answer, and the last turn's
-        results.
-        """
+        """Add the messages that the run did not send: its prompt, a partial answer, the last turn's tool results."""
         missing = {message.tool_call_id: message for message in event.messages if message.role == "tool"}
         for message in (*run.asked, *(each for each in event.messages if each.role != "tool")):
             self._row_of(run, event, message)
@@ -342,7 +340,7 @@ class Recorder:
                 self._row_of(run, event, result, tool)
 
     def _request(self, run: OpenRun, event: kinds.TurnStarted) -> Row:
-        """The columns of `calls` that tell the request. Messages without a row get one, in the order as sent."""
+        """The columns of `calls` that describe the request. Messages without a row get one, in the order sent."""
         messages, after, known, first = event.messages, *run.request, 0
         before, run.last_message, system_hash, system_row = run.last_message, None, None, None
         if messages and messages[0].role == "system" and isinstance(messages[0].content, str):
@@ -351,11 +349,11 @@ class Recorder:
         kept, new = len(known), messages[first + len(known) :]
         run.last_message = known[-1].encoded[self._row_key] if known else system_row
         if before and new and not known and (new[0].is_summary or any(new[0] is each for each in run.asked)):
-            run.last_message = before  # messages that were dropped
+            run.last_message = before  # the messages between were dropped
         tools = {tool["wire_id"]: tool for tool in run.tools.values()}
         added, may_move = [], bool(run.asked) and run.row["branch"] == event.metadata["run_id"]
         for place, message in enumerate(new, kept):
-            origin = tools.get(message.tool_call_id, _NOWHERE)
+            origin = tools.get(message.tool_call_id, _NO_ORIGIN)
             added.append(self._row_of(run, event, message, origin, may_move=may_move and place > 0))
         known += new
         run.asked, run.request = (), (event.metadata["call_id"], known)
@@ -377,28 +375,28 @@ class Recorder:
         return known
 
     def _tools_hash(self, run: OpenRun, event: kinds.TurnStarted) -> str:
-        """The hash of the tools on offer."""
+        """The hash of the offered tools."""
         for tools, found in self._offered:
-            if tools == event.tools:  # quick: a tool's schema is the same object in each request
+            if tools == event.tools:  # fast: a tool's schema is the same object in each request
                 return found
         found = self._add_prompt(run, event, "tools", as_json(event.tools))
         self._offered.append((event.tools, found))
         return found
 
     def _add_prompt(self, run: OpenRun, event: Event, kind: str, text: str) -> str:
-        """Add a row; returns the hash."""
+        """Add a row, and return its hash."""
         found = digest(text)
         self._add_row("prompts", run, event, {"hash": found, "kind": kind, "text": text, "chars": len(text)})
         self.bytes += len(text)
         return found
 
     def _add_thinking(self, run: OpenRun, event: Event, call: Row, rows: list[Row], tokens: int | None = None) -> None:
-        """The first row of a call has the tokens of all its thinking."""
+        """Add rows. The first one of a call has the tokens of all its thinking."""
         for row in rows:
             row.update(call_id=call["call_id"], reasoning_tokens=tokens if row["index"] == 0 else None)
             self._add_row("thinking", run, event, row)
 
-    # -- `_on_<type>` takes events of a type --------------------------------------------------------------------------
+    # -- `_on_<type>` handles events of that type ---------------------------------------------------------------------
 
     def _on_run_started(self, _run: OpenRun | None, event: kinds.RunStarted) -> None:
         meta = event.metadata
@@ -430,9 +428,9 @@ class Recorder:
         run.send()
 
     def _on_retry(self, run: OpenRun, event: Event) -> None:
-        """Measure the time to the first token again. Calls of the provider's own tools are discarded.
+        """Restart the time to the first token, and mark calls of the provider's own tools as discarded.
 
-        If another model is used, the call has failed. After an empty answer it is complete, and a new one follows.
+        If another model is used, the call has failed. If the retry follows an empty answer, the call is complete.
         """
         if "duration_s" in run.call:
             return
@@ -464,7 +462,7 @@ class Recorder:
         response, message, call = event.response, event.message, run.call
         if response is None or message is None:
             return
-        run.end_thinking()  # where no text was streamed after it
+        run.end_thinking()  # if no text followed it
         meta = response.metadata or {}
         usage = response.usage
         call.update(
@@ -481,7 +479,7 @@ class Recorder:
         blocks = blocks_of(message, response, run.take_thinking())
         self._add_thinking(run, event, call, thinking_of(blocks), usage.reasoning_tokens)
         made = {tool["wire_id"]: tool_call_id for tool_call_id, tool in run.tools.items()}
-        for block in blocks:  # for tools that the provider ran, whose calls are reported while it answers
+        for block in blocks:  # tools that the provider ran, whose calls were reported earlier
             block["tool_call_id"] = made.get(block.get("tool_call_id"))
         rows = self._add_message(run, event, message, blocks, call)
         run.call_blocks = [row for row in rows if row["type"] == "tool_call" and row["tool_call_id"] is None]
@@ -491,7 +489,7 @@ class Recorder:
             self.bytes += len(row["text"])
 
     def _on_usage(self, run: OpenRun, event: kinds.UsageReport) -> None:
-        """Add an attempt's usage: earlier attempts may have broken off."""
+        """Add the usage of an attempt. Earlier attempts may have failed."""
         call, meta = run.call, event.metadata
         before, cost = call.get("cost_usd", 0.0), meta.get("cost_usd")
         call["cost_usd"] = None if before is None or cost is None else before + cost
@@ -502,7 +500,7 @@ class Recorder:
                 call[name] = call.get(name, 0) + count
 
     def _on_tool_call(self, run: OpenRun, event: Event) -> None:
-        """Add the row when the model makes the call, so that calls without a result also have one."""
+        """Add the row when the model makes the call, so that calls without a result have one."""
         meta = event.metadata
         own = [row for row in run.call_blocks if row["tool_call_id"] is None]
         if own:
@@ -510,7 +508,7 @@ class Recorder:
         row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index", "source")}
         args = as_json(event.tool_arguments)
         row.update(name=event.tool_name, args=args, args_sent=args)
-        row["parallel_group"] = None if row["source"] else row["call_id"]  # the provider's own tools run one by one
+        row["parallel_group"] = None if row["source"] else row["call_id"]  # the provider's tools run sequentially
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", run, event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
@@ -525,7 +523,7 @@ class Recorder:
             row["args"] = as_json(outcome.call.arguments)
         if self.keep_results and not outcome.is_error:
             self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
-        if message is not None:  # of a tool that the provider ran, the answer itself holds the result
+        if message is not None:  # for a tool that the provider ran, the answer contains the result
             run.results[row["tool_call_id"]] = message
 
     def _on_cell_changed(self, run: OpenRun, event: kinds.CellChanged) -> None:
@@ -534,7 +532,7 @@ class Recorder:
         self.bytes += len(event.before or "") + len(event.after or "")
 
     def _on_context(self, _run: OpenRun, event: kinds.Context) -> None:
-        """Only here is it known which rows the messages have; files keep it in the event."""
+        """Add the rows of the trimmed messages to the event, for files. Only the recorder knows them."""
         known = [message.encoded.get(self._row_key) for message in event.messages]
         if trimmed := list(filter(None, known)):
             event.metadata = {**event.metadata, "trimmed": trimmed}
@@ -542,7 +540,7 @@ class Recorder:
             self._new_trimmed += trimmed
 
     def _on_done(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
-        """Complete the run's row from its calls, and mark calls and tools that were cut off."""
+        """Complete the run's row from its calls, and mark unfinished calls and tool calls."""
         error = event.exception if isinstance(event, kinds.Error) else None
         cut = {
             "error_type": type(error).__name__ if error else "interrupted",
@@ -581,12 +579,12 @@ class Recorder:
 
 
 def _without_ids(meta: Mapping[str, Any]) -> Row:
-    """The metadata of an event, without keys that have their own columns."""
+    """An event's metadata without keys that have their own columns."""
     return {key: value for key, value in meta.items() if key not in _EVENT_IDS}
 
 
 def _exchange_columns(exchange: Exchange) -> Row:
-    """The columns of `http` that come from the exchange, mappings and sequences as JSON."""
+    """The columns of `http` from the exchange, with mappings and sequences as JSON."""
     row = {each.name: getattr(exchange, each.name) for each in fields(exchange)}
     for name in ("request_headers", "response_headers", "secrets"):
         row[name] = None if row[name] is None else as_json(row[name])
@@ -594,16 +592,16 @@ def _exchange_columns(exchange: Exchange) -> Row:
 
 
 def _set_refused(call: Row, event: Event) -> None:
-    """The fields that the provider refuses, from an event."""
+    """Add the field that the provider refused, if the event reports one."""
     if (name := event.metadata.get("refused")) is not None:
         known = json.loads(call.get("refused") or "{}")
         call["refused"] = as_json({**known, name: event.metadata["instead"]})
 
 
 def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """An answer from a recording has the recorded times; others are unknown.
+    """Mark the call as replayed if it has recorded times, and use these. Other times are unknown.
 
-    One that was stopped has no recorded times, and was marked when its part was counted.
+    A replayed answer that was stopped has no recorded times; it was marked with its usage.
     """
     call["replayed"] = times is not None or call.get("replayed", False)
     if times is not None:
@@ -622,38 +620,38 @@ _TRIMMED = "SELECT message_id FROM messages WHERE trimmed"
 _EVENT_IDS = frozenset({"run_id", "call_id", "tool_call_id"})
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
-#: The columns of a call that failed -> keys in the metadata of the `retry` that asks another model.
+#: The columns of a failed call -> keys in the metadata of a `retry` with another model.
 _FAILED = {"error_type": "error", "error_message": "error_message", "error_code": "code", "http_status": "status"}
-#: The columns of `runs` that are known when a run starts.
+#: The columns of `runs` that are known at the start.
 _RUN_KEYS = (
     "parent_run_id", "parent_tool_call_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type",
     "user", "session",
 )  # fmt: skip
 
-#: Events with pieces of something that arrives complete in a later event.
+#: Events with pieces of data that a later event repeats completely.
 _DELTAS = frozenset({"text", "thinking", "tool_call_delta", "tool_printed", "child"})
-#: Events whose metadata may hold lists and dicts, which may change afterwards.
+#: Events whose metadata may contain lists and dicts that change later.
 _NESTED = frozenset({"run_started", "turn_started", "context", "retry", "http"})
 #: Events that end the previous turn; all but the first also end the run.
 _TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})
-#: Which recorder has a run in progress, by `run_id`.
+#: The recorder of each run in progress.
 _recording: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
-#: All recorders of this process, and the rows of its parent's.
+#: All recorders of this process, and after a fork the state of the parent's.
 _recorders: WeakSet[Recorder] = WeakSet()
 _of_parent: list[Mapping[str, Any]] = []
-#: Events that may come when their run is not open.
+#: Events that may arrive while their run is not open.
 _OUTSIDE = frozenset({"run_started", "http"})
 
-#: The methods for events that fill tables. All events except deltas also become rows of `events`.
+#: The handlers by type of event. All events except deltas also become rows of `events`.
 _HANDLERS: dict[str, Callable[[Recorder, Any, Any], None]] = {
     name.removeprefix("_on_"): method for name, method in vars(Recorder).items() if name.startswith("_on_")
 }
 
 
-def _begin_anew() -> None:
+def _restart_after_fork() -> None:
     for recorder in list(_recorders):
-        recorder.begin_anew()
+        recorder.restart_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_restart_after_fork)

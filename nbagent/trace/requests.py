@@ -1,7 +1,7 @@
 """Reconstructs a model request from the tables alone.
 
-`calls` has each request's additions to an earlier one. `messages` has the messages, with non-text parts in `data`.
-`prompts` has repeated texts, system prompts and tools, by hash.
+`calls` has what each request added to an earlier one, `messages` the messages, with non-text parts in `data`, and
+`prompts` the repeated texts, system prompts and tools, by hash.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nbagent.trace.rows import Row, as_json
 
 
 def digest(text: str) -> str:
-    """The hash by which a text is found in `prompts`."""
+    """Return the hash of a text in `prompts`."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def message_data(message: LLMMessage) -> str | None:
-    """A message's data other than its role, text and cell, as JSON; None if there is none."""
+    """Return a message's data other than its role, text and cell, as JSON; None if there is none."""
     data = message.to_dict()
     del data["role"]
     data.pop("cell_id", None)
@@ -36,19 +36,19 @@ def message_data(message: LLMMessage) -> str | None:
 
 
 def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
-    """The column `messages_in` of a call, as JSON: it adds to as many messages as it kept of an earlier request.
+    """Return the JSON of the column `messages_in`: the request keeps some messages of an earlier one and adds others.
 
     >>> messages_in("call_1", 2, ["msg_3"])
     '{"after": "call_1", "kept": 2, "added": ["msg_3"]}'
     """
-    # quicker than `as_json`; ids need no escapes
+    # faster than `as_json`; ids need no escaping
     before = f'"{after}"' if kept else "null"
     ids = ", ".join([f'"{message_id}"' for message_id in added])
     return f'{{"after": {before}, "kept": {kept}, "added": [{ids}]}}'
 
 
 def shared_start(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """How many objects both begin with. Equal messages are not the same: a prompt may be sent again.
+    """Count the leading objects that are identical, not just equal: the same prompt may be sent twice.
 
     >>> shared_start([1, 2, 3], [1, 2, 4, 5])
     2
@@ -65,11 +65,11 @@ class Requests:
         self._messages = {row["message_id"]: row for row in tables["messages"]}
         self._texts = {row["hash"]: row["text"] for row in tables["prompts"]}
 
-    def of(self, call_id: str) -> ModelRequest:
-        """A call's request. Raises ConfigurationError if there is no such call, or if the tables are incomplete."""
+    def get(self, call_id: str) -> ModelRequest:
+        """Return a call's request. Raises ConfigurationError if the call is unknown or the tables are incomplete."""
         if (call := self.calls.get(call_id)) is None:
             raise invalid("call_id", call_id, "a call of this trace", "trace.calls['call_id'] lists them.")
-        with telling(call_id):
+        with missing_rows_reported(call_id):
             return self._request(call)
 
     def _request(self, call: Row) -> ModelRequest:
@@ -84,7 +84,7 @@ class Requests:
         return ModelRequest(messages, tools, params, effective, reminder=call.get("reminder") or "")
 
     def _messages_in(self, call: Row) -> list[str]:
-        """The `message_id`s of a request: its additions, after those kept from the request before, and so on."""
+        """The `message_id`s of a request: those kept from earlier requests, followed by its own."""
         steps: list[list[str]] = []
         step = json.loads(call["messages_in"])
         steps.append(step["added"])
@@ -96,27 +96,27 @@ class Requests:
 
 
 @contextmanager
-def telling(call_id: str) -> Iterator[None]:
-    """Turns what a missing row leads to into a ConfigurationError."""
+def missing_rows_reported(call_id: str) -> Iterator[None]:
+    """Turn the exceptions that missing rows cause into a ConfigurationError."""
     try:
         yield
     except (LookupError, TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"the request of the call {call_id!r} can't be told, since part of it is missing: "
-            f"{type(error).__name__}: {error}. Load a trace that holds the whole session."
+            f"can't reconstruct the request of call {call_id!r}, because part of it is missing: "
+            f"{type(error).__name__}: {error}. Load a trace that contains the whole session."
         ) from None
 
 
 def messages_of(rows: Iterable[Row]) -> list[LLMMessage]:
-    """The messages in rows of `messages`."""
+    """Return the messages in rows of `messages`."""
     known = ({"role": row["role"], "content": row["text"] or "", **json.loads(row.get("data") or "{}")} for row in rows)
     return list(map(LLMMessage.from_dict, known))
 
 
 def system_rows(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Rows of `messages` and `blocks` for the system prompts of a run that are rows of an earlier run.
+    """Return rows of `messages` and `blocks` for system prompts of a run that are rows of an earlier run.
 
-    `messages` has each system prompt once, in the run that sent it first. Takes the rows of the run, by table.
+    `messages` has each system prompt once, in the run that sent it first. `rows` are the run's rows, by table.
     """
     own = {row["text"] for row in rows["messages"] if row["role"] == "system"}
     first: dict[str, Row] = {}
@@ -126,7 +126,7 @@ def system_rows(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     texts = {row["hash"]: row["text"] for row in rows["prompts"]}
     messages, blocks = [], []
     for known, call in first.items():
-        if (text := texts.get(known)) is None or text in own:  # None: the file lacks it
+        if (text := texts.get(known)) is None or text in own:  # None: not in the file
             continue
         shared = {key: call[key] for key in ("run_id", "session_id", "cell_id", "ts")}
         shared |= {"message_id": f"system_{call['call_id']}", "text": text}

@@ -1,7 +1,7 @@
-"""Tools' return values: in memory, and pickled in a temporary file once there are too many.
+"""The values that tools returned: in memory, or pickled in a temporary file once they are too large.
 
-A file, since a pickle as a value of SQLite would be in memory twice. Nobody else reads or writes it. For a value that
-can't be pickled, the model's text is kept, with a note.
+A file of its own, because as SQLite values the pickles would be in memory twice. No other process can open it. If a
+value can't be pickled, the text that the model read is kept, with a note.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 from weakref import finalize
 
-#: How deep and how wide a nested value is looked at to estimate its size.
+#: How many levels of a nested value, and items per level, are measured to estimate its size.
 _DEPTH, _SAMPLE = 4, 50
 
 
@@ -29,12 +29,12 @@ class Results(Mapping[str, Any]):
     """
 
     def __init__(self) -> None:
-        #: Each value with the text that the model read.
+        #: The values in memory, each with the text that the model read.
         self._kept: dict[str, tuple[Any, str]] = {}
-        #: Where the others are: a file, and the place in it.
+        #: The other values: a file, and the offset in it.
         self._spilled: dict[str, tuple[_PickleFile, int]] = {}
         self._file: _PickleFile | None = None
-        #: About how many bytes those in memory take.
+        #: The approximate bytes of the values in memory.
         self.bytes = 0
 
     def add(self, tool_call_id: str, value: Any, text: str) -> None:
@@ -43,13 +43,13 @@ class Results(Mapping[str, Any]):
         self.bytes += size_of(value)
 
     def take(self, other: Results) -> None:
-        """Also keep another trace's values; the ones in its file stay there."""
+        """Add another trace's values. Those in its file stay there."""
         self._kept.update(other._kept)
         self._spilled.update(other._spilled)
         self.bytes += other.bytes
 
     def spill(self) -> None:
-        """Move the values to the file. Raises OSError; the values that are not written yet stay in memory."""
+        """Move the values to the file. If this raises OSError, unwritten values stay in memory."""
         file = self._file = self._file or _PickleFile()
         for tool_call_id, (value, text) in list(self._kept.items()):
             self._spilled[tool_call_id] = file, file.append(value, text)
@@ -71,7 +71,7 @@ class Results(Mapping[str, Any]):
 
 
 class _PickleFile:
-    """A temporary file without a name: however its process ends, the file is gone. Several traces may read it."""
+    """An unnamed temporary file, which always disappears with its process. Several traces may read it."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  open as long as a trace reads it
@@ -79,7 +79,7 @@ class _PickleFile:
         finalize(self, self._file.close)
 
     def append(self, value: Any, text: str) -> int:
-        """Write a value. Returns its place. Raises OSError."""
+        """Write a value, and return its offset. Raises OSError."""
         with self._lock:
             start = self._file.seek(0, 2)
             try:
@@ -94,7 +94,7 @@ class _PickleFile:
             return start
 
     def read(self, start: int) -> Any:
-        """The value at a place."""
+        """Return the value at an offset."""
         with self._lock:
             self._file.seek(start)
             return pickle.load(self._file)  # noqa: S301  no other process can open the file
@@ -105,12 +105,12 @@ class _PickleFile:
 
 
 def size_of(value: Any, depth: int = _DEPTH) -> int:
-    """About how many bytes a value takes in memory. Of long containers only the first items are looked at.
+    """Estimate the bytes that a value uses in memory, from the first items of long containers.
 
     >>> size_of(b"x" * 1000) >= 1000
     True
     """
-    size = sys.getsizeof(value)  # arrays and tables count what they hold
+    size = sys.getsizeof(value)  # includes the data of arrays and tables
     if isinstance(value, str) or depth == 0 or type(value).__module__.startswith(("numpy", "pandas", "pyarrow")):
         return size
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The tables of a trace: their columns, declared here and only here, and the SQLite file that holds them."""
+"""The tables of a trace, whose columns are declared only here, and their SQLite format."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import get_args
 from nbagent.core.results import Status
 from nbagent.store.sqlite_file import SQLiteFormat
 
-#: The kind of a column, or the few words that it may hold. Times are Unix seconds, flags 0 and 1; unknown values are
-#: NULL.
+#: The kind of a column, or its possible words. Times are Unix seconds, flags are 0 or 1, and unknown values are NULL.
 Kind = str | tuple[str, ...]
 TEXT, JSON, COUNT, REAL, FLAG, TIME = "text", "json", "count", "real", "flag", "time"
 
@@ -25,63 +24,61 @@ _KIND = ("visible", "omitted", "redacted")
 #: The kind and description of each column. `make reference` writes them into `docs/reference/trace.md`.
 Column = tuple[Kind, str]
 _USAGE: dict[str, Column] = {
-    "input_tokens": (COUNT, "sent, those from the cache included"),
-    "cache_read_tokens": (COUNT, "of these, read from the provider's cache"),
-    "cache_write_tokens": (COUNT, "of these, written to it"),
-    "output_tokens": (COUNT, "received, including reasoning"),
-    "reasoning_tokens": (COUNT, "of these, of the reasoning"),
-    "total_tokens": (COUNT, "input and output"),
+    "input_tokens": (COUNT, "tokens sent, including cached ones"),
+    "cache_read_tokens": (COUNT, "input tokens read from the provider's cache"),
+    "cache_write_tokens": (COUNT, "input tokens written to it"),
+    "output_tokens": (COUNT, "tokens received, including reasoning"),
+    "reasoning_tokens": (COUNT, "output tokens of reasoning"),
+    "total_tokens": (COUNT, "input and output tokens"),
 }
-#: In every table, at its end, after its other ids. `cell_id` is the front end's id of the cell that asked, or `In[3]`
-#: where it sends none (nbclient, papermill, a terminal): the number of the run, which the saved cell has, too. It is NA
-#: where no cell asked, and where runs have no number either (Voila).
+#: At the end of every table, after its other ids. `cell_id` is NA if no cell asked, or if runs have no number (Voila).
 SHARED: dict[str, Column] = {
-    "run_id": (TEXT, "the run: a question and all that it led to"),
+    "run_id": (TEXT, "the run: a prompt and everything that it led to"),
     "session_id": (TEXT, "the trace that recorded it"),
     "cell_id": (
         TEXT,
-        "the front end's id of the cell that asked, or `In[3]` where it sends none (nbclient, papermill, a terminal)",
+        "the front end's id of the cell that asked, or `In[3]` if it sends none (nbclient, papermill, a terminal)",
     ),
-    "ts": (TIME, "when the row was made"),
+    "ts": (TIME, "when the row was created"),
 }
 
-#: What is worth reading comes first, then what is technical, then ids.
+#: The most useful columns come first, then technical ones, then ids.
 DESCRIBED: dict[str, dict[str, Column]] = {
-    # one row per question; `cost_usd` was paid, `replayed_cost_usd` when the replayed answers were recorded
+    # one row per run; `cost_usd` was paid now, `replayed_cost_usd` when the replayed answers were recorded
     "runs": {
-        "prompt": (TEXT, "the question"),
-        "output": (TEXT, "the answer, or the text so far"),
+        "prompt": (TEXT, "the prompt"),
+        "output": (TEXT, "the answer, or its text so far"),
         "status": (_STATUS, ""),
         "n_calls": (COUNT, "requests to the model"),
         "n_tool_calls": (COUNT, "tool calls"),
         **_USAGE,
-        "cost_usd": (REAL, "dollars paid; `NA` if a price is not known"),
+        "cost_usd": (REAL, "dollars paid; `NA` if a price is unknown"),
         "duration_s": (REAL, "seconds"),
         "started": (TIME, ""),
         "ended": (TIME, ""),
-        "agent": (TEXT, "the variable or name of the agent"),
+        "agent": (TEXT, "the agent's variable or name"),
         "source": (
             TEXT,
             (
                 "who asked: `magic` (a cell with `%%agent`), `panel`, `python`, `map`, `extract`, "
-                "`summary`, `agent` (the tool of another one), `http`, `acp`, or an MCP client"
+                "`summary`, `agent` (another agent's tool), `http`, `acp`, or an MCP client"
             ),
         ),
         "execution_count": (COUNT, "the number of the cell that asked"),
-        "status_reason": (TEXT, "why it ended so, with the provider's own word"),
+        "status_reason": (TEXT, "the reason for `status`, with the provider's own word"),
         "error_type": (TEXT, "the class of the error"),
-        "error_message": (TEXT, "its text"),
+        "error_message": (TEXT, "the text of the error"),
         "tags": (TEXT, "your labels, as JSON"),
         "user": (TEXT, "your label"),
         "session": (TEXT, "your label"),
         "metadata": (TEXT, "your labels, as JSON"),
-        "output_type": (TEXT, "the type that `output=` asked for"),
+        "output_type": (TEXT, "the type requested with `output=`"),
         "replayed": (FLAG, "all answers came from a recording"),
         "replayed_cost_usd": (REAL, "what replayed answers cost when they were recorded"),
-        "cost_known": (FLAG, "the price of each answer that was paid is known"),
-        "parent_run_id": (TEXT, "the run whose tool asked this one"),
-        "parent_tool_call_id": (TEXT, "the call of that tool"),
-        "branch": (TEXT, "the branch of the conversation: the `run_id` of the run that began it"),
+        "cost_known": (FLAG, "the prices of all paid answers are known"),
+        "parent_run_id": (TEXT, "the run whose tool started this one"),
+        "parent_tool_call_id": (TEXT, "that tool's call"),
+        "branch": (TEXT, "the branch of the conversation: the `run_id` of its first run"),
     },
     # one row per model request
     "calls": {
@@ -95,45 +92,45 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         **_USAGE,
         "cost_usd": (
             REAL,
-            "dollars, including attempts that broke off; a replayed answer has the cost in its recording",
+            "dollars, including interrupted attempts; for a replayed answer, the recorded cost",
         ),
-        "duration_s": (REAL, "seconds from the time that it could be sent, with retries"),
+        "duration_s": (REAL, "seconds since the request could be sent, including retries"),
         "ttft_s": (REAL, "seconds to the first token"),
         "thinking_s": (REAL, "seconds of thinking"),
-        "setup_s": (REAL, "seconds before that, which no other column counts: imports, certificates, loading a model"),
+        "setup_s": (REAL, "seconds before that, not included in other columns: imports, certificates, loading a model"),
         "started": (TIME, ""),
         "error_type": (TEXT, "the class of the error, or `interrupted`"),
         "error_message": (TEXT, ""),
         "error_code": (TEXT, "the provider's own code"),
         "http_status": (COUNT, ""),
         "attempt": (COUNT, "the number of the attempt that counted, from 1"),
-        "retries": (COUNT, "how often it was sent again"),
-        "retry_wait_s": (REAL, "seconds of waiting before that"),
-        "thinking_level": (TEXT, "`thinking` as it was in effect"),
-        "tool_choice": (TEXT, "as it was in effect"),
+        "retries": (COUNT, "how often it was retried"),
+        "retry_wait_s": (REAL, "seconds waited before retries"),
+        "thinking_level": (TEXT, "the effective value of `thinking`"),
+        "tool_choice": (TEXT, "its effective value"),
         "params": (TEXT, "the options that were sent, as JSON"),
-        "refused": (TEXT, "options, tools, schemas that the provider refused, with their other names or null, as JSON"),
+        "refused": (TEXT, "options, tools and schemas that the provider refused, with replacement or null, as JSON"),
         "speaker": (TEXT, "the member of a `Team` that asked"),
-        "reminder": (TEXT, "what was sent last and not kept: a plan, notes"),
+        "reminder": (TEXT, "text sent at the end and not kept: a plan, notes"),
         "stream": (FLAG, "the answer was streamed"),
         "n_messages_in": (COUNT, "messages in the request"),
         "messages_in": (
             TEXT,
-            "which they are, as JSON: what it adds to which earlier call; `trace.request(call_id)` has them",
+            "these messages as JSON: additions to an earlier call; see `trace.request(call_id)`",
         ),
         "quoted": (FLAG, "the answer quotes a tool's result (embedded model)"),
-        "no_tool": (FLAG, "tools were on offer, and it answered from memory (embedded model)"),
+        "no_tool": (FLAG, "tools were offered, but it answered from memory (embedded model)"),
         "cache_hit": (FLAG, "tokens came from the provider's cache"),
         "replayed": (FLAG, "from a recording"),
-        "usage_estimated": (FLAG, "a token count is an estimate, for example because an attempt broke off"),
-        "usage_raw": (TEXT, "the provider's own counts, as JSON"),
+        "usage_estimated": (FLAG, "token counts are estimated, for example after an interrupted attempt"),
+        "usage_raw": (TEXT, "the provider's own token counts, as JSON"),
         "finish_reason_raw": (TEXT, "the provider's own word"),
-        "response_model": (TEXT, "the model that the provider says answered"),
+        "response_model": (TEXT, "the model that answered, according to the provider"),
         "base_url_host": (TEXT, "the host that was asked"),
         "response_id": (TEXT, "the provider's id of the answer"),
         "system_hash": (TEXT, "the system prompt, in `prompts`"),
         "tools_hash": (TEXT, "the definitions of the tools, in `prompts`"),
-        "span_id": (TEXT, "the span `chat` of OpenTelemetry, in hex; `NA` where none was sampled"),
+        "span_id": (TEXT, "the OpenTelemetry span `chat`, in hex; `NA` if it was not sampled"),
         "parent_span_id": (TEXT, "the span `invoke_agent`"),
         "call_id": (TEXT, ""),
     },
@@ -141,29 +138,29 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     "messages": {
         "role": (_ROLE, ""),
         "text": (TEXT, ""),
-        "n_blocks": (COUNT, "its blocks"),
-        "tokens_est": (COUNT, "about how many tokens it has"),
-        "pinned": (FLAG, "kept when the history is shortened"),
-        "trimmed": (FLAG, "left out of later requests"),
-        "turn": (COUNT, "the `step` of the call that made it"),
-        "index": (COUNT, "its number in the table"),
-        "data": (TEXT, "what it holds besides its text, as JSON"),
+        "n_blocks": (COUNT, "number of blocks"),
+        "tokens_est": (COUNT, "approximate number of tokens"),
+        "pinned": (FLAG, "kept when the history is trimmed"),
+        "trimmed": (FLAG, "omitted from later requests"),
+        "turn": (COUNT, "the `step` of the call that produced it"),
+        "index": (COUNT, "its position in the table"),
+        "data": (TEXT, "everything except its text, as JSON"),
         "message_id": (TEXT, ""),
         "parent_id": (TEXT, "the message before it"),
         "branch": (TEXT, ""),
-        "call_id": (TEXT, "the call that made it"),
+        "call_id": (TEXT, "the call that produced it"),
     },
     # one row per block of a message
     "blocks": {
         "type": (_BLOCK, ""),
-        "name": (TEXT, "of the tool, or of the document"),
+        "name": (TEXT, "the tool or document"),
         "text": (TEXT, ""),
         "chars": (COUNT, "its length"),
         "signature": (FLAG, "the provider signed or encrypted it"),
-        "media_type": (TEXT, "of an image or document"),
-        "index": (COUNT, "its place in the message"),
-        "sha256": (TEXT, "of an image's or document's bytes"),
-        "provider_data": (TEXT, "what else the provider sent for it, as JSON"),
+        "media_type": (TEXT, "the media type of an image or document"),
+        "index": (COUNT, "its position in the message"),
+        "sha256": (TEXT, "the hash of an image or document"),
+        "provider_data": (TEXT, "other data that the provider sent, as JSON"),
         "block_id": (TEXT, ""),
         "message_id": (TEXT, ""),
         "call_id": (TEXT, ""),
@@ -175,41 +172,41 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "args": (JSON, "the arguments, as the model sent them or a person edited them; see `args_repaired`"),
         "result_text": (TEXT, "what the model read"),
         "is_error": (FLAG, ""),
-        "duration_s": (REAL, "seconds; unknown if a provider told of its own tool's call only with the result"),
-        "approval": (_APPROVAL, "`allowed`: earlier in the session"),
-        "approval_wait_s": (REAL, "seconds that the answer took"),
+        "duration_s": (REAL, "seconds; unknown if a provider reports its own tool's call only with the result"),
+        "approval": (_APPROVAL, "`allowed`: allowed earlier in the session"),
+        "approval_wait_s": (REAL, "seconds until the decision"),
         "error_type": (TEXT, ""),
         "error_message": (TEXT, ""),
         "outputs": (TEXT, "what it printed and displayed, as JSON"),
-        "args_valid": (FLAG, "the arguments fitted"),
-        "validation_error": (TEXT, "what the model was told about them"),
+        "args_valid": (FLAG, "the arguments were valid"),
+        "validation_error": (TEXT, "the error that the model read"),
         "validation_kind": (TEXT, "`missing`, `unexpected`, `type`, `value` or `json`"),
         "validation_field": (TEXT, "where, such as `filters[0].name`"),
         "repaired": (FLAG, "the arguments were repaired"),
         "args_sent": (JSON, "the arguments as the model sent them"),
-        "args_repaired": (JSON, "after the repair: what it ran with, if they needed one"),
-        "args_raw": (TEXT, "what the model sent, if it was no JSON object"),
-        "result_type": (TEXT, "the type of what the function returned"),
+        "args_repaired": (JSON, "the repaired arguments, with which it ran; `NA` if they needed no repair"),
+        "args_raw": (TEXT, "the text that the model sent, if it was not a JSON object"),
+        "result_type": (TEXT, "the type of the returned value"),
         "result_repr": (TEXT, "its `repr`, shortened"),
-        "truncated": (FLAG, "the model read only a part"),
+        "truncated": (FLAG, "the model read only part of the result"),
         "result_chars": (COUNT, "the length of the whole result"),
         "started": (TIME, ""),
         "ended": (TIME, ""),
-        "step": (COUNT, "the step of its call"),
-        "index": (COUNT, "its place in the answer"),
-        "source": (TEXT, "the skill, MCP server or provider that the tool comes from"),
+        "step": (COUNT, "the `step` of its call"),
+        "index": (COUNT, "its position in the answer"),
+        "source": (TEXT, "the skill, MCP server or provider that provides the tool"),
         "python": (TEXT, "equivalent Python code, if the tool's docstring has `In Python:`"),
         "function_version": (TEXT, "a hash of the function's source"),
         "cell_id_of_definition": (TEXT, "the cell that defined it"),
-        "traceback": (TEXT, "of what the function raised"),
+        "traceback": (TEXT, "the traceback of the function's exception"),
         "tool_call_id": (TEXT, ""),
         "wire_id": (TEXT, "the provider's id"),
         "call_id": (TEXT, ""),
-        "parallel_group": (TEXT, "calls with the same value ran side by side"),
+        "parallel_group": (TEXT, "calls with the same value ran in parallel"),
     },
-    # one row per change of a notebook's cell, and per run of one, by a tool
+    # one row each time a tool changed or ran a notebook cell
     "cells": {
-        "cell": (TEXT, "the id of the cell that was changed or run"),
+        "cell": (TEXT, "the id of that cell"),
         "kind": (_CHANGE, "what the tool did"),
         "before": (TEXT, "its source before; `NA` if it was added"),
         "after": (TEXT, "its source after; `NA` if it was deleted"),
@@ -217,14 +214,13 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "call_id": (TEXT, ""),
         "tool_call_id": (TEXT, ""),
     },
-    # one row per source of a part of an answer, by a tool that the provider ran: characters `start` to `end` of its
-    # text
+    # one row per source that a provider's tool found for a passage of an answer, characters `start` to `end`
     "citations": {
-        "text": (TEXT, "the part of the answer"),
-        "title": (TEXT, "of the source"),
+        "text": (TEXT, "the passage of the answer"),
+        "title": (TEXT, "the title of the source"),
         "url": (TEXT, "its address"),
-        "cited_text": (TEXT, "what it says"),
-        "start": (COUNT, "where the part begins in the answer, in characters"),
+        "cited_text": (TEXT, "the cited text"),
+        "start": (COUNT, "where the passage starts in the answer, in characters"),
         "end": (COUNT, "where it ends"),
         "index": (COUNT, ""),
         "message_id": (TEXT, ""),
@@ -234,12 +230,12 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     "thinking": {
         "text": (TEXT, ""),
         "chars": (COUNT, ""),
-        "kind": (_KIND, "`omitted`: by the provider"),
-        "reasoning_tokens": (COUNT, "of all thinking of the call, in its first row"),
+        "kind": (_KIND, "`omitted`: not sent by the provider"),
+        "reasoning_tokens": (COUNT, "the call's total, in its first row"),
         "index": (COUNT, ""),
         "call_id": (TEXT, ""),
     },
-    # one row per event, except the pieces of a stream
+    # one row per event, except streamed pieces
     "events": {
         "type": (TEXT, ""),
         "name": (TEXT, "the tool"),
@@ -249,13 +245,13 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "call_id": (TEXT, ""),
         "tool_call_id": (TEXT, ""),
     },
-    # one row per HTTP exchange while `record_http` is on; headers are JSON objects, bodies the text that was sent
+    # one row per HTTP exchange while `record_http` is on; headers are JSON objects, bodies are the text as sent
     "http": {
         "method": (TEXT, ""),
         "url": (TEXT, ""),
         "status": (COUNT, ""),
         "attempt": (COUNT, ""),
-        "error_type": (TEXT, "the error that broke the connection"),
+        "error_type": (TEXT, "the error that ended the connection"),
         "error_message": (TEXT, ""),
         "duration_s": (REAL, "seconds to the last byte, or to the failure"),
         "ttfb_s": (REAL, "seconds to the headers of the response"),
@@ -268,32 +264,32 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "response_body": (TEXT, "as received"),
         "http_version": (TEXT, ""),
         "complete": (FLAG, "the response was read to its end"),
-        "secrets": (TEXT, "the names that replace secrets, as JSON"),
+        "secrets": (TEXT, "the names that replaced secrets, as JSON"),
         "request_id": (TEXT, "the provider's id"),
         "call_id": (TEXT, ""),
     },
-    # one row per text that requests share: system prompts, definitions of tools
+    # one row per text that requests share: system prompts, tool definitions
     "prompts": {
         "kind": (TEXT, "`system` or `tools`"),
-        "text": (TEXT, "the system prompt, or the definitions as JSON"),
+        "text": (TEXT, "the system prompt, or the tool definitions as JSON"),
         "chars": (COUNT, ""),
         "hash": (TEXT, "its SHA-256, as in `calls.system_hash` and `calls.tools_hash`"),
     },
-    # one row per judgement of a run, a call or a tool call, by a person or a program
+    # one row per score of a run, call or tool call, by a person or a program
     "scores": {
-        "name": (TEXT, "what is judged, such as `good`"),
+        "name": (TEXT, "what is rated, such as `good`"),
         "value": (REAL, ""),
         "comment": (TEXT, ""),
-        "by": (TEXT, "who judges"),
+        "by": (TEXT, "the author"),
         "call_id": (TEXT, ""),
         "tool_call_id": (TEXT, ""),
     },
     # one row per session; packages is a JSON object
     "environment": {
-        "git_commit": (TEXT, "of the working directory"),
+        "git_commit": (TEXT, "the commit of the working directory"),
         "git_dirty": (FLAG, "it had uncommitted changes"),
-        "python": (TEXT, "its version"),
-        "packages": (TEXT, "the imported packages with their versions, as JSON"),
+        "python": (TEXT, "the version of Python"),
+        "packages": (TEXT, "imported packages and their versions, as JSON"),
         "kernel": (TEXT, "such as `ipykernel 7.1.0`"),
         "host": (TEXT, "`jupyter`, `vscode`, `colab` or `terminal`"),
         "platform": (TEXT, "the operating system"),
@@ -305,7 +301,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "day": (TIME, ""),
         "n_calls": (COUNT, ""),
         **_USAGE,
-        "cost_usd": (REAL, "`NA` if one of them is not known; where `replayed`, dollars of the recording, not paid"),
+        "cost_usd": (REAL, "dollars, `NA` if one cost is unknown; if `replayed`, the recorded cost, not paid"),
         "replayed": (FLAG, ""),
     },
 }
@@ -315,9 +311,9 @@ KINDS: dict[str, dict[str, Kind]] = {
 }
 #: The tables that are recorded; `usage` is computed from `calls`.
 TABLES = tuple(name for name in DESCRIBED if name != "usage")
-#: The column with the number of a row, from 0 on. Frames have those that `KINDS` names.
+#: The column with the number of a row, from 0. DataFrames have it only if `KINDS` declares it.
 NUMBERS = {table: {"events": "event_id", "messages": "index"}.get(table, "n") for table in TABLES}
-#: The columns by which a trace finds rows. Files have no indexes: each turn would take twice as long to write.
+#: The columns by which a trace finds rows. Files have no indexes: they would double the time to write a turn.
 _FOUND_BY = {"calls": "call_id", "tool_calls": "tool_call_id", "messages": "message_id"}
 INDEXES = "".join(
     f'CREATE INDEX "{table}_{name}" ON "{table}" ("{name}");'
@@ -336,7 +332,7 @@ def _table_sql(table: str) -> str:
     return f'CREATE TABLE "{table}" ("{NUMBERS[table]}" INTEGER PRIMARY KEY, {columns});'
 
 
-#: `writers` counts the traces that were streamed to a file.
+#: `writers` numbers the traces that are streamed to a file.
 FORMAT = SQLiteFormat(
     "traces",
     "nbag",

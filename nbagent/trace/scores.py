@@ -1,6 +1,6 @@
-"""Scores: judgements of runs, calls and tool calls by people and programs. See `Trace.score`.
+"""Scores: ratings of runs, calls and tool calls by people and programs. See `Trace.score`.
 
-The recorder appends each as a row. Of those for the same thing, of the same name and author, the newest counts.
+The recorder appends a row for each. The newest one with the same target, name and author counts.
 """
 
 from __future__ import annotations
@@ -14,40 +14,38 @@ from nbagent.core.cells import current_cell
 from nbagent.trace.rows import Row
 from nbagent.trace.store import TraceStore
 
-#: Of a thing that was scored: its table, and the columns that a score shares with it, its own id first.
+#: The tables of targets, and the ids that a score copies, the target's own first.
 _TARGETS = {
     "runs": ("run_id",),
     "calls": ("call_id", "run_id"),
     "tool_calls": ("tool_call_id", "call_id", "run_id"),
 }
-
-
-#: The ids of a thing, the innermost last, and the other columns of which an author has one score.
+#: The ids of a target, the innermost last, and the columns that identify a score.
 _IDS = ("run_id", "call_id", "tool_call_id")
 _KEY = (*_IDS, "name", "by")
 
 
 def new_score(store: TraceStore, target: Any, name: str, value: Any, comment: str | None, by: str) -> Row:
-    """A row of `scores`. Raises ConfigurationError for an id that the trace does not have, and for wrong values."""
+    """Return a row of `scores`. Raises ConfigurationError for an unknown id or a wrong value."""
     if not isinstance(value, bool | None) and not (is_number(value) and math.isfinite(value)):
-        raise invalid("value", value, "a finite number, True or False", "None takes the score back.")
+        raise invalid("value", value, "a finite number, True or False", "None withdraws the score.")
     number = None if value is None else float(value)
     about = {"name": name, "value": number, "comment": comment, "by": by, "cell_id": current_cell().cell_id}
     return _ids_of(store, target) | about
 
 
 def _ids_of(store: TraceStore, target: Any) -> Row:
-    """The ids of the thing that was scored, and of the run and the call that it belongs to."""
+    """The ids of the target, and of its run and call."""
     for table, names in _TARGETS.items() if isinstance(target, str) else ():
         query = f"SELECT {', '.join(names)} FROM {table} WHERE {names[0]} = ?"  # noqa: S608  only our own names are joined in, values are bound
         for values in store.get(query, target):
             return dict(zip(names, values, strict=True))
     fix = "trace.runs['run_id'], trace.calls['call_id'] and trace.tool_calls['tool_call_id'] list them."
-    raise invalid("target", target, "a run, a call or a tool call of this trace", fix)
+    raise invalid("target", target, "a run, call or tool call of this trace", fix)
 
 
 def scores_that_count(log: Iterable[Row]) -> list[Row]:
-    """The newest score for each thing, name and author, without withdrawn ones.
+    """Return the newest score for each target, name and author, without withdrawn ones.
 
     >>> scores_that_count([{"run_id": "r", "name": "good", "value": value, "ts": value} for value in (0, 1)])
     [{'run_id': 'r', 'name': 'good', 'value': 1, 'ts': 1}]
@@ -61,7 +59,7 @@ def scores_that_count(log: Iterable[Row]) -> list[Row]:
 
 
 def texts_by_target(log: Iterable[Row]) -> dict[str, str]:
-    """The scores that count, as one text for each thing, by its `run_id`, `call_id` or `tool_call_id`.
+    """Return the scores as one text per target, by its `run_id`, `call_id` or `tool_call_id`.
 
     >>> score = {"run_id": "r", "name": "good", "value": 1.0, "comment": "Short.", "by": "exam.py", "ts": 0}
     >>> texts_by_target([score])
@@ -69,7 +67,7 @@ def texts_by_target(log: Iterable[Row]) -> dict[str, str]:
     """
     found: dict[str, list[str]] = {}
     for row in scores_that_count(log):
-        target = next((row[name] for name in reversed(_IDS) if row.get(name) is not None), "")  # a file may name none
+        target = next((row[name] for name in reversed(_IDS) if row.get(name) is not None), "")  # a file may have none
         by = "" if row["by"] == "user" else f" by {row['by']}"
         comment = f" ({row['comment']})" if row.get("comment") else ""
         found.setdefault(target, []).append(f"{row['name']} {row['value']:g}{by}{comment}")

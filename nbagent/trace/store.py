@@ -1,4 +1,4 @@
-"""The rows of a trace in SQLite: a private database, or a file that lasts. Reading and writing are SQL."""
+"""The rows of a trace in SQLite, in a private database or in a file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from nbagent.core.messages import well_formed
 from nbagent.trace.rows import Row, as_json
 from nbagent.trace.schema import COUNT, FLAG, FORMAT, INDEXES, KINDS, NUMBERS, REAL, TABLES, TIME, column_sql
 
-#: Rows by column: the values of each, oldest first.
+#: Rows by column, oldest first.
 Columns = dict[str, Sequence[Any]]
-#: Rows that are copied at a time, and the bits of a row's number below those that its writer has in a file.
+#: How many rows are copied at a time; and how many low bits of a row's number in a file count the writer's own rows.
 COPIED, _BITS = 5_000, 40
-#: Milliseconds that a turn's end waits for other programs that use its file. After that, the rows wait for the next.
+#: Milliseconds that the end of a turn waits for other programs that use the file. After that, the next turn retries.
 _TURN_BUSY_MS = 5_000
-#: Rows that are read at a time; more take longer for each.
+#: How many rows are read at a time. More would take longer per row.
 _PART = 1_000
-#: Years up to 9999.
+#: The SQL condition for a valid value of a numeric kind, and its description. Times are limited to the year 9999.
 _FITS = {
     COUNT: ("typeof(\"{0}\") IN ('integer', 'null')", "a whole number"),
     FLAG: ("typeof(\"{0}\") IN ('integer', 'null')", "true or false"),
@@ -34,10 +34,10 @@ _FITS = {
     ),
 }
 _FLAGS = {table: [name for name, kind in KINDS[table].items() if kind == FLAG] for table in TABLES}
-#: The columns of each table, its number first.
+#: The columns of each table, the row number first.
 _ALL = {table: tuple(dict.fromkeys((NUMBERS[table], *KINDS[table]))) for table in TABLES}
 
-#: The numeric columns: the SQL types of valid values, and their Python types.
+#: The conditions and descriptions of the numeric columns.
 _EXPECTED = {
     table: {name: (_FITS[kind][0].format(name), _FITS[kind][1]) for name, kind in KINDS[table].items() if kind in _FITS}
     for table in TABLES
@@ -45,7 +45,7 @@ _EXPECTED = {
 
 
 class TraceStore:
-    """The tables of `schema`. It has no lock of its own.
+    """The tables of `schema`. It has no lock.
 
     >>> store = TraceStore(FORMAT.private(None))
     >>> store.write({"runs": [{"n": 0, "run_id": "a", "prompt": "Why?", "replayed": False}]})
@@ -58,7 +58,7 @@ class TraceStore:
         self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, Callable[[Row], Any]]] = {}
 
     def write(self, rows: Mapping[str, Sequence[Row]], trimmed: Iterable[str] = ()) -> None:
-        """Write rows, replacing rows with the same numbers, and mark the trimmed messages, atomically.
+        """Write rows, replacing those with the same numbers, and mark trimmed messages, atomically.
 
         Raises sqlite3.Error.
         """
@@ -72,7 +72,7 @@ class TraceStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Makes the block's writes atomic; inside another such block, it is part of that one."""
+        """Make the block's writes atomic. A nested block joins the outer one."""
         if self.database.in_transaction:
             yield
             return
@@ -81,14 +81,14 @@ class TraceStore:
             yield
             self.database.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.OperationalError):  # a full disk has ended it already
+            with suppress(sqlite3.OperationalError):  # a full disk has already rolled back
                 self.database.execute("ROLLBACK")
             raise
 
     def parts(
         self, table: str, names: Collection[str] | None = None, where: str = "TRUE", *values: Any
     ) -> Iterator[Columns]:
-        """The rows that fit, by column: those of `names`, or all. In parts, at least one; the last may have no row."""
+        """Yield the matching rows in parts, by column: all columns, or `names`. The last part is empty."""
         wanted = [name for name in _ALL[table] if names is None or name in names]
         listed = ", ".join(f'"{name}"' for name in wanted)
         query = f'SELECT {listed} FROM "{table}" WHERE {where} ORDER BY "{NUMBERS[table]}"'  # noqa: S608  only our own names are joined in, values are bound
@@ -98,7 +98,7 @@ class TraceStore:
         yield dict.fromkeys(wanted, ())
 
     def rows(self, table: str, where: str = "TRUE", *values: Any) -> list[Row]:
-        """The rows that fit as dicts with all columns, oldest first."""
+        """Return the matching rows as dicts with all columns, oldest first."""
         names, flags, rows = _ALL[table], _FLAGS[table], []
         for columns in self.parts(table, None, where, *values):
             made: Any = dict(columns)
@@ -108,16 +108,16 @@ class TraceStore:
         return rows
 
     def get(self, query: str, *values: Any) -> list[Any]:
-        """The rows of a query as tuples."""
+        """Return the rows of a query as tuples."""
         return self.database.execute(query, values).fetchall()
 
     def count(self, table: str) -> int:
-        """The number that the next row gets."""
+        """Return the number of the next row."""
         ((last,),) = self.get(f'SELECT max("{NUMBERS[table]}") FROM "{table}"')  # noqa: S608  only our own names
         return 0 if last is None else int(last) + 1
 
     def append_file(self, path: Path) -> None:
-        """Append the rows of a file, which get new numbers. Raises sqlite3.Error."""
+        """Append the rows of a file, with new numbers. Raises sqlite3.Error."""
         self.database.execute("ATTACH ? AS other", (f"{path.resolve().as_uri()}?mode=rw",))
         try:
             for table, names in _ALL.items():
@@ -132,21 +132,21 @@ class TraceStore:
             self.database.execute("DETACH other")
 
     def check_kinds(self) -> None:
-        """Raise ValueError for a value that is not of its column's kind, as another program may have written it."""
+        """Raise ValueError if a value is not of its column's kind, since other programs may write the file."""
         for table in TABLES:
             for name, (fits, expected) in _EXPECTED[table].items():
                 if found := self.get(f'SELECT "{name}" FROM "{table}" WHERE NOT ({fits}) LIMIT 1'):  # noqa: S608  our own names
                     raise ValueError(f"{name} in {table} is {found[0][0]!r}, expected {expected}")
 
     def add_columns(self) -> None:
-        """Add the columns that an older version did not know. Raises sqlite3.Error."""
+        """Add the columns that an older version did not have. Raises sqlite3.Error."""
         for table, names in _ALL.items():
             there = {row[1] for row in self.get(f'PRAGMA table_info("{table}")')}
             for name in [name for name in names if name not in there]:
                 self.database.execute(f'ALTER TABLE "{table}" ADD COLUMN {column_sql(table, name)}')
 
     def _insert(self, table: str, keys: tuple[str, ...], rows: Sequence[Row]) -> None:
-        """Write rows that have the same keys; unknown columns are omitted."""
+        """Write rows with the same keys, without unknown columns."""
         if (known := self._inserts.get((table, keys))) is None:
             names = [key for key in keys if key in _ALL[table]]
             listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
@@ -160,33 +160,33 @@ class TraceStore:
 
 
 def private_store(cache_bytes: int | None) -> TraceStore:
-    """An empty one in memory. Beyond `cache_bytes` it moves to a temporary file; None keeps it in memory."""
+    """Return an empty store in memory. Beyond `cache_bytes`, it spills to a temporary file; None keeps it in memory."""
     store = TraceStore(FORMAT.private(cache_bytes))
     store.database.executescript(INDEXES)
     return store
 
 
 class TraceFile:
-    """A SQLite file that a trace is written to as it grows, as others may be by other processes at the same time.
+    """A SQLite file to which a growing trace is written. Other processes may write theirs to the same file.
 
-    `redact` removes secrets from each row. Raises what `FORMAT.open` raises.
+    `redact` removes secrets from each row. Raises the errors of `FORMAT.open`.
     """
 
     def __init__(self, path: Path, redact: Callable[[Row], Row] = lambda row: row) -> None:
         self.path, self._redact = path, redact
         self._store = TraceStore(FORMAT.open(path))
-        self._store.database.execute("PRAGMA synchronous = OFF")  # the system keeps what a killed process has written
+        self._store.database.execute("PRAGMA synchronous = OFF")  # survives a killed process
         self._store.add_columns()
-        #: Sessions that the file has.
+        #: Other sessions in the file.
         self._known: set[str] = set()
-        #: An offset of row numbers, so that several processes' numbers differ.
+        #: The first row number: those of several processes must differ.
         self._first = 0
         self._waiting: dict[str, list[Row]] = {table: [] for table in TABLES}
         self._trimmed: list[str] = []
 
     @contextmanager
     def begin(self, session_id: str) -> Iterator[None]:
-        """In the block, the whole trace is written anew: all of it, or nothing."""
+        """Replace this session in the file. The block writes the whole trace, atomically."""
         database = self._store.database
         with self._store.transaction():
             for table in TABLES:
@@ -197,7 +197,7 @@ class TraceFile:
         database.execute(f"PRAGMA busy_timeout = {_TURN_BUSY_MS}")
 
     def take(self, rows: Mapping[str, Iterable[Row]], trimmed: Iterable[str] = ()) -> None:
-        """Take copies of rows that are new or have changed, to be written."""
+        """Queue copies of new or changed rows."""
         for table, each in rows.items():
             number = NUMBERS[table]
             self._waiting[table] += [
@@ -206,19 +206,19 @@ class TraceFile:
         self._trimmed += trimmed
 
     def write(self) -> None:
-        """Write the taken rows. Raises sqlite3.Error, OSError."""
-        os.stat(self.path)  # otherwise, SQLite would continue in a deleted file
+        """Write the queued rows. Raises sqlite3.Error, OSError."""
+        os.stat(self.path)  # raises if it was deleted; SQLite would not notice
         rows = {table: list(map(self._redact, rows)) for table, rows in self._waiting.items()}
         self._store.write(rows, self._trimmed)
         self._waiting, self._trimmed = {table: [] for table in TABLES}, []
 
     def close(self) -> None:
-        """Close the file; it stays."""
+        """Close the file."""
         self._store.database.close()
 
 
 def _storable(value: Any) -> Any:
-    """A value that SQLite takes. Half a surrogate pair, from a file name or a model, is replaced."""
+    """Return a value that SQLite can store. Lone surrogates, from file names or models, are replaced."""
     if isinstance(value, str):
         return well_formed(value)
     is_plain = value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)

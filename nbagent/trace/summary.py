@@ -1,4 +1,4 @@
-"""A trace in a few lines: its runs, models, tools and tokens. No ids, no times."""
+"""A trace in a few lines: its runs, models, tools and tokens, without ids and times."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from nbagent.text import shortened
 from nbagent.trace.store import TraceStore
 
-#: How many models and tools are named, the most used first, and characters of each name.
+#: How many models and tools are named, the most used first; and the characters of a name.
 MAX_NAMES, NAME_CHARS = 8, 60
 _TOKENS = ("input", "cache_read", "output", "reasoning")
 
 
 def summary_lines(store: TraceStore) -> list[tuple[str, str]]:
-    """Pairs of a label and a text."""
+    """Return the lines as pairs of a label and a text."""
     statuses = Counter(dict(store.get("SELECT status, count(*) FROM runs GROUP BY status ORDER BY min(n)")))
     ((replayed_runs,),) = store.get("SELECT count(*) FROM runs WHERE replayed")
     models = Counter(dict(store.get("SELECT model, count(*) FROM calls GROUP BY model ORDER BY min(n)")))
@@ -28,15 +28,15 @@ def summary_lines(store: TraceStore) -> list[tuple[str, str]]:
 
     notes = [f"{count} {status}" for status, count in statuses.items() if status != "ok"]
     notes += [f"{replayed_runs} replayed"] if replayed_runs else []
-    lines = [("runs", f"{statuses.total():,}{_in_brackets(notes)}")]
+    lines = [("runs", f"{statuses.total():,}{_in_parentheses(notes)}")]
     if models:
         lines += [("model calls", _named(models)), ("tokens", _tokens(dict(zip(_TOKENS, tokens, strict=True))))]
     if tools:
-        lines.append(("tool calls", _named(tools) + _in_brackets([f"{failed} failed"] * bool(failed))))
+        lines.append(("tool calls", _named(tools) + _in_parentheses([f"{failed} failed"] * bool(failed))))
     if paid or played:
         notes = [f"${played:.4f} replayed, not paid"] if played else []
         notes += [f"unknown for {unknown} of {models.total()} calls"] if unknown else []
-        lines.append(("cost", f"${paid:.4f}{_in_brackets(notes)}"))
+        lines.append(("cost", f"${paid:.4f}{_in_parentheses(notes)}"))
     return lines
 
 
@@ -48,10 +48,10 @@ def _named(names: Counter[str]) -> str:
 
 
 def _tokens(sums: Mapping[str, int]) -> str:
-    cached = _in_brackets([f"{sums['cache_read']:,} from the cache"] * bool(sums["cache_read"]))
-    thinking = _in_brackets([f"{sums['reasoning']:,} thinking"] * bool(sums["reasoning"]))
+    cached = _in_parentheses([f"{sums['cache_read']:,} from the cache"] * bool(sums["cache_read"]))
+    thinking = _in_parentheses([f"{sums['reasoning']:,} thinking"] * bool(sums["reasoning"]))
     return f"{sums['input']:,} in{cached}, {sums['output']:,} out{thinking}"
 
 
-def _in_brackets(notes: Sequence[str]) -> str:
+def _in_parentheses(notes: Sequence[str]) -> str:
     return f" ({', '.join(notes)})" if notes else ""

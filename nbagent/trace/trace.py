@@ -1,4 +1,4 @@
-"""`Trace`: what happened in the runs of agents, as DataFrames. pandas is loaded when somebody looks at a table."""
+"""`Trace`: the runs of agents as DataFrames. pandas is imported when a table is first read."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
 
 
 class Trace:
-    """The events of one or more agents' runs, as tables.
+    """The runs of one or more agents, as tables.
 
     The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `cells`, `citations`, `thinking`, `usage`,
-    `events`, `http`, `prompts`, `scores` and `environment`. All have `run_id`, `session_id` and `ts`. Join them by
-    `run_id`, `call_id`, `tool_call_id` and `message_id`; these are unique in `runs`, `calls`, `tool_calls` and
-    `messages`. `parent_run_id` is the `run_id` of the run whose tool started this one, `parent_id` the `message_id` of
-    the message before. A table has all its columns even when it is empty. Several agents, in several threads, may share
-    one trace.
+    `events`, `http`, `prompts`, `scores` and `environment`. A table has all its columns even when it is empty.
 
-    With `record_http=True` the trace also keeps each HTTP request and response, secrets removed, for `http` and
-    `curl()`. Switch it at any time (`trace.record_http = True`); it applies to runs that begin later.
+    All tables have `run_id`, `session_id` and `ts`. Join them on `run_id`, `call_id`, `tool_call_id` and `message_id`,
+    which are unique in `runs`, `calls`, `tool_calls` and `messages`. `parent_run_id` is the run whose tool started this
+    one, and `parent_id` the message before. Several agents may share a trace, in several threads.
 
-    The trace keeps the values that tools returned for `results()`, unless `keep_results=False`.
+    `record_http=True` also keeps each HTTP request and response, without secrets, for `http` and `curl()`. You can
+    switch it at any time (`trace.record_http = True`); this applies to runs that start later.
 
-    A trace is a private SQLite database. Rows and the values that tools returned take about `max_bytes` of memory; what
-    is more lies in SQLite's temporary file, which has no name and disappears with the process (set `TMPDIR` for another
-    folder). Of a value that can't be pickled, the text stays that the model read. None keeps everything in memory.
+    The trace keeps the values that tools returned, for `results()`, unless `keep_results=False`.
+
+    A trace is a private SQLite database. Its rows and these values use about `max_bytes` of memory, and the rest spills
+    to an unnamed temporary file, which disappears with the process. Set `TMPDIR` for another folder. If a value can't
+    be pickled, only the text that the model read is kept. None keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
     ['name', 'args', 'result_text']
     """
 
-    #: Makes the widget of `explore()`. The notebook's part of nbagent sets it; nothing here depends on that part.
+    #: Creates the widget of `explore()`. The notebook part of nbagent sets it, so that nothing here depends on it.
     explorer: ClassVar[Callable[[Trace], Any] | None] = None
 
     def __init__(
@@ -81,41 +81,40 @@ class Trace:
         check_number("max_bytes", max_bytes, whole=True, minimum=0, optional=True, fix="None keeps all rows in memory.")
         self.recorder = Recorder(keep_results, max_bytes)
         self._file: TraceFile | None = None
-        #: Takes one event of a run; agents call it for every event.
+        #: Agents call this with every event.
         self.record: Callable[[Event], None] = self.recorder.record if is_recording else _ignore
-        #: Called with this trace and each event, once it is recorded, of runs that begin from now on. They must not
-        #: raise.
+        #: Called with this trace and each recorded event of runs that start from now on. They must not raise.
         self.observers: list[Callable[[Trace, Event], None]] = []
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
     @property
     def session_id(self) -> str:
-        """The id that all rows recorded by this trace share."""
+        """The id shared by all rows that this trace recorded."""
         return self.recorder.session_id
 
     @property
     def runs(self) -> TraceFrame:
-        """One row per question.
+        """One row per run: a prompt with its answer.
 
-        A run continues the `branch` of the run before it. The first run of an agent begins one, and so does the first
-        after `fork`, `undo`, an edit, `clear_history`, or a turn or history that was replaced. `context.switch` goes
-        back to a branch; `parent_id` of its first message says where it left another one.
+        A run continues the `branch` of the run before it. The first run of an agent starts a branch. So does the first
+        run after `fork`, `undo`, an edit or `clear_history`, and after a turn or the history was replaced.
+        `context.switch` returns to a branch. The `parent_id` of a branch's first message shows where it forked off.
         """
         return self._frame("runs")
 
     @property
     def calls(self) -> TraceFrame:
-        """One row per model request; `request` tells what it sent."""
+        """One row per model request; `request()` returns what it sent."""
         return self._frame("calls")
 
     @property
     def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation, each after the one of its `parent_id`.
+        """One row per message that entered the conversation; `parent_id` is the message before it.
 
-        Messages that were added by hand, edited, loaded or made of a summary, and those of the origin of a fork, enter
-        with the first request that sends them. So do, once more, those that follow an edited message or a turn that was
-        asked again: in the new branch they lead to the new text.
+        Messages that were added by hand, edited, loaded, summarised, or inherited by a fork enter with the first
+        request that sends them. After an edit, or when a turn is asked again, the messages that follow get new rows in
+        the new branch.
         """
         return self._frame("messages")
 
@@ -128,23 +127,23 @@ class Trace:
     def tool_calls(self) -> TraceFrame:
         """One row per tool call: arguments, result, validity, duration.
 
-        Arguments are dicts here, and JSON text in files: a column of Polars or Arrow can't hold every dict.
+        Arguments are dicts here and JSON text in files, since Polars and Arrow columns can't contain arbitrary dicts.
         """
         return self._frame("tool_calls")
 
     @property
     def cells(self) -> TraceFrame:
-        """One row per change of a notebook's cell by a tool, and per run of one: its source before and after.
+        """One row each time a tool changed or ran a notebook cell, with its source before and after.
 
-        `cell` is the id of the cell that was changed; `cell_id`, as everywhere, that of the cell that asked.
+        `cell` is the id of that cell; `cell_id`, as in all tables, is the cell that asked.
         """
         return self._frame("cells")
 
     @property
     def citations(self) -> TraceFrame:
-        """One row per source that an answer cites, with the part of its text that cites it.
+        """One row per source that an answer cites, with the passage that cites it.
 
-        Tools that the provider runs find them, such as `nbagent.web_search`.
+        The sources come from tools that the provider runs, such as `nbagent.web_search`.
         """
         return self._frame("citations")
 
@@ -155,7 +154,7 @@ class Trace:
 
     @property
     def usage(self) -> TraceFrame:
-        """Tokens and cost, summed by run, model and day. Replayed answers have rows of their own: they are not paid."""
+        """Tokens and cost by run, model and day. Replayed answers, which cost nothing, have separate rows."""
         return self._frame("usage")
 
     @property
@@ -165,29 +164,29 @@ class Trace:
 
     @property
     def http(self) -> TraceFrame:
-        """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
+        """One row per HTTP exchange, including failed ones, while `record_http` is on. `attempt` counts within a call.
 
-        Names of variables, such as `$OPENAI_API_KEY`, replace secrets.
+        Secrets are replaced by variable names such as `$OPENAI_API_KEY`.
         """
         return self._frame("http")
 
     @property
     def prompts(self) -> TraceFrame:
-        """One row for each text that requests share: system prompts with instructions, sets of tools as JSON."""
+        """One row per text that requests share: system prompts with instructions, and tool definitions as JSON."""
         return self._frame("prompts").once("hash")
 
     def request(self, call_id: str) -> ModelRequest:
-        """A call's request, from the tables: its messages, the tools on offer, and the options in effect.
+        """Return a call's request from the tables: its messages, the offered tools, and the options in effect.
 
         >>> trace.request(trace.calls["call_id"].iloc[-1]).messages         # doctest: +SKIP
         """
-        return Requests(self._rows("calls", "messages", "prompts")).of(call_id)
+        return Requests(self._rows("calls", "messages", "prompts")).get(call_id)
 
     @property
     def scores(self) -> TraceFrame:
-        """One row for each judgement: what `score` was given, and the thumbs below an answer (`name` is `good`).
+        """One row per score, from `score()` or from the thumbs below an answer (`name` is `good`).
 
-        A score of a run has its `run_id` only; one of a call or tool call has the ids of that and of its run.
+        The score of a run has only a `run_id`. The score of a call or tool call also has that id.
         """
         from nbagent.trace.columns import build
 
@@ -195,10 +194,10 @@ class Trace:
 
     @property
     def environment(self) -> TraceFrame:
-        """One row for each session: git commit, versions of Python and of imported packages, kernel, host, platform.
+        """One row per session: git commit, versions of Python and imported packages, kernel, host, platform.
 
-        It is collected when you first look at it, save the trace or stream it to a file, so that no run waits for it;
-        it names no folder, machine or person.
+        It is collected when you first read it, save the trace or stream it to a file, so no run waits for it. It names
+        no folder, machine or person.
         """
         from nbagent.trace.columns import named
 
@@ -207,14 +206,14 @@ class Trace:
         return named(frame.reset_index(drop=True), "environment")
 
     def _note_environment(self) -> None:
-        """Note what this session runs on, if it has recorded something."""
+        """Add this session's environment, if the session has recorded something."""
         with self.recorder.lock:
             newest = self.recorder.flush().get("SELECT session_id FROM runs ORDER BY n DESC LIMIT 1")
         if newest == [(self.session_id,)]:
             self.recorder.add_environment(environment.environment)
 
     def run(self, run_id: str) -> dict[str, TraceFrame]:
-        """All tables of one run, by name, with the system prompt that was in force and the `prompts` that it sent.
+        """Return all tables of one run, by name, including its system prompt and the `prompts` that it sent.
 
         Raises ConfigurationError if the trace has no such run.
 
@@ -229,16 +228,16 @@ class Trace:
         return found | {"usage": columns.usage_frame(found["calls"])}
 
     def rows(self, table: str) -> list[Row]:
-        """Copies of a table's rows as dicts, oldest first. Not for `usage`."""
+        """Return copies of a table's rows as dicts, oldest first. `usage` has no rows of its own."""
         return self.recorder.rows(table)
 
     def _rows(self, *tables: str) -> dict[str, list[Row]]:
-        """Copies of the rows of some tables, or of all, at one time."""
+        """Copies of the rows of some tables, or all, from one moment."""
         with self.recorder.lock:
             return {name: self.rows(name) for name in tables or TABLES}
 
     def _rows_of(self, run_id: str) -> dict[str, list[Row]]:
-        """Copies of the rows of one run, by table: see `run`."""
+        """Copies of the rows of one run, by table. See `run`."""
         with self.recorder.lock:
             if not isinstance(run_id, str) or not self.recorder.rows("runs", "run_id = ?", run_id):
                 raise unknown_run(run_id)
@@ -265,10 +264,10 @@ class Trace:
     def score(
         self, target: str, name: str, value: float | None, comment: str | None = None, *, by: str = "user"
     ) -> None:
-        """Say how good a run, a call or a tool call was; `target` is its `run_id`, `call_id` or `tool_call_id`.
+        """Rate a run, call or tool call; `target` is its `run_id`, `call_id` or `tool_call_id`.
 
-        `value` is a number, True (1) or False (0). Each author, `by`, has one score of a `name` for a thing: another
-        one replaces it, and None takes it back. Raises ConfigurationError for an id that the trace does not have.
+        `value` is a number, True (1) or False (0). Each author, `by`, has one score per `name` and target: a new score
+        replaces it, and None withdraws it. Raises ConfigurationError for an id that the trace does not have.
 
         >>> agent.trace.score(result.run_id, "good", 1)                     # doctest: +SKIP
         >>> agent.trace.score(result.run_id, "exact", answer == 42, by="exam.py")           # doctest: +SKIP
@@ -280,7 +279,7 @@ class Trace:
     # -- views --------------------------------------------------------------------------------------------------------
 
     def args(self, tool: str) -> pd.DataFrame:
-        """The arguments of each call of one tool, a column for each argument, with the index of `tool_calls`.
+        """Return the arguments of each call of one tool, one column per argument, with the index of `tool_calls`.
 
         >>> trace.tool_calls.join(trace.args("mean_by").add_prefix("arg_"))     # doctest: +SKIP
         """
@@ -289,10 +288,10 @@ class Trace:
         return tool_arguments(self.rows("tool_calls"), tool)
 
     def results(self, tool: str) -> Any:
-        """The values that one tool returned: a Series with the index of `tool_calls`, without failed calls.
+        """Return the values that one tool returned, as a Series with the index of `tool_calls`, without failed calls.
 
-        If all of them are DataFrames, the result is one DataFrame, and the first level of its index, `call`, is the
-        index in `tool_calls`. Saved files hold no values: after `load` there is `tool_calls["result_text"]`.
+        If all of them are DataFrames, they are concatenated into one; the first level of its index, `call`, is the
+        index in `tool_calls`. Saved files don't contain these values: after `load`, use `tool_calls["result_text"]`.
 
         >>> trace.results("load_sales").droplevel("call")                   # doctest: +SKIP
         """
@@ -302,12 +301,12 @@ class Trace:
             return tool_results(self.rows("tool_calls"), tool, self.recorder.results)
 
     def diff(self, run_a: str, run_b: str) -> pd.DataFrame:
-        """The differences between two runs: messages, tool calls, models, tokens, cost, seconds, status.
+        """Compare two runs: messages, tool calls, models, tokens, cost, seconds, status.
 
-        One row for each value that differs: its `table` and `column`, the `place` of its row in the run (from 0), the
-        `name` of the tool or role, the values `a` and `b` (None if a run has no such row), and for numbers the
-        `change`. A call or message that only one run has does not shift the others. Ids and times are not compared. To
-        compare runs of two traces, use `Trace.concat` of both. Raises ConfigurationError for an unknown run.
+        The result has one row per value that differs: the `table` and `column`, the `place` of the row in the run (from
+        0), the `name` of the tool or role, the values `a` and `b` (None if a run has no such row), and for numbers the
+        `change`. A call or message that only one run has does not shift the others. Ids and times are ignored. To
+        compare runs of two traces, combine them with `Trace.concat`. Raises ConfigurationError for an unknown run.
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
@@ -316,12 +315,12 @@ class Trace:
         return diff(self._rows_of(run_a), self._rows_of(run_b))
 
     def summary(self, by: str = "model") -> pd.DataFrame:
-        """Calls summed up by `model`, `day` (local time), `tag` or `tool`: one row for each.
+        """Summarise calls by `model`, `day` (local time), `tag` or `tool`, one row each.
 
-        Counts, tokens, dollars where known (`unpriced` counts the calls without a known price), and the seconds that
-        half (p50) and 95 % (p95) of the calls stay below: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`,
-        `ttft_p95_s`. `tokens_per_s` is output tokens by the whole duration. Replayed calls are counted only. By `tool`
-        it has the counts and durations of tool calls. A call of a run with two tags counts for both.
+        The columns are counts, tokens, dollars where known (`unpriced` counts calls without a known price), and the
+        median and 95th percentile of the seconds: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`.
+        `tokens_per_s` is output tokens divided by the whole duration. Replayed calls are only counted. A call of a run
+        with two tags counts for both. By `tool`, there are counts and durations of tool calls.
 
         >>> agent.trace.summary("model")[["calls", "cost_usd", "ttft_p95_s", "tokens_per_s"]]   # doctest: +SKIP
         """
@@ -331,12 +330,11 @@ class Trace:
         return summary_by(by, {name: self._frame(name, wanted) for name, wanted in COLUMNS_READ[by].items()})
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw when each model call and tool ran and how long it took; tools that ran in parallel overlap.
+        """Plot when each model call and tool ran and how long it took, for one run or all. Parallel tools overlap.
 
-        For one run, or for all, with lines in place of the pauses between them.
-        The first row of a run is named after its question, others after the model or the call, and after models and
-        tools if there are many. Runs of an agent that a tool called are below the call, marked with `›`. Needs
-        the extra `plot`.
+        In a timeline of all runs, a line replaces the pause between two runs. The first row of a run is labelled with
+        its prompt, the others with the model or the tool call. If there are many rows, those of each model or tool are
+        merged. Runs that a tool call started are below it, marked with `›`. Requires the extra `plot`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -345,10 +343,10 @@ class Trace:
         return timeline.draw(self.rows_with_children(run_id), ax)
 
     def tree(self, run_id: str | None = None) -> TraceTree:
-        """Which agent asked which: one run, or all, with tool calls, and the runs that these started below them.
+        """Show which agent called which: one run or all, with their tool calls and the runs that these started.
 
-        A notebook and `print` show it as text, and `.plot()` draws it. The requests, tokens and dollars of a line
-        include what is below it.
+        A notebook and `print` show it as text; `.plot()` draws it. The requests, tokens and dollars of a line include
+        the lines below it.
 
         >>> print(agent.trace.tree())                                       # doctest: +SKIP
         Which penguin is the heaviest?           ok · 3 requests · 612 tokens · $0.0021 · 2.1 s
@@ -360,9 +358,9 @@ class Trace:
         return TraceTree(self.rows_with_children(run_id), run_id)
 
     def rows_with_children(self, run_id: str | None = None) -> dict[str, list[Row]]:
-        """Copies of the rows of one run, or of all, and of those that their tools started, also in other agents.
+        """Return copies of the rows of one run, or all, and of the runs that their tools started, even in other agents.
 
-        Of `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
+        The tables are `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
         """
         rows = rows_below(self.recorder, run_id, ("runs", "calls", "tool_calls"))
         if run_id is not None and not rows["runs"]:
@@ -370,19 +368,19 @@ class Trace:
         return rows
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
-        """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.
+        """Plot the input and output tokens of each run, with the dollars above, unless unknown or 0.
 
-        Dollars in brackets belong to replayed answers, which were not paid for.
+        Dollars in parentheses are what replayed answers cost when they were recorded. They were not paid again.
         """
         from nbagent.trace.views import plots
 
         return plots.plot_usage(self.usage, ax)
 
     def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
-        """Draw how often each tool was called and failed, and how long its calls took.
+        """Plot how often each tool was called and failed, and how long its calls took.
 
-        Two axes side by side; pass two `axes` to draw on your own. Calls that never ran, because their arguments were
-        invalid or they were denied, count as failed and took no time.
+        It has two axes side by side; pass two `axes` to use your own. Calls that never ran, because they were denied or
+        had invalid arguments, count as failed and have no duration.
         """
         from nbagent.trace.views.plots import plot_tools
         from nbagent.trace.views.tool_stats import seconds_by_tool, tool_stats
@@ -392,9 +390,9 @@ class Trace:
         return plot_tools(stats, seconds_by_tool(calls), axes)
 
     def transcript(self, run_id: str | None = None) -> TraceTranscript:
-        """The conversation of one run, or of all, message by message, with thinking, tool calls and costs.
+        """Return the conversation of one run, or all, message by message, with thinking, tool calls and costs.
 
-        A notebook displays it as cleaned HTML; `print` gives plain text.
+        A notebook displays it as sanitised HTML; `print` shows plain text.
 
         >>> agent.trace.transcript(result.run_id)                           # doctest: +SKIP
         """
@@ -403,9 +401,9 @@ class Trace:
         return TraceTranscript(self._rows() if run_id is None else self._rows_of(run_id))
 
     def explore(self) -> Any:
-        """A widget for notebooks that browses runs, calls, tool calls, messages and blocks, with filters.
+        """Return a notebook widget to browse and filter runs, calls, tool calls, messages and blocks.
 
-        The same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError unless a notebook has loaded nbagent.
+        Same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError unless a notebook has loaded nbagent.
         """
         if Trace.explorer is None:
             raise ConfigurationError("explore() needs a notebook. Run %load_ext nbagent first.")
@@ -419,7 +417,7 @@ class Trace:
         return f"<Trace: {counts.replace('_', ' ')}>"
 
     def _repr_html_(self) -> str:
-        """The display in a notebook: models, tools, tokens and cost, summed up."""
+        """The display in a notebook: totals of models, tools, tokens and cost."""
         from nbagent.core.render.key_values import key_values_html
 
         return key_values_html(self.summary_lines())
@@ -434,14 +432,14 @@ class Trace:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables to a file that `Trace.load`, or any other tool, reads. The suffix names the format:
+        """Write the tables to a file that `Trace.load` and other tools can read. The suffix chooses the format:
 
         - `.sqlite`: a SQLite database; times are Unix seconds
-        - `.parquet`: a folder with one Parquet file for each table; needs the extra `parquet`
-        - `.jsonl`: one JSON object a line, `{"table": "runs", "row": {...}}`
+        - `.parquet`: a folder with one Parquet file per table; requires the extra `parquet`
+        - `.jsonl`: one JSON object per line, `{"table": "runs", "row": {...}}`
 
-        The file is written completely or not at all. It holds neither the values that tools returned nor `usage`, which
-        is computed from `calls`. A run in progress is saved as far as it got.
+        The file is written completely or not at all. It contains neither the values that tools returned nor `usage`,
+        which is computed from `calls`. A run in progress is saved up to this point.
         """
         from nbagent.trace import files
 
@@ -453,13 +451,13 @@ class Trace:
             files.save(self.recorder.flush(), path)
 
     def export(self, path: str | os.PathLike[str], run_ids: Iterable[str] | None = None) -> int:
-        """Write runs as examples for fine-tuning, in OpenAI's format for chat. Returns how many it wrote.
+        """Write runs as examples for fine-tuning, in OpenAI's chat format, and return their number.
 
-        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`, what its last call sent, system
-        prompt and tools included, and the answer. Left out are runs whose status is not `ok`, runs with a call that
-        could never run (of a made-up name, or with arguments that are no JSON object), thinking, and providers' data.
-        Images stay in prompts; elsewhere a description replaces them. `run_ids` selects runs, by scores perhaps.
-        Raises ConfigurationError if no run is left.
+        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`, the content of its last request,
+        including system prompt and tools, followed by the answer. Runs are omitted if their status is not `ok`, or if a
+        call could never run because its tool does not exist or its arguments are not a JSON object. Thinking and
+        provider data are omitted. Images are kept in prompts; elsewhere, a description replaces them. `run_ids` selects
+        runs, for example by their scores. Raises ConfigurationError if no run remains.
 
         >>> good = agent.trace.scores.query("name == 'good' and value == 1")["run_id"]      # doctest: +SKIP
         >>> agent.trace.export("chat.jsonl", good)                          # doctest: +SKIP
@@ -480,13 +478,13 @@ class Trace:
     def to_notebook(
         self, run_ids: str | Iterable[str] | None = None, path: str | os.PathLike[str] | None = None
     ) -> dict[str, Any]:
-        """Some runs, or all turns, as JSON data of a notebook that runs without the agent. `path` is a file to write.
+        """Return some runs, or all turns, as the JSON of a notebook that runs without the agent. `path` writes a file.
 
-        Questions and answers become text, and the code of `run_code` becomes cells without outputs. A tool of yours
-        says in its docstring, after "In Python:", the equivalent code, in the names of its parameters. Cells
-        that a run added are as runs left them. Other calls become text, with their results. Calls that failed
-        are left out, and so are those that only looked at variables or cells. Raises ConfigurationError for an unknown
-        run, and if the file exists.
+        Prompts and answers become text, and the code of `run_code` becomes cells without outputs. Your own tools can
+        give equivalent code in their docstrings, after "In Python:", using the names of their parameters. Cells that a
+        run added are exported in their final state. Other calls become text with their results. Failed calls are
+        omitted, and so are calls that only read variables or cells. Raises ConfigurationError for an unknown run, or if
+        the file exists.
 
         >>> agent.trace.to_notebook(result.run_id, "churn.ipynb")           # doctest: +SKIP
         """
@@ -505,11 +503,11 @@ class Trace:
         return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Write to a `.sqlite` file from now on: first the rows so far, then new ones after each turn.
+        """Write the rows so far to a `.sqlite` file, and from now on new rows after each turn. None ends it.
 
-        The file can be read while it grows. After a crash it holds the run up to its last turn. Several processes may
-        write to one file; a forked one, whose trace begins anew, calls this itself. None ends it. Raises
-        ConfigurationError for a file with other content, and leaves that alone.
+        The file can be read while it grows. After a crash, it contains the run up to its last turn. Several processes
+        may write to one file. A forked process starts an empty trace and must call this itself. Raises
+        ConfigurationError for a file with other content, and leaves it unchanged.
 
         >>> agent.trace.stream_to("monday.sqlite")                          # doctest: +SKIP
         """
@@ -530,7 +528,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = MAX_BYTES) -> Trace:
-        """The trace in a saved file, equal to what was saved; agents can continue recording into it.
+        """Return the trace in a saved file. Agents can continue recording into it.
 
         >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
         """
@@ -542,7 +540,7 @@ class Trace:
 
     @classmethod
     def concat(cls, traces: Iterable[Trace]) -> Trace:
-        """One trace made of several, in their order. A run in more than one of them is taken from the last.
+        """Combine several traces, in their order. If several have the same run, the last one's is used.
 
         >>> Trace.concat([Trace.load(path) for path in sorted(folder.glob("*.sqlite"))]).usage      # doctest: +SKIP
         """
@@ -552,10 +550,10 @@ class Trace:
         return cls._made_of([(trace.recorder, None) for trace in every])
 
     def with_children(self) -> Trace:
-        """This trace together with the runs of forks that still exist, and those that tools started in other agents.
+        """Return this trace with the runs of existing forks, and the runs that its tools started in other agents.
 
-        These have traces of their own; `parent_run_id` is the run whose tool started a run. Rows are in the order of
-        their time. `explore()` and the panel also show them. Without any it is the trace itself.
+        They have traces of their own. The `parent_run_id` of a run is the run whose tool started it. Rows are in order
+        of time. `explore()` and the panel show them as well. If there are none, this returns the trace itself.
 
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
         """
@@ -581,13 +579,15 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> Telemetry:
-        """Also send runs that begin from now on to OpenTelemetry: spans `invoke_agent`, `chat` and `execute_tool`, and
-        metrics of tokens and seconds, named by the conventions for generative AI. Forks of the agent do the same.
+        """Also send runs that start from now on, including those of forks, to OpenTelemetry.
 
-        `endpoint` is the address of a collector that takes OTLP over HTTP: needs the extra `otel`. Without
-        it, spans go to the given providers, else to those that the process has set up, else to the collector in
-        OTEL_EXPORTER_OTLP_ENDPOINT. The texts of messages are left out unless `capture_content`, or the environment
-        variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
+        There are spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names follow
+        the semantic conventions for generative AI.
+
+        `endpoint` is the address of a collector that accepts OTLP over HTTP; it requires the extra `otel`. Without it,
+        data goes to the given providers, else to the ones that the process has set up, else to the collector in
+        OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content`, or the environment variable
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
 
         >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
         """
@@ -598,7 +598,7 @@ class Trace:
         return start_telemetry(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
     def curl(self, index: int = -1) -> str:
-        """An HTTP exchange, by default the last one, as a shell command that takes keys from the environment.
+        """Return an HTTP exchange, by default the last one, as a shell command that reads keys from the environment.
 
         Raises ConfigurationError if none is recorded.
 
@@ -628,4 +628,4 @@ _NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False
 
 
 def _ignore(_event: Event) -> None:
-    """What a trace does that does not record."""
+    """Discard an event."""

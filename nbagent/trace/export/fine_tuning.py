@@ -1,6 +1,6 @@
-"""Runs as examples for fine-tuning, in OpenAI's format for chat: see `Trace.export`.
+"""Runs as examples for fine-tuning, in OpenAI's chat format: see `Trace.export`.
 
-One example a line: `{"messages": [...], "tools": [...]}`, with messages and tools as chat completions have them.
+Each line is an example: `{"messages": [...], "tools": [...]}`, with messages and tools as chat completions have them.
 https://platform.openai.com/docs/guides/supervised-fine-tuning
 """
 
@@ -15,15 +15,15 @@ from nbagent.core.content.images import content_as_text, image_url
 from nbagent.core.history.repair import is_blank
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.model_request import Functions
-from nbagent.trace.requests import Requests, messages_of, telling
+from nbagent.trace.requests import Requests, messages_of, missing_rows_reported
 from nbagent.trace.rows import Row, as_json
 
-#: The names that tools can have.
+#: Valid tool names.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
-    """Each run's last request and its answer, without runs that are not good examples."""
+    """Yield each run's last request and its answer, without runs that are not good examples."""
     requests = Requests(tables)
     last_calls = {call["run_id"]: call["call_id"] for call in tables["calls"]}
     answers = {row["call_id"]: row for row in tables["messages"] if row["role"] == "assistant" and row["call_id"]}
@@ -31,25 +31,25 @@ def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | Non
         answer = answers.get(last_calls.get(run["run_id"]))
         if run["status"] != "ok" or answer is None or (run_ids is not None and run["run_id"] not in run_ids):
             continue
-        request = requests.of(answer["call_id"])
-        with telling(answer["call_id"]):
+        request = requests.get(answer["call_id"])
+        with missing_rows_reported(answer["call_id"]):
             example = _example([*request.messages, *messages_of([answer])], request.tools)
         if example is not None:
             yield example
 
 
 def _example(messages: list[LLMMessage], tools: Functions | None) -> dict[str, Any] | None:
-    """None if a call in it could not run, or if the answer is empty."""
+    """An example, or None if it has a call that could not run or an empty answer."""
     calls = [call for message in messages for call in message.tool_calls or ()]
-    if not all(map(_could_run, calls)) or not _says_something(messages[-1]):
+    if not all(map(_could_run, calls)) or not _has_content(messages[-1]):
         return None
-    example: dict[str, Any] = {"messages": list(map(_message, filter(_says_something, messages)))}
+    example: dict[str, Any] = {"messages": list(map(_message, filter(_has_content, messages)))}
     if tools:
         example["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
     return example
 
 
-def _says_something(message: LLMMessage) -> bool:
+def _has_content(message: LLMMessage) -> bool:
     return bool(message.tool_calls) or not is_blank(message)
 
 
@@ -62,7 +62,7 @@ def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _message(message: LLMMessage) -> dict[str, Any]:
-    """Images are kept only in prompts; others become short descriptions."""
+    """A message in OpenAI's format. Images outside prompts become short descriptions."""
     if message.role == "user" and not isinstance(message.content, str):
         return {"role": "user", "content": list(map(_part, message.content))}
     data = {"role": message.role, "content": content_as_text(message.content)}

@@ -1,4 +1,4 @@
-"""A recorded HTTP exchange, a row of the table `http`, as a `curl` command."""
+"""A row of the table `http` as a `curl` command."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Sequence
 
 from nbagent.trace.rows import Row
 
-#: Headers that `curl` sets itself, and those in which an SDK describes itself.
-_LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")
+#: Headers that `curl` sets itself, or that identify an SDK.
+_OMITTED = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")
 
 
 def curl(row: Row) -> str:
-    """The request as a command for a POSIX shell, with variables for the keys."""
+    """Return the request as a command for a POSIX shell, with variables for keys."""
     body, secrets = row["request_body"], json.loads(row["secrets"])
     headers = [f"{name}: {text}" for name, text in json.loads(row["request_headers"]).items()]
     parts = [f"curl -gsSN -X {row['method']} {_quoted(row['url'], secrets)}"]
-    parts += [f"-H {_quoted(header, secrets)}" for header in headers if not _LEFT_OUT.match(header.partition(":")[0])]
+    parts += [f"-H {_quoted(header, secrets)}" for header in headers if not _OMITTED.match(header.partition(":")[0])]
     if not body:
         return " \\\n  ".join(parts)
     end = max(re.findall("BODY_*", body), key=len, default="") + "_" if "BODY" in body else "BODY"
-    # as standard input: an image would be too long for an argument of a command
+    # on standard input, since an image is too long for a command-line argument
     return " \\\n  ".join([*parts, f"--data-binary @- <<'{end}'"]) + f"\n{body}\n{end}"
 
 
 def _quoted(text: str, secrets: Sequence[str]) -> str:
-    """One word for the shell. The names of secrets in it are variables; nothing else is expanded."""
+    """Quote one shell word in which only the variables of secrets are expanded."""
     named = [name for name in secrets if f"${name}" in text]
     if not named:
         return shlex.quote(text)

@@ -1,4 +1,4 @@
-"""Past turns as a notebook: prompts and answers as text, the code of tool calls as cells. See `Trace.to_notebook`."""
+"""Past turns as a notebook: prompts and answers as text, code of tool calls as cells. See `Trace.to_notebook`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from nbagent.text import shortened
 from nbagent.trace.rows import Row
 
-#: Tools that only read, keep the model's own notes, or work on a cell that is already exported with its `add_cell`.
-_LEFT_OUT = {
+#: Tools that only read, keep the model's notes, or change a cell that is already exported because of `add_cell`.
+_OMITTED = {
     *("list_variables", "describe_variable", "read_cell_outputs", "update_plan"),
     *("list_cells", "read_cell", "edit_cell", "run_cells", "move_cell", "delete_cell"),
 }
 #: The `source` of runs that are not turns of a conversation.
-_BESIDE = {"map", "extract", "summary", "agent"}
-#: Characters of a heading, and of a result shown as text.
+_NOT_TURNS = {"map", "extract", "summary", "agent"}
+#: The characters of a heading, and of a result shown as text.
 _HEADING_CHARS, _RESULT_CHARS = 80, 2_000
 
 
 def notebook_of(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None = None) -> dict[str, Any]:
-    """A notebook of format 4.5, as JSON data, of these runs, or of all turns, in the tables of a trace."""
+    """Return a notebook in format 4.5, as JSON data, of these runs or of all turns."""
     cells: list[dict[str, Any]] = [
         {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source}
         | ({"execution_count": None, "outputs": []} if kind == "code" else {})
@@ -36,10 +36,10 @@ def notebook_of(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | 
 def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[tuple[str, str]]:
     """The kind and source of each cell."""
     added = {row["tool_call_id"]: row["cell"] for row in tables["cells"] if row["kind"] == "add"}
-    sources = {row["cell"]: row["after"] for row in tables["cells"]}  # as it was left
+    sources = {row["cell"]: row["after"] for row in tables["cells"]}  # the final source
     messages, tool_calls = _grouped(tables["messages"], "run_id"), _grouped(tables["tool_calls"], "call_id")
     for run in tables["runs"]:
-        if run["source"] in _BESIDE if run_ids is None else run["run_id"] not in run_ids:
+        if run["source"] in _NOT_TURNS if run_ids is None else run["run_id"] not in run_ids:
             continue
         yield "markdown", _question((run["prompt"] or "").strip())
         for message in messages[run["run_id"]]:
@@ -49,9 +49,9 @@ def _cells(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None)
                 yield "markdown", text
             for row in tool_calls[message["call_id"]]:
                 if row["tool_call_id"] in added:
-                    if (source := sources[added[row["tool_call_id"]]]) is not None:  # it was not deleted
+                    if (source := sources[added[row["tool_call_id"]]]) is not None:  # not deleted
                         yield _arguments(row).get("kind", "code"), source
-                elif not row["is_error"] and row["name"] not in _LEFT_OUT:
+                elif not row["is_error"] and row["name"] not in _OMITTED:
                     yield _cell_of(row)
 
 
@@ -69,7 +69,7 @@ def _question(text: str) -> str:
 
 
 def _cell_of(row: Row) -> tuple[str, str]:
-    """A tool call: its code or equivalent code; without any, the call and its result as text."""
+    """The cell of a tool call: its code or equivalent code, else the call and its result as text."""
     arguments = _arguments(row)
     if not row["source"] and (code := row.get("python") or _code_of(row["name"], arguments)):
         return "code", code
@@ -79,7 +79,7 @@ def _cell_of(row: Row) -> tuple[str, str]:
 
 
 def _code_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """The code that a call of our own tools ran; empty for others."""
+    """The code that a built-in tool ran; empty for others."""
     match name, arguments:
         case "run_code", {"code": str(code)}:
             return code
@@ -96,7 +96,7 @@ def _arguments(row: Row) -> dict[str, Any]:
 
 
 def _fenced(language: str, text: str) -> str:
-    """A block of Markdown that shows the text as it is."""
+    """A Markdown code block with this text."""
     longest = max(map(len, re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -1,13 +1,13 @@
-"""OpenTelemetry: the runs of agents as spans and metrics, for `Trace.to_otel`. `otel_attributes` has the names.
+"""OpenTelemetry: the runs of agents as spans and metrics, for `Trace.to_otel`. Names are in `otel_attributes`.
 
-- `invoke_agent`: a run; its children are
-- `chat`: a request to the model; each retry is an event of the span. It is the current span of the provider's code, so
-  that its children are the HTTP requests
-- `execute_tool`: one call of a tool. It is the current span of the tool's own code, so that its children are what the
-  tool does and the runs of agents that it starts
+- `invoke_agent`: a run, the parent of the other two
+- `chat`: a request to the model; each retry is an event of the span. It is current while the provider's code runs, so
+  the spans of HTTP requests are its children
+- `execute_tool`: a tool call. It is current while the tool runs, so the tool's own spans and the agent runs that it
+  starts are its children
 
-A replayed answer is marked `nbagent.replayed`. It cost nothing and took no time: its tokens are 0, and no metric
-counts it. Only `chat` spans have a model and the token counts that backends add up; those of a run have other names.
+A replayed answer is marked `nbagent.replayed`. It cost no money and no time: its tokens are 0, and metrics don't count
+it. Only `chat` spans have a model and the token counts that backends add up; those of a run have other names.
 
 The texts of messages and errors, and the tools' parameters, are omitted unless the user asks for them. The description
 of a tool that runs, its docstring, is sent.
@@ -41,15 +41,15 @@ from nbagent.trace.export import otel_attributes as names
 from nbagent.trace.export.otel_attributes import Attributes, attributes_from, usage_attributes
 from nbagent.trace.recorder import Recorder
 
-#: The environment variable that asks for the texts of messages, and its values that ask for them on spans.
+#: The environment variable that requests message texts, and its values that request them on spans.
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURING = ("true", "span_only", "span_and_event")
-#: How long to wait for a collector that does not answer, unless OTEL_EXPORTER_OTLP_TIMEOUT is set; `stop` also waits.
+#: The timeout of a collector, also for `stop`, unless OTEL_EXPORTER_OTLP_TIMEOUT is set.
 TIMEOUT_S = 2.0
 
 
 class TraceLike(Protocol):
-    """Telemetry's interface to a `Trace`."""
+    """The part of a `Trace` that telemetry uses."""
 
     recorder: Recorder
 
@@ -65,9 +65,9 @@ def start_telemetry(
     tracer_provider: TracerProvider | None,
     meter_provider: MeterProvider | None,
 ) -> Telemetry:
-    """See `Trace.to_otel`. Ends what these observers started before; telemetry inherited by a fork only ends here."""
+    """See `Trace.to_otel`. This replaces earlier telemetry; telemetry inherited by a fork continues elsewhere."""
     if endpoint and (tracer_provider or meter_provider):
-        raise ConfigurationError("give either endpoint or providers: providers know where they send to")
+        raise ConfigurationError("pass either endpoint or providers, since providers have their own endpoint")
     if capture_content is None:
         capture_content = os.environ.get(CAPTURE_VARIABLE, "").lower() in CAPTURING
     own: list[Any] = []
@@ -87,7 +87,7 @@ def start_telemetry(
 
 
 def _endpoint_from_environment() -> str | None:
-    """The collector that the environment names; None if the process has set up OpenTelemetry itself."""
+    """The collector from the environment; None if the process has set up OpenTelemetry itself."""
     if not isinstance(otel.get_tracer_provider(), otel.ProxyTracerProvider):
         return None
     if endpoint := os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
@@ -99,7 +99,7 @@ def _endpoint_from_environment() -> str | None:
 
 
 def _providers(endpoint: str) -> tuple[Any, Any]:
-    """Providers that send to a collector over OTLP/HTTP, in batches, from a thread."""
+    """Create providers that send batches to a collector over OTLP/HTTP, from a thread."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -112,7 +112,7 @@ def _providers(endpoint: str) -> tuple[Any, Any]:
         raise missing_extra("OpenTelemetry", "otel") from None
     base = endpoint.rstrip("/").removesuffix("/v1/traces")
     if not base.startswith(("http://", "https://")):
-        raise invalid("endpoint", endpoint, "the address of a collector", "An example: 'http://localhost:4318'.")
+        raise invalid("endpoint", endpoint, "the address of a collector", "Example: 'http://localhost:4318'.")
     timeout = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", TIMEOUT_S))
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "nbagent")})
     tracers = SdkTracerProvider(resource=resource)
@@ -146,27 +146,27 @@ class _RunSpans:
     """A run in progress."""
 
     span: Span
-    #: The id of the span that was current when the run began.
+    #: The id of the span that was current when the run started.
     outer_span_id: int
     recorder: Recorder
     conversation_id: str
     usage: Usage = field(default_factory=Usage)
     chat: _Chat | None = None
-    #: The definitions that the current request offers.
+    #: The tool definitions in the current request.
     offered: Sequence[Mapping[str, Any]] = ()
     tools: dict[str, Span] = field(default_factory=dict)
-    #: For each call so far, whether it was replayed.
+    #: Whether each call so far was replayed.
     replayed: list[bool] = field(default_factory=list)
 
 
 class ServerSpan(NamedTuple):
-    """A request to a server."""
+    """The span of a request to a server."""
 
     span: Span
     method: str
 
     def answered(self, route: str | None, status: int) -> None:
-        """Note where it went, and the status of the answer."""
+        """Record the route and the status of the response."""
         self.span.set_attribute("http.response.status_code", status)
         if route is not None:
             self.span.update_name(f"{self.method} {route}")
@@ -176,9 +176,9 @@ class ServerSpan(NamedTuple):
 
 
 class Telemetry:
-    """Turns events into spans and metrics. `Trace.to_otel` makes one, which observes the trace. Thread-safe.
+    """Turns events into spans and metrics. `Trace.to_otel` creates it. Thread-safe.
 
-    `stop()` ends it, and sends the rest to a collector named by its address.
+    `stop()` ends it, and sends remaining data if it was created with an endpoint.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Telemetry:
         own_providers: list[Any],
     ) -> None:
         self.capture_content = capture_content
-        #: The observers of the trace that started it. Observers of forks have it as well.
+        #: The observers of the trace that started it. Those of forks also contain it.
         self.observers = observers
         self._tracer = tracer_provider.get_tracer("nbagent")
         meter = meter_provider.get_meter("nbagent")
@@ -203,7 +203,7 @@ class Telemetry:
         self._open_runs: dict[str, _RunSpans] = {}
 
     def __call__(self, trace: TraceLike, event: Event) -> None:
-        """Take one event of a run that `trace` records."""
+        """Process an event of a run that `trace` records."""
         if isinstance(event, kinds.RunStarted):
             if not self._stopped:
                 self._run_started(trace.recorder, event)
@@ -214,14 +214,14 @@ class Telemetry:
 
     @contextmanager
     def server_span(self, method: str, headers: Mapping[str, str]) -> Iterator[ServerSpan]:
-        """The span of a request to a server. Its parent is the caller's (`traceparent`), and runs are its children."""
+        """Open the span of a request to a server, below the caller's span (`traceparent`). Runs are its children."""
         attributes = {"http.request.method": method}
         caller = propagate.extract(headers)
         with self._tracer.start_as_current_span(method, caller, SpanKind.SERVER, attributes) as span:
             yield ServerSpan(span, method)
 
     def stop(self) -> None:
-        """Ignore runs that begin from now on, including forks' runs."""
+        """Ignore runs that start from now on, including those of forks."""
         self._stopped = True
         if self in self.observers:
             self.observers.remove(self)
@@ -229,10 +229,10 @@ class Telemetry:
             self._own_providers.pop().shutdown()
 
     def __repr__(self) -> str:
-        return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} the texts of messages>"
+        return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} message texts>"
 
     def _run_started(self, recorder: Recorder, event: kinds.RunStarted) -> None:
-        """The parent is the span of the tool that started the run, or else of the tool's run."""
+        """Start a run's span, below the tool that started the run, or below that tool's run."""
         meta = event.metadata
         current = otel.get_current_span()
         current_id = current.get_span_context().span_id
@@ -245,7 +245,7 @@ class Telemetry:
         self._open_runs[meta["run_id"]] = _RunSpans(span, current_id, recorder, meta["conversation_id"])
 
     def _on_turn_started(self, run: _RunSpans, event: kinds.TurnStarted) -> None:
-        """The event arrives in the provider's own context, in which the span becomes the current one."""
+        """Start the span and make it current. The event arrives in the context of the provider's code."""
         meta = event.metadata
         request = {"gen_ai.provider.name": names.PROVIDERS.get(meta["provider"], meta["provider"])}
         request |= attributes_from(names.REQUEST, meta)
@@ -269,7 +269,7 @@ class Telemetry:
     _on_thinking = _on_tool_call_delta = _on_text
 
     def _on_retry(self, run: _RunSpans, event: Event) -> None:
-        """The time to the first chunk is that of the last attempt."""
+        """Restart the time to the first chunk."""
         if run.chat is not None:
             run.chat.span.add_event("retry", attributes_from(names.RETRY, event.metadata))
             run.chat.sent, run.chat.first = perf_counter() + (event.metadata.get("wait_s") or 0.0), None
@@ -277,7 +277,7 @@ class Telemetry:
             self._end_chat(run, False, event.metadata["error"], event.metadata["error_message"])
 
     def _on_usage(self, run: _RunSpans, event: kinds.UsageReport) -> None:
-        """The usage of a broken answer; a complete one's is counted when it arrives."""
+        """Count the usage of an incomplete answer. Complete ones are counted in `_on_turn_done`."""
         if run.chat is not None and not event.metadata["replayed"] and "input_tokens" in event.metadata:
             self._count(run, run.chat, event.usage, event.metadata["cost_usd"], is_estimated=True)
 
@@ -314,7 +314,7 @@ class Telemetry:
         self._end_chat(run, is_replayed)
 
     def _measure(self, chat: _Chat, response: LLMResponse) -> Attributes:
-        """Record tokens and the time to the first chunk as metrics. Returns the attributes for the span."""
+        """Record tokens and the time to the first chunk as metrics. Return attributes for the span."""
         about = chat.metric_attributes()
         if response.is_counted:
             for kind, count in (("input", response.usage.input_tokens), ("output", response.usage.output_tokens)):
@@ -338,7 +338,7 @@ class Telemetry:
         self._end(chat.span, error, text)
 
     def _on_tool_started(self, run: _RunSpans, event: Event) -> None:
-        """The event arrives in the tool's own context, in which the span becomes the current one."""
+        """Start the span and make it current. The event arrives in the tool's context."""
         attributes = {"gen_ai.tool.name": event.tool_name or "", "gen_ai.tool.type": "function"}
         attributes |= attributes_from(names.TOOL, event.metadata)
         definition = next((tool for tool in run.offered if tool["name"] == event.tool_name), {})
@@ -355,7 +355,7 @@ class Telemetry:
 
     def _on_tool_result(self, run: _RunSpans, event: kinds.ToolResult) -> None:
         span, outcome = run.tools.pop(event.metadata["tool_call_id"], None), event.outcome
-        if span is None or outcome is None:  # the tool never started
+        if span is None or outcome is None:  # it did not start
             return
         if self.capture_content and not outcome.is_error:
             span.set_attribute("gen_ai.tool.call.result", event.content)
@@ -367,7 +367,7 @@ class Telemetry:
         run.span.set_attribute("nbagent.limit_reason", str(event.metadata.get("limit_reason")))
 
     def _on_done(self, run: _RunSpans, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
-        """End the run's span, after the spans in it that have not ended."""
+        """End the run's span, after open spans below it."""
         error, text, is_replayed = None, "", False
         if isinstance(event, kinds.Done):
             result = event.result or AgentResult()
@@ -403,14 +403,14 @@ class Telemetry:
         return self._tracer.start_span(f"{operation} {name}" if name else operation, context, kind, attributes)
 
     def _end(self, span: Span, error: str | None = None, text: str = "") -> None:
-        """End a span. The text of an error may quote messages, so it is omitted like them."""
+        """End a span. Error texts may quote messages, so they are treated like messages."""
         if error:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR, text if self.capture_content and text else None))
         span.end()
 
 
-#: `_on_<type>` takes events of a type.
+#: `_on_<type>` handles events of that type.
 _HANDLERS: dict[str, Callable[[Telemetry, _RunSpans, Any], None]] = {
     name.removeprefix("_on_"): method for name, method in vars(Telemetry).items() if name.startswith("_on_")
 }

@@ -1,7 +1,7 @@
-"""The OpenTelemetry names of what happens in a run, as tables.
+"""OpenTelemetry names, as tables.
 
-The names are those of the semantic conventions for generative AI, https://opentelemetry.io/docs/specs/semconv/gen-ai/,
-version 1.41. Names that the conventions lack begin with `nbagent.`.
+They follow the semantic conventions for generative AI, https://opentelemetry.io/docs/specs/semconv/gen-ai/, version
+1.41. Names that the conventions lack start with `nbagent.`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPTIONS = {"gen_ai.request.stop_sequences": "stop"} | {
 }
 #: Attributes of an answer -> keys in the response's metadata.
 RESPONSE = {"gen_ai.response.id": "response_id", "gen_ai.response.model": "model"}
-#: Token counts, without the prefix that says whose they are -> fields of `Usage`.
+#: Token counts, without a prefix -> fields of `Usage`.
 USAGE = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -38,11 +38,11 @@ USAGE = {
     "cache_creation.input_tokens": "cache_write_tokens",
     "reasoning.output_tokens": "reasoning_tokens",
 }
-#: The prefixes for an answer, and for all answers of a run: backends add up the first over all spans.
+#: The prefixes for an answer, and for all answers of a run. Backends add up the first over all spans.
 ANSWER, TOTAL = "gen_ai.usage.", "gen_ai.aggregated_usage."
-#: US dollars of an answer. The conventions have no name; the first is Langfuse's, the second Logfire's.
+#: US dollars of an answer. The conventions have no name for them; the first is Langfuse's, the second Logfire's.
 COST = ("gen_ai.usage.cost", "operation.cost")
-#: Why an answer ended, where the conventions spell it differently.
+#: Finish reasons that the conventions spell differently.
 FINISH_REASONS = {"tool_calls": "tool_call"}
 #: Attributes of a tool call -> keys in the metadata of `tool_started`.
 TOOL = {"gen_ai.tool.call.id": "wire_id", "nbagent.tool_call_id": "tool_call_id"}
@@ -87,24 +87,24 @@ Attributes = dict[str, Any]
 
 
 def attributes_from(names: Mapping[str, str], values: Mapping[str, Any]) -> Attributes:
-    """The attributes in `names`, one of the tables above, whose values are known and of a type that spans accept."""
+    """Return the attributes in `names`, one of the tables above, with known values of a type that spans accept."""
     found = {name: values.get(key) for name, key in names.items()}
     return {name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, list))}
 
 
 def usage_attributes(prefix: str, usage: Usage) -> Attributes:
-    """Token counts; zeros are left out, except for input and output."""
+    """Return token counts without zeros, except for input and output."""
     counts = attributes_from(USAGE, usage.to_dict())
     return {prefix + name: count for name, count in counts.items() if count or name in list(USAGE)[:2]}
 
 
 def finish_reasons(reason: str | None) -> Attributes:
-    """Why an answer ended, if that is known."""
+    """Return the finish reason, if it is known."""
     return {"gen_ai.response.finish_reasons": [FINISH_REASONS.get(reason, reason)]} if reason else {}
 
 
 def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
-    """The input messages of a model or an agent."""
+    """Return the input messages of a model or an agent."""
     given = list(messages)
     system = [{"type": "text", "content": message.text} for message in given if message.role == "system"]
     found = {"gen_ai.input.messages": json_text([_message_data(each) for each in given if each.role != "system"])}
@@ -112,13 +112,13 @@ def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
 
 
 def tool_attributes(tools: Iterable[Mapping[str, Any]]) -> Attributes:
-    """The definitions of the tools that a model was offered."""
+    """Return the definitions of the offered tools."""
     definitions = [{"type": "function", **tool} for tool in tools]
     return {"gen_ai.tool.definitions": json_text(definitions)} if definitions else {}
 
 
 def output_attributes(message: LLMMessage, finish_reason: str | None, thinking: str | None = None) -> Attributes:
-    """The answer of a model or an agent."""
+    """Return the answer of a model or an agent."""
     reason = finish_reason or ""
     data = _message_data(message) | {"finish_reason": FINISH_REASONS.get(reason, reason)}
     if thinking:

@@ -1,1 +1,1 @@
-"""Views of a trace: pictures, texts, comparisons, searches."""
+"""Views of a trace: plots, texts, comparisons, searches."""

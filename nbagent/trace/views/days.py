@@ -1,4 +1,4 @@
-"""Days in the time zone of this machine; tables have times in UTC."""
+"""Days in the local time zone; the tables have times in UTC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
-    """The day of each time, where this machine is. A day begins, in every zone, at a quarter of an hour."""
+    """Return the local day of each time. In every time zone, days start at a quarter of an hour in UTC."""
     quarters = times.dt.floor("15min")
     local = {quarter: quarter.to_pydatetime().astimezone().date() for quarter in quarters.dropna().unique()}
     days: pd.Series[Any] = quarters.map(local)

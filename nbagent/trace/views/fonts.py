@@ -1,4 +1,4 @@
-"""Fonts for what Matplotlib's own font has no characters for, such as questions in Chinese: any that is installed."""
+"""Installed fonts for characters that Matplotlib's own font lacks, for example in Chinese prompts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def fit_fonts(texts: Iterable[Text]) -> None:
-    """Let each text fall back on installed fonts that have the characters which its own fonts lack."""
+    """Let each text fall back to installed fonts for characters that its own fonts lack."""
     lacking = {text: chars for text in texts if (chars := _lacking(text.get_text(), text.get_fontfamily()))}
     found = _fonts_with(_all_of(lacking.values()))
     for text in lacking:
@@ -20,7 +20,7 @@ def fit_fonts(texts: Iterable[Text]) -> None:
 
 
 def boxed(texts: Sequence[str]) -> list[str]:
-    """The texts with a box for each character that no installed font has: Matplotlib would warn of each."""
+    """Replace each character that no installed font has by a box, since Matplotlib would warn about it."""
     import matplotlib as mpl
 
     families = mpl.rcParams["font.family"]
@@ -46,16 +46,16 @@ def _lacking(text: str, families: Sequence[str]) -> str:
 def _has(path: str, char: str) -> bool:
     from matplotlib.font_manager import get_font
 
-    with suppress(OSError, RuntimeError):  # the file has gone, or is none that Matplotlib reads
+    with suppress(OSError, RuntimeError):  # the file is gone, or Matplotlib can't read it
         return char.isspace() or get_font(path).get_char_index(ord(char)) != 0
     return False
 
 
 @lru_cache(maxsize=256)
 def _fonts_with(chars: str) -> tuple[str, ...]:
-    """The families of upright fonts that have the characters, as far as any has them: first the one with most of them.
+    """Upright font families that together have as many of the characters as possible, the best one first.
 
-    Hundreds of fonts take a second, so ask once for all texts.
+    Checking hundreds of fonts takes a second, so this is called once for all texts.
     """
     from matplotlib.font_manager import fontManager
 
@@ -63,7 +63,7 @@ def _fonts_with(chars: str) -> tuple[str, ...]:
         return ()
     usual = ("normal", "regular", 400)
     fonts = [font for font in fontManager.ttflist if font.style == "normal" and font.weight in usual]
-    # Matplotlib's own last resort has a box for everything
+    # Matplotlib's last resort font has a box for everything
     upright = [font for font in fonts if not font.name.startswith("Last Resort")]
     having = {font.name: {char for char in chars if _has(font.fname, char)} for font in upright}
     found, left = [], set(chars)

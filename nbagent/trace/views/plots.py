@@ -1,6 +1,6 @@
-"""Pictures of token usage and of tool calls. They need the extra `plot`.
+"""Plots of token usage and tool calls. They require the extra `plot`.
 
-Text and background take their colours from the style in use (`plt.style.use("dark_background")`).
+The colours of text and background follow the current style (`plt.style.use("dark_background")`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: Colours that colour-blind readers can tell apart, on light and dark: https://jfly.uni-koeln.de/color/
+#: Colours for colour-blind readers, on light and dark backgrounds: https://jfly.uni-koeln.de/color/
 COLOURS = {
     "waiting": "#B8C9D9", "thinking": "#56B4E9", "model": "#0072B2", "tool": "#009E73", "approval": "#E69F00",
     "error": "#D55E00",
 }  # fmt: skip
-#: With more runs than these, no costs are written above the bars.
+#: With more runs than this, no costs are written above the bars.
 MAX_COSTS = 20
-#: Calls that took fewer seconds are drawn at this value: a logarithmic axis has no 0.
+#: Shorter calls are drawn at this number of seconds, because a logarithmic axis has no 0.
 SHORTEST = 1e-6
-#: Characters of the name of a model or tool.
+#: The characters of a model's or tool's name.
 LABEL_CHARS = 32
-#: Shown in place of an empty picture or table.
+#: Shown instead of an empty plot or table.
 NOTHING = "Nothing yet."
 
 
@@ -70,7 +70,7 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def usage_by_run(usage: pd.DataFrame) -> pd.DataFrame:
-    """Tokens and dollars by run: those paid, and those that replayed answers cost when they were recorded.
+    """Return tokens and dollars by run, with the recorded cost of replayed answers in a separate column.
 
     Unknown tokens count as 0; an unknown cost stays unknown.
     """
@@ -87,7 +87,7 @@ def usage_by_run(usage: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Sequence[Axes] | None = None) -> list[Axes]:
-    """See `Trace.plot_tools`. Takes the results of `tool_stats` and `seconds_by_tool`."""
+    """See `Trace.plot_tools`. `stats` is from `tool_stats`, `seconds` from `seconds_by_tool`."""
     given = axes is not None
     if axes is None:
         axes = subplots(2, figsize=(9.0, 1.3 + 0.27 * max(len(stats), 1)), sharey=True)
@@ -121,7 +121,7 @@ def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Seque
 
 
 def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
-    """A dot for each call; on top, the interquartile range and the median of each tool. The axis is logarithmic."""
+    """Draw a dot for each call, with the interquartile range and the median of each tool, on a logarithmic axis."""
     from math import ceil, floor, log10
     from statistics import median, quantiles
 
@@ -140,21 +140,21 @@ def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
         ax.text(max(values), place, f"  {format_duration(middle)}", va="center", fontsize=8.5)
     ax.set_xscale("log")
     if every := [value for values in drawn for value in values]:
-        ax.set_xlim(10 ** floor(log10(min(every))), 4 * 10 ** ceil(log10(max(every))))  # leaves room for the last label
+        ax.set_xlim(10 ** floor(log10(min(every))), 4 * 10 ** ceil(log10(max(every))))  # room for the last label
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g} s" if value >= 1 else f"{value * 1000:g} ms")
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("each call, middle half, median")
 
 
 class AxesList(list["Axes"]):
-    """Axes side by side. A cell that ends with them shows their figure, without `[<Axes: …>]` above it."""
+    """Axes side by side. A cell that ends with them shows only their figure, without `[<Axes: …>]`."""
 
     def _ipython_display_(self) -> None:
         _show_nothing()
 
 
 def subplots(columns: int, **options: Any) -> AxesList:
-    """Axes side by side, which a notebook displays at the end of the cell; `options` as in `pyplot.subplots`."""
+    """Create axes side by side. A notebook displays them at the end of the cell. `options` go to `pyplot.subplots`."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -167,11 +167,11 @@ def subplots(columns: int, **options: Any) -> AxesList:
 
 
 def _show_nothing() -> None:
-    """What IPython calls to display axes. It shows their figure by itself."""
+    """Display nothing, since IPython already displays the figure."""
 
 
 def add_legend(ax: Axes, columns: int, *, inside: bool) -> None:
-    """A legend above the picture, or `inside` the axes if they are the user's and may have neighbours."""
+    """Add a legend above the plot, or `inside` axes that the user passed, since these may have neighbours."""
     if inside:
         ax.legend(frameon=False, fontsize=8)
     else:
@@ -179,13 +179,13 @@ def add_legend(ax: Axes, columns: int, *, inside: bool) -> None:
 
 
 def show_empty(ax: Axes) -> None:
-    """Replace empty axes by a note."""
+    """Show a note in empty axes."""
     ax.set(xticks=[], yticks=[])
     ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes)
 
 
 def tidy(ax: Axes, *sides: str) -> None:
-    """Remove the frame at the top, at the right and at these sides; with sides, faint lines lead to the labels."""
+    """Remove the frame at the top, right and given sides. If sides are given, add faint horizontal lines."""
     for side in ("top", "right", *sides):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -195,13 +195,13 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 
 def name_rows(ax: Axes, places: Iterable[int], names: Iterable[str]) -> None:
-    """Label the places of the vertical axis, in fonts that have the characters."""
+    """Label positions on the vertical axis, in fonts that have the characters."""
     ax.set_yticks(list(places), boxed([label(name) for name in names]), parse_math=False)
     fit_fonts(ax.get_yticklabels())
 
 
 def label(name: str) -> str:
-    """A name as one short line; a model can make up any name for a tool."""
+    """Shorten a name to one line. Models can invent any tool name."""
     in_fonts = (char for char in " ".join(name.split()) if char.isprintable() or char > "\x9f")
     return shortened(show_control_chars("".join(in_fonts)), LABEL_CHARS)
 

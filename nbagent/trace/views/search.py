@@ -1,4 +1,4 @@
-"""Searching a trace: the rows of a run, with a tool, with a kind of block, that failed, with a text."""
+"""Searches a trace by run, tool, type of block, failure and text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbagent.trace.rows import as_json
 if TYPE_CHECKING:
     import pandas as pd
 
-#: By table: the column that links it to tool calls, the one that links it to blocks, and its columns of text.
+#: For each table: the column shared with tool calls, the column shared with blocks, and the text columns.
 _LINKS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "runs": ("run_id", "run_id", ("prompt", "output", "error_message", "tags", "user", "session", "metadata")),
     "calls": ("call_id", "call_id", ("provider", "model", "error_message")),
@@ -24,7 +24,7 @@ TABLES = tuple(_LINKS)
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Criteria that rows must fit; empty ones fit all. `kind` is a type of block; case does not matter in `text`.
+    """Search criteria; empty ones match all rows. `kind` is a type of block. `text` ignores case.
 
     >>> Search(tool="mean_by", errors=True).errors
     True
@@ -37,7 +37,7 @@ class Search:
     text: str = ""
 
     def rows(self, tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-        """The rows of the table `name` that fit. A run, call or message fits by the tools and blocks in it."""
+        """Return the matching rows of a table. The tools and blocks in a run, call or message also count."""
         frame, calls, blocks = tables[name], tables["tool_calls"], tables["blocks"]
         tool_key, block_key, texts = _LINKS[name]
         fits = frame["run_id"].notna()
@@ -58,7 +58,7 @@ class Search:
 
 
 def _linked(frame: pd.DataFrame, column: str, others: pd.DataFrame) -> pd.Series[Any]:
-    """Which rows share the value of a column with one of the others."""
+    """Which rows share their value of a column with one of the others."""
     return frame[column].isin(others[column].dropna())
 
 

@@ -1,4 +1,4 @@
-"""The calls of a trace summed up by model, day, tag or tool: `Trace.summary`."""
+"""The calls of a trace summarised by model, day, tag or tool, for `Trace.summary`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TOKENS = ["input_tokens", "cache_read_tokens", "output_tokens"]
-#: A percentile that half of the calls, and one that one in twenty, exceed.
 _PERCENTILES = {"p50": 0.5, "p95": 0.95}
 _SUMMED = ("started", "replayed", *_TOKENS, "cost_usd", "duration_s", "ttft_s", "error_type")
-#: What calls can be grouped by, and the columns that this reads, by table.
+#: For each grouping, the columns that it reads, by table.
 COLUMNS_READ: dict[str, dict[str, tuple[str, ...]]] = {
     "model": {"calls": ("model", *_SUMMED)},
     "day": {"calls": _SUMMED},
@@ -26,7 +25,7 @@ COLUMNS_READ: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def summary_by(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """See `Trace.summary`. Takes the tables that are read."""
+    """See `Trace.summary`. `tables` has the columns in `COLUMNS_READ`."""
     import pandas as pd
 
     if by == "tool":
@@ -41,7 +40,7 @@ def summary_by(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
-    """What each call belongs to: a model, a day in local time, or a list of tags."""
+    """The group of each call: a model, a local day, or a list of tags."""
     calls = tables["calls"]
     if by == "day":
         return local_days(calls["started"])
@@ -54,7 +53,7 @@ def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 
 def _summed(every: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Replayed calls are counted, and count for nothing else: they were neither paid for nor waited for."""
+    """Summarise calls. Replayed calls are only counted, since they took no money and no time."""
     replayed = every["replayed"].fillna(False).astype(bool)
     sent = every[~replayed]
     groups = sent.groupby(by, sort=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: The rows of `runs`, `calls` and `tool_calls`, by table.
 Rows = Mapping[str, Sequence[Row]]
 
-#: What the colours mean.
+#: The meaning of the colours.
 LEGEND = {
     "waiting": "until the first token",
     "thinking": "thinking",

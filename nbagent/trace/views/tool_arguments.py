@@ -1,4 +1,4 @@
-"""The calls of one tool as a table: a column for each argument, and what the tool returned."""
+"""The arguments and return values of one tool's calls, as a table and a Series."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def tool_arguments(tool_calls: Sequence[Row], tool: str) -> pd.DataFrame:
-    """See `Trace.args`. Numbers, flags and texts get the dtypes of the trace's tables; a missing argument is NA."""
+    """See `Trace.args`. Numbers, flags and texts have the dtypes of the trace's tables; missing arguments are NA."""
     import pandas as pd
 
     calls = {number: row for number, row in enumerate(tool_calls) if row["name"] == tool}
-    arguments = {number: json.loads(row["args"] or "{}") or {} for number, row in calls.items()}  # null is possible
+    arguments = {number: json.loads(row["args"] or "{}") or {} for number, row in calls.items()}  # may be null
     names = dict.fromkeys(name for values in arguments.values() for name in values)
     index = pd.Index(list(arguments), dtype="int64")
     columns = {name: _column([values.get(name) for values in arguments.values()], index) for name in names}
@@ -37,7 +37,7 @@ def _column(values: list[Any], index: pd.Index[Any]) -> pd.Series[Any]:
                 values = [value if value is None else well_formed(value) for value in values]
             try:
                 return pd.Series(values, index=index, dtype=dtype)
-            except OverflowError:  # an integer of more than 64 bits
+            except OverflowError:  # an integer with more than 64 bits
                 break
     return pd.Series(values, index=index, dtype=object)
 
@@ -54,8 +54,8 @@ def tool_results(tool_calls: Sequence[Row], tool: str, results: Mapping[str, Any
     lost = [tool_call_id for tool_call_id in calls.values() if tool_call_id not in results]
     if lost:
         raise ConfigurationError(
-            f"what {tool!r} returned was not kept for {len(lost)} of {len(calls)} calls: files hold no values, "
-            f"and keep_results=False keeps none. "
+            f"the values that {tool!r} returned were not kept for {len(lost)} of {len(calls)} calls: saved files and "
+            f"traces with keep_results=False don't have them. "
             f"See trace.tool_calls['result_text'] for the text that the model read."
         )
     values = {number: results[tool_call_id] for number, tool_call_id in calls.items()}

@@ -1,4 +1,4 @@
-"""Statistics of tools: the rows of `Trace.tool_calls` summed by tool."""
+"""Statistics of tools, from the rows of `Trace.tool_calls`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The columns of `tool_calls` that are read.
+#: The columns of `tool_calls` that `tool_stats` reads.
 COLUMNS_OF_STATS = (
     "name", "args_valid", "approval", "started", "is_error", "error_type", "duration_s", "result_chars", "ts",
 )  # fmt: skip
 
 
 def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFrame:
-    """One row for each tool, indexed by name; tools in `names` have one even if they were never called.
+    """Return one row per tool, indexed by name, including the tools in `names` that were never called.
 
-    `calls` = `succeeded` + `failed` + `invalid` + `denied`, plus those whose run was interrupted. `mean_s`, `longest_s`
-    and `total_s` are the seconds of calls that ran; `result_chars` is the mean length of the results as text.
+    `calls` = `succeeded` + `failed` + `invalid` + `denied` + the calls whose run was interrupted. `mean_s`, `longest_s`
+    and `total_s` are the seconds of calls that ran. `result_chars` is the mean length of the results as text.
     """
     import pandas as pd
 
@@ -49,14 +49,14 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
 
 
 def seconds_by_tool(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
-    """The seconds of each call that ran, by tool."""
+    """Return the seconds of each call that ran, by tool."""
     _, _, ran = _outcomes(tool_calls)
     ended = tool_calls[ran & tool_calls["duration_s"].notna()]
     return {str(name): seconds.astype(float).tolist() for name, seconds in ended.groupby("name")["duration_s"]}
 
 
 def _outcomes(calls: pd.DataFrame) -> tuple[pd.Series[Any], pd.Series[Any], pd.Series[Any]]:
-    """Which calls had valid arguments, which were denied, and which ran to an end: valid ones that nobody denied."""
+    """Which calls had valid arguments, which were denied, and which of the others ran to their end."""
     valid, denied = calls["args_valid"].fillna(True), calls["approval"].eq("denied")
     ran = calls["started"].notna() & calls["error_type"].ne("interrupted").fillna(True)
     return valid, denied, valid & ~denied.fillna(False) & ran

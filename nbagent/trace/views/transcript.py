@@ -1,6 +1,6 @@
-"""The conversation in a trace, message by message: HTML for notebooks, text everywhere else.
+"""The conversation in a trace, message by message: HTML in notebooks, text everywhere else.
 
-No text of a message becomes raw HTML: everything goes through `core.render`, as in a cell.
+No message text becomes raw HTML; everything goes through `core.render`, as in a cell.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from nbagent.core.render import markdown as render
 from nbagent.trace.rows import Row
 from nbagent.trace.scores import texts_by_target
 
-#: Characters of a tool's result in the plain text.
+#: The characters of a tool result in plain text.
 RESULT_CHARS = 200
 
 
 class _Section(NamedTuple):
-    """A message. The first of a run has its labels, the last how the run ended, unless well, and its scores."""
+    """A message. The first one of a run has the run's labels; the last one has its scores, and its end if it failed."""
 
     labels: str
     message: Row
@@ -30,7 +30,7 @@ class _Section(NamedTuple):
 
 
 class TraceTranscript:
-    """The conversation in a trace: a notebook displays it as cleaned HTML, `str()` and `print` give plain text."""
+    """The conversation in a trace. A notebook displays it as sanitised HTML; `print` shows plain text."""
 
     def __init__(self, rows: Mapping[str, Sequence[Row]]) -> None:
         self._messages = rows["messages"]
@@ -48,14 +48,14 @@ class TraceTranscript:
     __repr__ = __str__
 
     def html(self) -> str:
-        """The conversation as safe HTML, without the style that `render.output_html` brings."""
+        """Return the conversation as safe HTML, without the style that `render.output_html` adds."""
         return "".join(self._pieces()) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
 
     def _repr_html_(self) -> str:
         return render.output_html(self.html())
 
     def _entries(self) -> Iterator[_Section]:
-        """The messages. The result of a tool is part of its call, so its message is left out."""
+        """The messages, without tool results that are shown with their calls."""
         called = {
             each.get("tool_call_id") for own in self._blocks.values() for each in own if each["type"] == "tool_call"
         }
@@ -147,7 +147,7 @@ class TraceTranscript:
     # -- both ---------------------------------------------------------------------------------------------------------
 
     def _footer(self, message: Row) -> list[str]:
-        """The model, tokens, cost, time, origin and scores of the request that this message answers."""
+        """The model, tokens, cost, time, origin and scores of the request that led to this message."""
         call = self._calls.get(message.get("call_id") or "")
         if message["role"] != "assistant" or call is None:
             return []
@@ -161,12 +161,12 @@ class TraceTranscript:
         return list(filter(None, texts))
 
     def _outcome(self, tool: Row) -> str:
-        """How a tool call ended, and its scores."""
+        """The outcome of a tool call, and its scores."""
         return " · ".join(filter(None, (_outcome(tool), self._scores.get(tool["tool_call_id"]))))
 
 
 def _labels(run: Row) -> str:
-    """Tags, user, session and metadata of a run, as far as it has any."""
+    """The tags, user, session and metadata of a run."""
     tags = ", ".join(json.loads(run.get("tags") or "[]"))
     pairs = ", ".join(f"{name}={value}" for name, value in json.loads(run.get("metadata") or "{}").items())
     known = {"tags": tags, "user": run.get("user"), "session": run.get("session"), "metadata": pairs}
@@ -174,7 +174,7 @@ def _labels(run: Row) -> str:
 
 
 def _ending(run: Row) -> str:
-    """How a run ended, unless it ended well."""
+    """The end of a run that did not succeed."""
     if run.get("status") in (None, "ok", "running"):
         return ""
     reason = f": {run['status_reason']}" if run.get("status_reason") else ""
@@ -198,7 +198,7 @@ def _outcome(tool: Row) -> str:
 
 
 def _note(block: Row) -> str:
-    """A note in place of a block without text."""
+    """A note for a block without text."""
     if block["type"] in ("image", "document"):
         return f"{block['type']}, {block.get('name') or block.get('media_type') or 'by its address'}"
     return "thinking, left out by the provider" if block["type"] == "thinking" else f"{block['type']} by the provider"

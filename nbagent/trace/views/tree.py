@@ -1,4 +1,4 @@
-"""Which run asked which: runs, the tools that they called, and the runs that these tools started, as a tree."""
+"""A tree of runs, their tool calls, and the runs that these started."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from nbagent.trace.views.plots import COLOURS, NOTHING, show_empty, subplots
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Characters of a question or a call.
+#: The characters of a prompt or tool call.
 TITLE_CHARS = 60
-#: The columns of `runs` that a line shows.
+#: The columns of `runs` that a line adds up.
 _SUMS = ("n_calls", "total_tokens", "cost_usd")
 
 
 @dataclass(slots=True)
 class Node:
-    """A run or a tool call. `sums` are those of `_SUMS`, of the run and of all below."""
+    """A run or tool call. `sums` has the totals of the columns `_SUMS`, including the nodes below."""
 
     title: str
     kind: str
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def facts(self) -> str:
-        """How it ended, what it spent and how long it took."""
+        """Its outcome, cost and duration."""
         texts = [self.outcome]
         if requests := self.sums.get("n_calls"):
             texts.append(f"{requests:,} request{'s' if requests > 1 else ''}")
@@ -46,10 +46,10 @@ class Node:
 
 
 class TraceTree:
-    """Runs and what they called, each with the runs that it started below it.
+    """Runs and their tool calls, with the runs that these started below them.
 
-    `str()` and `print` give text, which a notebook shows, too; `plot()` draws it. Requests, tokens and dollars of a
-    line include those of the lines below it.
+    `print` and notebooks show it as text; `plot()` draws it. The requests, tokens and dollars of a line include the
+    lines below it.
     """
 
     def __init__(self, rows: Mapping[str, Sequence[Row]], run_id: str | None = None) -> None:
@@ -57,26 +57,26 @@ class TraceTree:
         self._tools: dict[str, list[Row]] = {}
         for tool in rows["tool_calls"]:
             self._tools.setdefault(tool["run_id"], []).append(tool)
-        #: By the run and the call that started them; no call where the run itself did, for a summary.
+        #: Runs by the run and tool call that started them. The call is None if the run itself did, for a summary.
         self._started: dict[tuple[str, str | None], list[Row]] = {}
         for run in rows["runs"]:
             parent = run.get("parent_run_id") or ""
             if parent in self._runs:
                 self._started.setdefault((parent, run.get("parent_tool_call_id")), []).append(run)
         tops = [run for run in rows["runs"] if run.get("parent_run_id") not in self._runs]
-        self.roots = [self._of_run(run) for run in ([self._runs[run_id]] if run_id is not None else tops)]
+        self.roots = [self._run_node(run) for run in ([self._runs[run_id]] if run_id is not None else tops)]
 
-    def _of_run(self, run: Row) -> Node:
+    def _run_node(self, run: Row) -> Node:
         tools = self._tools.get(run["run_id"], [])
-        beside = [self._of_run(each) for each in self._started.get((run["run_id"], None), [])]
-        below = [*beside, *map(self._of_tool, tools)]
+        beside = [self._run_node(child) for child in self._started.get((run["run_id"], None), [])]
+        below = [*beside, *map(self._tool_node, tools)]
         kind = "error" if run["status"] in ("error", "interrupted") else "model"
         sums = _summed([run, *(each.sums for each in below)])
         return Node(run.get("prompt") or "", kind, run["status"], run.get("duration_s"), below, sums)
 
-    def _of_tool(self, tool: Row) -> Node:
-        """A call. The only run that it started is told with it."""
-        started = [self._of_run(run) for run in self._started.get((tool["run_id"], tool["tool_call_id"]), [])]
+    def _tool_node(self, tool: Row) -> Node:
+        """The node of a tool call. If it started only one run, that run is merged into it."""
+        started = [self._run_node(run) for run in self._started.get((tool["run_id"], tool["tool_call_id"]), [])]
         title = render.format_call(str(tool.get("name")), json.loads(tool.get("args") or "{}"))
         failed = tool.get("is_error") is not False
         outcome = tool.get("error_type") or "failed" if failed else "✓"
@@ -87,7 +87,7 @@ class TraceTree:
         return Node(title, kind, outcome, tool.get("duration_s"), started, sums)
 
     def _lines(self) -> Iterator[tuple[str, Node]]:
-        """Each node with the branches that lead to it."""
+        """Each node with the lines drawn before it."""
 
         def walk(nodes: Sequence[Node], lead: str) -> Iterator[tuple[str, Node]]:
             for node in nodes:
@@ -110,13 +110,13 @@ class TraceTree:
         return render.output_html(f'<pre class="{render.NO_TEX}">{html.escape(str(self))}</pre>')
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it: a dot for each run and tool call, a line from what started it. Needs matplotlib.
+        """Draw a dot for each run and tool call, and a line from its parent. Requires the extra `plot`.
 
         >>> trace.tree(result.run_id).plot().figure.savefig("tree.png")     # doctest: +SKIP
         """
         lines = [*self._lines()]
         ax = ax or subplots(1, figsize=(9.0, 0.8 + 0.3 * max(len(lines), 1)))[0]
-        open_rows: list[int] = []  # by depth, the row of the node that the next one may be below
+        open_rows: list[int] = []  # for each depth, the row of the last node
         for row, (lead, node) in enumerate(lines):
             depth = len(lead) // 3
             if depth:
@@ -139,5 +139,5 @@ def _title(node: Node) -> str:
 
 
 def _summed(sums: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums of what is known."""
+    """Add up the known values."""
     return {name: sum(each.get(name) or 0 for each in sums) for name in _SUMS}

@@ -62,7 +62,7 @@ async def test_values_that_were_dropped_are_an_error():
     agent = Agent(ScriptedProvider([FunctionCall("load", {"rows": 1}, "1"), "x"]), tools=[load], trace=Trace())
     agent.trace.recorder.keep_results = False
     await agent.chat("Go.")
-    with pytest.raises(ConfigurationError, match=r"'load' returned was not kept for 1 of 1 calls.*result_text"):
+    with pytest.raises(ConfigurationError, match=r"'load' returned were not kept for 1 of 1 calls.*result_text"):
         agent.trace.results("load")
 
 

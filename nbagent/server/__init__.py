@@ -1,6 +1,6 @@
-"""The same agent over HTTP: for any client, for many users.
+"""The agent over HTTP, for any client and many users.
 
-`nbagent serve` runs it. In your own program, `create_app` makes an ASGI application:
+`nbagent serve` runs it. In your own program, `create_app` returns an ASGI application:
 
 >>> from nbagent.server import ServerSettings, create_app
 >>> app = create_app(agent, ServerSettings(tokens=[token]))                 # doctest: +SKIP

@@ -1,6 +1,4 @@
-"""`AgentHost`: one agent, many conversations. Every protocol runs the agent through it: HTTP, AG-UI, OpenAI's APIs,
-ACP.
-"""
+"""`AgentHost` runs an agent in many conversations, for every protocol: HTTP, AG-UI, OpenAI's APIs, ACP."""
 
 from __future__ import annotations
 
@@ -33,10 +31,10 @@ if TYPE_CHECKING:  # its package comes with the extra `server`
 
 
 class AgentHost:
-    """Runs an agent, or several by their names, for the owners of a server's tokens.
+    """Runs an agent, or several agents by name, for the holders of a server's tokens.
 
-    Each run has a fork of the agent, with the same tools, connections and system prompt, but without its conversation.
-    Raises `ConfigurationError` for a limit in dollars if a model has no price.
+    Each run uses a fork of the agent, with the same tools, connections and system prompt but without its conversation.
+    Raises `ConfigurationError` for a limit in dollars if a model has no known price.
 
     >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
     >>> async with host.run("me", RunRequest(message="Hello")) as run:                      # doctest: +SKIP
@@ -50,13 +48,13 @@ class AgentHost:
         settings: ServerSettings,
         metrics: Metrics | None = None,
     ) -> None:
-        #: By the model name in a request. The first one answers requests without one.
+        #: The agents by their model name in requests. The first one answers requests without a name.
         self.agents = dict(agent) if isinstance(agent, Mapping) else {"": agent}
         for each in self.agents.values():
             check_type("agent", each, Agent, fix="Pass an Agent.")
         if not self.agents:
             raise invalid("agent", {}, "at least one", "Pass an Agent.")
-        #: Whether the agent's toolsets end with the server, because nobody else uses the agent.
+        #: Whether closing the server also closes the agents' toolsets, because nothing else uses them.
         self.owns_agent = False
         self.store = store
         self.settings = settings
@@ -65,22 +63,22 @@ class AgentHost:
         self._providers: dict[str, LLMProvider] = {}
         self._waiting: set[HostedRun] = set()
         self._running: dict[asyncio.Task[None], HostedRun] = {}
-        self._is_ending = False
+        self._is_closing = False
         self._check_priced()
 
     @property
     def agent(self) -> Agent:
-        """The agent, the first one of several."""
+        """The agent, or the first of several."""
         return next(iter(self.agents.values()))
 
     @property
     def models(self) -> list[str]:
-        """The names of the models that a request may choose, the agent's own first, and of several agents."""
+        """The names that a request may use as its model: the agent's own model first, other models, and agents."""
         own = f"{self.agent.provider.provider_name}:{self.agent.provider.model_name}"
         return list(dict.fromkeys([own, *self.settings.models, *filter(None, self.agents)]))
 
     def provider_for(self, provider: str | None, model: str | None) -> LLMProvider:
-        """The provider named in a request. Raises `RefusedError` if it is not allowed."""
+        """Return the provider named in a request. Raises `RefusedError` if it is not allowed."""
         if provider is None and model in self.agents:
             return self.agents[model].provider
         for name in self.models:
@@ -92,37 +90,38 @@ class AgentHost:
                     self._providers[name] = resolve(name)
                 return self._providers[name]
         asked = shortened(":".join(filter(None, (provider, model))), 100)
-        detail = f"The model {asked!r} is not allowed here. Choose of: {', '.join(self.models)}."
+        detail = f"The model {asked!r} is not allowed here. Choose from: {', '.join(self.models)}."
         raise RefusedError(403, "model_not_allowed", detail)
 
     @asynccontextmanager
     async def run(self, owner: str, request: RunRequest) -> AsyncIterator[HostedRun]:
-        """Take the conversation's turn, after earlier turns, and start the run.
+        """Wait for the conversation's turn, and start the run.
 
-        Leaving the block early cancels the run, unless the request can be repeated, and saves a valid conversation.
+        Leaving the block early cancels the run, unless the request has an idempotency key, and saves a valid
+        conversation.
         """
-        again = request.repeatable
+        key = request.idempotency
         provider = self.provider_for(request.provider, request.model)
         original = request.agent or self.agents.get(request.model or "", self.agent)
         run = HostedRun(owner, request.conversation_id or new_id("conv"), provider)
         async with AsyncExitStack() as held:
-            if again is not None:
-                first = await held.enter_async_context(self.store.request(owner, again.key))
+            if key is not None:
+                first = await held.enter_async_context(self.store.request(owner, key.key))
                 if first is not None:
-                    run.kept_answer = again.text_of(first)
+                    run.kept_answer = key.text_of(first)
                     yield run
                     return
             turn = None
             if request.stored:
                 self._waiting.add(run)
                 try:
-                    turn = await run.waiting(held.enter_async_context(self._turn(owner, request, run)))
+                    turn = await run.wait_for(held.enter_async_context(self._turn(owner, request, run)))
                 finally:
                     self._waiting.discard(run)
             run.account = await held.enter_async_context(self._budgets.account(owner))
             run.before = turn.conversation if turn is not None else None
             limits = self._budgets.limits(request.limits, original.limits, turn, run.account)
-            if self._is_ending:
+            if self._is_closing:
                 raise shutting_down()
             agent = _fork(original, request, run.before, provider)
             agent.context.here.conversation_id = run.conversation_id
@@ -139,12 +138,12 @@ class AgentHost:
         try:
             yield run
         finally:
-            if again is None:
+            if key is None:
                 run.cancel()
             await asyncio.shield(task)
 
     async def preview(self, owner: str, request: RunRequest) -> Preview:
-        """The first request to the model that a run for this request would send."""
+        """Return the first model request that a run for this request would send."""
         provider = self.provider_for(request.provider, request.model)
         original = self.agents.get(request.model or "", self.agent)
         await original.toolsets.prepare()
@@ -153,7 +152,7 @@ class AgentHost:
         return request.stream(agent, original.limits).preview()
 
     def _check_priced(self) -> None:
-        """Refuse to start if each prompt would be refused, because a limit in dollars has no price."""
+        """Raise if a limit in dollars would refuse every prompt, because a model has no known price."""
         names = ("max_cost_per_conversation", "max_cost_per_token")
         limits = {"max_cost": self.settings.limits.max_cost, **{name: getattr(self.settings, name) for name in names}}
         for name, dollars in limits.items():
@@ -161,10 +160,7 @@ class AgentHost:
                 check_priced(dollars, self.provider_for(None, model), name)
 
     def stop(self, owner: str, conversation_id: str) -> int:
-        """End an owner's runs of a conversation in this process, validly, and those that wait for its turn.
-
-        Returns their number.
-        """
+        """End the runs of a conversation in this process, including waiting ones, and return their number."""
         runs = (*self._waiting, *self._running.values())
         found = [run for run in runs if (run.owner, run.conversation_id) == (owner, conversation_id)]
         for run in found:
@@ -172,14 +168,14 @@ class AgentHost:
         return len(found)
 
     def stop_runs(self) -> int:
-        """End the current runs, validly. Returns their number."""
+        """End the current runs, and return their number."""
         for run in self._running.values():
             run.cancel()
         return len(self._running)
 
     def end_runs(self) -> None:
-        """End all runs immediately, validly, and begin no more."""
-        self._is_ending = True
+        """End all runs, and start no more."""
+        self._is_closing = True
         self.stop_runs()
 
     async def aclose(self) -> None:
@@ -194,7 +190,7 @@ class AgentHost:
 
     @asynccontextmanager
     async def _turn(self, owner: str, request: RunRequest, run: HostedRun) -> AsyncIterator[Lease]:
-        """The turn of the run's conversation; that of a branch if others went on there."""
+        """The turn of the run's conversation, or of a new branch if the conversation has continued elsewhere."""
         async with self.store.turn(owner, run.conversation_id, request.busy) as turn:
             messages = turn.conversation.messages if turn.conversation else ()
             last = next((message.message_id for message in reversed(messages) if message.opens_turn), None)
@@ -206,18 +202,18 @@ class AgentHost:
             yield turn
 
     def _let_approve(self, agent: Agent, owner: str, request: RunRequest, run: HostedRun) -> None:
-        """The approver: the agent's own, the whole server's, or the client's user."""
+        """Set the approver to the client's user, unless the agent or the whole server has one."""
         if agent.tool_executor.approver is None and current.get().approver is None:
             waits = HTTPApprover(self.store, self.settings.approval_seconds, owner, run)
             agent.tool_executor.approver = waits if request.waits_for_approval else deny
 
     async def _save(self, request: RunRequest, turn: Lease | None, agent: Agent, run: HostedRun) -> None:
-        """Save the turn, its cost, and the answer for a repeated request."""
+        """Save the turn, its cost, and the answer for repeated requests."""
         messages = [message for message in agent.conversation_history if message.role != "system"]
         if turn is not None and not messages and turn.conversation is None:  # the first prompt failed
             turn = None
         spent = Spent(run.account.dollars, run.account.usage.total_tokens)
-        answer = request.repeatable.answer(run) if request.repeatable is not None else None
+        answer = request.idempotency.answer(run) if request.idempotency is not None else None
         if self._metrics is not None:
             self._metrics.run_ended(run)
         kept = request.recorded(agent) if request.recorded is not None and turn else None
@@ -228,24 +224,24 @@ class AgentHost:
 
 
 def _fork(original: Agent, request: RunRequest, stored: Conversation | None, provider: LLMProvider) -> Agent:
-    """An agent with the conversation of this request."""
+    """Fork the agent with the conversation of this request."""
     agent = original.fork()
     if provider is not agent.provider:
         agent.provider = provider
     agent.context.messages[:] = [m for m in agent.context.messages if m.role == "system"]
     before = stored.messages if stored is not None else ()
-    agent.context.messages += before if request.history is None else _known(request.history, before)
+    agent.context.messages += before if request.history is None else _with_stored(request.history, before)
     agent.tool_executor = agent.tool_executor.with_options()
     return agent
 
 
-def _known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """The given messages, with the stored ones in place of those that are the same.
+def _with_stored(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """Return the given messages, replaced by stored ones where they match.
 
-    The stored ones also hold what providers want back, such as signatures of the model's thinking.
+    Stored messages also contain data that providers expect back, such as signatures of thinking.
     """
     same: list[LLMMessage] = []
-    hidden: list[LLMMessage] = []  # what the client does not have
+    hidden: list[LLMMessage] = []  # messages that clients don't see
     rest, shown = iter(given), {id(message) for message in without_drafts(stored)}
     for own in stored:
         if id(own) not in shown:
@@ -261,6 +257,6 @@ def _known(given: Sequence[LLMMessage], stored: Sequence[LLMMessage]) -> list[LL
 
 
 def _essence(message: LLMMessage) -> Any:
-    """What every client keeps of a message; calls may have other ids there."""
+    """The part of a message that every client keeps. Ids of calls may differ."""
     calls = [(call.name, call.arguments) for call in message.tool_calls or ()]
     return message.role, message.content if message.role == "user" else message.text, calls

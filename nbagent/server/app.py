@@ -1,4 +1,4 @@
-"""`create_app`: an agent as an ASGI application: the routes, their guards, and the reports of failures."""
+"""`create_app`: an agent as an ASGI application, with routes, guards and error responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nbagent.server.routes.openai import router as openai_router
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
-#: Those that are asked most come first: each request looks through them.
+#: The most used come first, since each request searches them in order.
 ROUTERS = (
     chat.router,
     ag_ui.router,
@@ -39,12 +39,12 @@ ROUTERS = (
     health.router,
     skills.router,
 )
-#: A problem (RFC 9457): `code` is for programs, `detail` for people.
+#: Problem details (RFC 9457): `code` is for programs, `detail` for people.
 _MEMBERS = {name: {"type": "string"} for name in ("type", "title", "detail", "code")} | {"status": {"type": "integer"}}
 _SCHEMA = {"title": "ProblemDetails", "type": "object", "properties": _MEMBERS, "required": list(_MEMBERS)}
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
 _FAILURES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "The request is refused.", **_PROBLEM},
+    "4XX": {"description": "The request was refused.", **_PROBLEM},
     "5XX": {"description": "The server or the model's provider failed.", **_PROBLEM},
 }
 
@@ -52,17 +52,16 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
 def create_app(
     agent: Agent | Mapping[str, Agent], settings: ServerSettings, store: ConversationStore | None = None
 ) -> FastAPI:
-    """An agent as an ASGI application, for uvicorn or another server. Conversations are kept in `store`.
+    """Return an agent as an ASGI application, for uvicorn or another server. `store` keeps conversations.
 
-    Requests name one of several agents as their model; the first one answers requests without a name.
-
-    Raises `ConfigurationError` if there is no token.
+    With several agents, requests name one as their model; the first one answers requests without a name. Raises
+    `ConfigurationError` if there is no token.
 
     >>> app = create_app(Agent("local"), ServerSettings(tokens=[token]))    # doctest: +SKIP
     """
     check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
     if not (settings.tokens or settings.token_file):
-        raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` makes one.")
+        raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` creates one.")
     metrics = Metrics()
     host = AgentHost(agent, store or open_store("memory:"), settings, metrics)
     app = FastAPI(
@@ -74,7 +73,7 @@ def create_app(
         dependencies=[Depends(HTTPBearer(auto_error=False, description="One of the server's tokens."))],
     )
     app.state.host, app.state.metrics = host, metrics
-    app.state.waiting_talks = ag_ui.WaitingTalks()
+    app.state.waiting_runs = ag_ui.WaitingRuns()
     for router in ROUTERS:
         app.include_router(router)
     for kind in (NbagentError, RequestValidationError, HTTPException):
@@ -86,7 +85,7 @@ def create_app(
             CORSMiddleware,
             allow_origins=list(settings.origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["*"],  # SDKs send some of their own
+            allow_headers=["*"],  # SDKs send their own
             expose_headers=["Retry-After", "X-Request-Id", *RATE_HEADERS],
         )
     return app

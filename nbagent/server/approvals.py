@@ -1,4 +1,4 @@
-"""Approvals over HTTP: a call waits until somebody with the same token decides on it. In doubt it is denied."""
+"""Approvals over HTTP: a call waits for a decision by a client with the same token, else it is denied."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from nbagent.functions.registry import FunctionDefinition
 from nbagent.server.conversations.store import ConversationStore, Decision, WaitingCall
 from nbagent.server.hosted_run import HostedRun
 
-_NOBODY = "The call needs approval, and this request does not wait for one. Do not repeat the call; tell the user."
+_DENIED = "The call needs approval, and this request does not wait for one. Do not repeat the call; tell the user."
 
 
 async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """The approver of requests that don't wait."""
-    raise ToolDeniedError(_NOBODY, tool=definition.name)
+    """Deny a call; the approver of requests that don't wait."""
+    raise ToolDeniedError(_DENIED, tool=definition.name)
 
 
 class HTTPApprover:
-    """Asks the clients of one token. The run's events (`approval`, "asked") and `GET` report the question."""
+    """Asks the clients with one token. The run's events (`approval`, "asked") and `GET` show the call."""
 
     def __init__(self, store: ConversationStore, seconds: float, owner: str, run: HostedRun) -> None:
         self._store = store
@@ -34,8 +34,8 @@ class HTTPApprover:
         self._run = run
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
-        """True or edited arguments if approved. Raises `ToolDeniedError` with the person's reason."""
-        if isinstance(call, Question):  # needs more than an approval
+        """Return True, or edited arguments, if approved. Raises `ToolDeniedError` with the person's reason."""
+        if isinstance(call, Question):  # needs an answer, not an approval
             return None
         asked, context = time.time(), current.get().call
         approval = WaitingCall(

@@ -1,4 +1,4 @@
-"""Limits of a run: the strictest of the limits that apply, and the accounts shared by one token's runs."""
+"""The limits of a run: the strictest that apply, and the accounts shared by a token's runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbagent.server.settings import ServerSettings
 
 
 def tightest(*limits: Limits) -> Limits:
-    """The lowest value of each limit.
+    """Return the lowest value of each limit.
 
     >>> tightest(Limits(max_cost=2.0, max_tool_calls=5), Limits(max_cost=1.0)).max_cost
     1.0
@@ -24,20 +24,17 @@ def tightest(*limits: Limits) -> Limits:
 
 
 class Budgets:
-    """The remaining budgets of conversations and tokens.
-
-    Parallel runs of one token share one account in this process.
-    """
+    """The budgets of conversations and tokens. In each process, parallel runs of a token share an account."""
 
     def __init__(self, store: ConversationStore, settings: ServerSettings) -> None:
         self._store = store
         self._settings = settings
-        #: The accounts of tokens with current runs, each with its runs' unsaved accounts.
+        #: The accounts of tokens with current runs, each with the unsaved accounts of these runs.
         self._accounts: dict[str, tuple[Account, list[Account]]] = {}
 
     @asynccontextmanager
     async def account(self, owner: str) -> AsyncIterator[Account]:
-        """A new account for a run, below its token's."""
+        """Yield a new account for a run, below its token's account."""
         budget = self._settings.max_cost_per_token
         if budget is None:
             yield Account()
@@ -56,7 +53,7 @@ class Budgets:
                 del self._accounts[owner]
 
     def limits(self, asked: Limits, own: Limits, turn: Lease | None, account: Account) -> Limits:
-        """The limits of a run. Raises `RefusedError` if the budget of its conversation or token is spent."""
+        """Return the limits of a run. Raises `RefusedError` if its conversation's or token's budget is spent."""
         left = [asked.max_cost, own.max_cost, self._settings.limits.max_cost]
         per_conversation = self._settings.max_cost_per_conversation
         if per_conversation is not None:
@@ -72,5 +69,5 @@ class Budgets:
 
 def _check_left(dollars: float | None, of: str) -> None:
     if dollars is not None and dollars <= 0:
-        told = f"The budget of this {of} is spent: ask the server's operator for more."
-        raise RefusedError(402, "budget_spent", told)
+        detail = f"The budget of this {of} is spent. Ask the server's operator for more."
+        raise RefusedError(402, "budget_spent", detail)

@@ -1,4 +1,4 @@
-"""Server-sent events, and answers that are cancelled when the client disconnects."""
+"""Server-sent events, and responses that are cancelled when the client disconnects."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from nbagent.core.json_text import json_text
 T = TypeVar("T")
 
 MEDIA_TYPE = "text/event-stream"
-#: Seconds of silence after which a comment is sent, so that proxies keep the connection.
+#: After this many seconds of silence, a comment is sent, so that proxies keep the connection open.
 SILENCE_S = 15.0
-#: Many clients treat these as line ends, like `str.splitlines`; in JSON they can be escaped.
+#: Many clients treat these as line ends, as `str.splitlines` does. JSON can escape them.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def sse(data: Any, event: str | None = None) -> str:
-    r"""One event with JSON data.
+    r"""Return one event with JSON data.
 
     >>> sse({"type": "text", "content": "Hi"}, "text")
     'event: text\ndata: {"type": "text", "content": "Hi"}\n\n'
@@ -34,7 +34,7 @@ def sse(data: Any, event: str | None = None) -> str:
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work. If the client disconnects, it is cancelled and `ClientDisconnect` is raised."""
+    """Return the result of `work`. If the client disconnects, cancel it and raise `ClientDisconnect`."""
     working = asyncio.create_task(work)
     leaving = asyncio.create_task(_left(receive))
     try:
@@ -54,9 +54,9 @@ async def _left(receive: Receive) -> None:
 
 
 class EventStream(Response, Generic[T]):
-    """The answer to a request as server-sent events. The response enters and leaves the run.
+    """A response with server-sent events. It enters and leaves the context of the run.
 
-    `write(run)` yields the text of the stream in pieces. An error before the first piece becomes a problem.
+    `write(run)` yields the text of the stream in pieces. An error before the first piece becomes an error response.
     """
 
     media_type = MEDIA_TYPE
@@ -73,15 +73,15 @@ class EventStream(Response, Generic[T]):
             await while_connected(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
-        """Pieces that are there at the same time are sent at once."""
+        """Send the pieces; those that are ready at the same time are sent together."""
         ready: list[str] = []
-        there, has_begun, last = asyncio.Event(), False, monotonic()
+        has_more, has_begun, last = asyncio.Event(), False, monotonic()
 
         async def write() -> None:
             async with self._run as run, aclosing(self._write(run)) as pieces:
                 async for piece in pieces:
                     ready.append(piece)
-                    there.set()
+                    has_more.set()
 
         async def break_silence() -> None:
             nonlocal last
@@ -90,14 +90,14 @@ class EventStream(Response, Generic[T]):
                 if monotonic() >= last + SILENCE_S:
                     last = monotonic()
                     ready.append(": waiting\n\n")
-                    there.set()
+                    has_more.set()
 
         writing, commenting = asyncio.create_task(write()), asyncio.create_task(break_silence())
-        writing.add_done_callback(lambda _: there.set())
+        writing.add_done_callback(lambda _: has_more.set())
         try:
             while ready or not writing.done():
-                await there.wait()
-                there.clear()
+                await has_more.wait()
+                has_more.clear()
                 last = monotonic()
                 if ready:
                     body = "".join(ready).encode()

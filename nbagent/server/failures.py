@@ -1,4 +1,4 @@
-"""Reports a failure to a client: as problem details (RFC 9457), or in OpenAI's form below its path."""
+"""Error responses: problem details (RFC 9457), or OpenAI's format below `/v1/`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nbagent.server.routes.openai.errors import openai_form
 from nbagent.text import without_keys
 
 MEDIA_TYPE = "application/problem+json"
-#: Maximum of reported wrong fields of a request.
-_TOLD_FIELDS = 20
+#: How many invalid fields of a request are reported.
+_MAX_FIELDS = 20
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """The response to a request that failed in its route or has no route."""
+    """Return the response to a request that failed in its route or has no route."""
     if isinstance(error, RequestValidationError):
         return problem_response(request.scope, _of_validation(error))
     if isinstance(error, HTTPException):
@@ -31,23 +31,23 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 def _of_validation(error: RequestValidationError) -> HTTPProblem:
-    """The wrong fields, without their values, which may be secret."""
+    """The invalid fields, without their values, which may be secret."""
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return HTTPProblem(400, "invalid_json", "The body is not JSON.")
-    fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_TOLD_FIELDS]]
+    fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_MAX_FIELDS]]
     detail = "; ".join(f"{each['field']}: {each['message']}" for each in fields)
     return HTTPProblem(422, "invalid_request", without_keys(detail), {"errors": fields})
 
 
 def route_path(scope: Scope) -> str:
-    """A request's path below the application's mount point."""
+    """Return a request's path below the application's mount point."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
 
 def problem_response(scope: Scope, problem: HTTPProblem) -> Response:
-    """The response: problem details, or OpenAI's form below its path."""
+    """Return an error response."""
     if route_path(scope).startswith("/v1/"):
         response = openai_form(problem)
         response.headers.update(problem.headers)

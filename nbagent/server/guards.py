@@ -1,4 +1,4 @@
-"""Limits of one token: requests a minute, parallel requests, and the size of a request."""
+"""Limits per token: requests per minute, parallel requests, and the size of a request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nbagent.server.problems import RefusedError
 from nbagent.server.security import OPEN_PATHS, Security
 from nbagent.server.settings import ServerSettings
 
-#: Header names for OpenAI's clients.
+#: The headers in which OpenAI's clients expect limits.
 RATE_HEADERS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")
-#: Paths to decide on waiting calls and to stop runs.
+#: The paths for decisions on waiting calls, and to stop runs.
 _DECISIONS = ("/agent/approvals/", "/page/stop")
 
 
 class Guards:
-    """ASGI middleware that admits requests with a token and within its limits, and reads bodies that are not too large.
+    """ASGI middleware that admits requests with a token, within its limits, and reads their bodies.
 
     Raises `RefusedError` for other requests.
     """
@@ -32,7 +32,7 @@ class Guards:
         self._settings = settings
         self._security = Security(settings)
         self._rates: dict[str, Rate] = {}
-        #: By token, separately for requests that start runs, so that decisions get through while runs wait for them.
+        #: Current requests by token. Those that start runs count separately, so decisions get through while runs wait.
         self._running: Counter[tuple[str, bool]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,26 +45,28 @@ class Guards:
         counted = (holder.owner, scope["method"] == "POST" and not route_path(scope).startswith(_DECISIONS))
         most = self._settings.max_concurrent
         if most is not None and self._running[counted] >= most:
-            detail = f"This token may have {most} requests at once. Wait for one of them, or ask the operator for more."
+            detail = f"This token may have {most} requests at once. Wait for one to end, or ask the operator for more."
             raise RefusedError(429, "too_many_at_once", detail, Retry_After="1")
         self._running[counted] += 1
         try:
             body = await self._body(receive)
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, _receive_again(body, receive), send)
         finally:
             self._running[counted] -= 1
 
     def _check_rate(self, owner: str, headers: list[tuple[bytes, bytes]]) -> None:
-        """Count the request, and report the rest in the answer's headers, as OpenAI does."""
+        """Count the request, and report the remaining ones in the response's headers, as OpenAI does."""
         per_minute = self._settings.requests_per_minute
         if per_minute is None:
             return
         rate = self._rates.setdefault(owner, Rate(per_minute))
         wait = rate.take()
-        told = (per_minute, rate.left, f"{rate.seconds_to_full}s")
-        headers += [(name.encode(), str(value).encode()) for name, value in zip(RATE_HEADERS, told, strict=True)]
+        values = (per_minute, rate.left, f"{rate.seconds_to_full}s")
+        headers += [(name.encode(), str(value).encode()) for name, value in zip(RATE_HEADERS, values, strict=True)]
         if wait:
-            detail = f"This token may send {per_minute} requests a minute. Wait {wait} s, or ask the operator for more."
+            detail = (
+                f"This token may send {per_minute} requests per minute. Wait {wait} s or ask the operator for more."
+            )
             raise RefusedError(429, "too_many_requests", detail, Retry_After=str(wait))
 
     async def _body(self, receive: Receive) -> bytes:
@@ -77,7 +79,7 @@ class Guards:
                         raise ClientDisconnect
                     body += message.get("body", b"")
                     if len(body) > most:
-                        detail = f"A body may have {most:,} bytes."
+                        detail = f"A body may have at most {most:,} bytes."
                         raise RefusedError(413, "body_too_large", detail, Connection="close")
                     if not message.get("more_body"):
                         return bytes(body)
@@ -87,7 +89,7 @@ class Guards:
 
 
 class Rate:
-    """A bucket that holds a minute's requests, and fills evenly.
+    """A token bucket: holds the requests of one minute and refills steadily.
 
     >>> rate = Rate(1)
     >>> rate.take(), 0 < rate.take() <= 60
@@ -104,11 +106,11 @@ class Rate:
 
     @property
     def seconds_to_full(self) -> int:
-        """When all of them may be sent again."""
+        """The seconds until all of them may be sent again."""
         return math.ceil((self._most - self._left) * 60 / self._most)
 
     def take(self) -> int:
-        """Take one request. The seconds to wait for it if there is none left, else 0."""
+        """Take one request. Return 0, or the seconds to wait if none is left."""
         now = monotonic()
         self._left = min(self._most, self._left + (now - self._at) * self._most / 60)
         self._at = now
@@ -118,8 +120,8 @@ class Rate:
         return 0
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A receiver of a body that was already read, and then of the rest."""
+def _receive_again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that repeats a body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -1,7 +1,8 @@
-"""`RunRequest`: a protocol's request to the agent. `HostedRun`: the run that answers it, as events.
+"""`RunRequest`: a protocol's request to the agent. `HostedRun`: the events of the run that answers it.
 
-A run is saved before its last event is sent, so after `done` the turn is always there. A client that leaves early
-cancels its run unless it has an idempotency key. The unfinished turn is also saved, so the conversation stays valid.
+A run is saved before its last event is sent, so after `done` the turn is always stored. A client that disconnects
+cancels its run unless the request has an idempotency key. The unfinished turn is also saved, so the conversation stays
+valid.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from nbagent.server.problems import RefusedError
 
 T = TypeVar("T")
 
-#: The code of the problem of a run that a person stopped.
+#: The problem code of a run that a person stopped.
 STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
-class Repeatable:
+class IdempotencyKey:
     """An idempotency key: the first answer to a request is kept and returned for repeated requests.
 
-    `fingerprint` is the same for the same request. `text(run)` makes the kept text once the run is done. The run
-    continues if its client disconnects, perhaps because of a short timeout: its tools run once.
+    `fingerprint` identifies the request. `text(run)` creates the kept text once the run is done. The run continues if
+    its client disconnects, perhaps because of a short timeout, so its tools run only once.
     """
 
     key: str
@@ -55,11 +56,11 @@ class Repeatable:
     text: Callable[[HostedRun], str]
 
     def answer(self, run: HostedRun) -> KeptAnswer | None:
-        """The text to keep; None for a failed run, which may be tried again."""
+        """Return the answer to keep; None for a failed run, which may be retried."""
         return KeptAnswer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
 
     def text_of(self, first: KeptAnswer) -> str:
-        """The kept text. Raises `RefusedError` if it answers another request."""
+        """Return the kept text. Raises `RefusedError` if it belongs to another request."""
         if first.fingerprint != self.fingerprint:
             detail = "This Idempotency-Key belongs to another request. Choose a new key for each request."
             raise RefusedError(422, "idempotency_key_reused", detail)
@@ -71,17 +72,17 @@ class RunRequest:
     """A protocol's request to the agent.
 
     - `message`: a text, content parts, or an `LLMMessage`
-    - `conversation_id`: None begins a conversation with a new id
-    - `history`: the client's own; it replaces the stored one
-    - `after`: the id of the last prompt of this history. If the conversation has a later one, the run begins another
-      conversation: a branch.
-    - `stored`: False keeps only the run's cost
-    - `instructions`: the client's own system text, in addition to the agent's
+    - `conversation_id`: None starts a new conversation
+    - `history`: the client's own history, which replaces the stored one
+    - `after`: the id of the last prompt in this history. If the conversation has a later prompt, the run starts a
+      branch in a new conversation.
+    - `stored`: False keeps only the cost
+    - `instructions`: system text from the client, in addition to the agent's
     - `provider`, `model`: only allowed ones
-    - `limits`: these can lower the server's and the agent's limits
+    - `limits`: can only lower the server's and the agent's limits
     - `options`: other options of `Agent.chat_stream`
-    - `waits_for_approval`: without it, calls that need approval are denied at once
-    - `agent`: the client's own agent, such as one with tools of its editor
+    - `waits_for_approval`: if False, calls that need approval are denied at once
+    - `agent`: an agent for this client only, for example with tools of its editor
     - `origin`: the protocol, for the trace
     """
 
@@ -97,13 +98,13 @@ class RunRequest:
     limits: Limits = field(default_factory=Limits)
     options: Mapping[str, Any] = field(default_factory=dict)
     waits_for_approval: bool = False
-    repeatable: Repeatable | None = None
+    idempotency: IdempotencyKey | None = None
     agent: Agent | None = None
     recorded: Callable[[Agent], Mapping[str, Any]] | None = None
     origin: Mapping[str, str] = field(default_factory=lambda: {"source": "http"})
 
     def stream(self, agent: Agent, limits: Limits) -> AgentStream:
-        """The agent's run for this request, with these limits."""
+        """Return the agent's run for this request."""
         return agent.chat_stream(
             self.message,
             limits=limits,
@@ -115,9 +116,9 @@ class RunRequest:
 
 
 class HostedRun:
-    """One run of an `AgentHost`. Iterate it once for its events; then `result` or `error` is set.
+    """A run of an `AgentHost`. Iterate over its events once; then `result` or `error` is set.
 
-    If the request can be repeated, `kept_answer` is the saved answer. For a repeat, nothing runs.
+    If the request has an idempotency key, `kept_answer` is the saved answer. A repeated request runs nothing.
     """
 
     def __init__(self, owner: str, conversation_id: str, provider: LLMProvider) -> None:
@@ -129,10 +130,10 @@ class HostedRun:
         self.result: AgentResult | None = None
         self.error: BaseException | None = None
         self.kept_answer: str | None = None
-        #: The run's spending, and its conversation before the run.
+        #: The cost of the run, and its conversation before it.
         self.account = Account()
         self.before: Conversation | None = None
-        #: Whether a person has stopped it.
+        #: Whether a person stopped it.
         self.is_stopped = False
         #: Set with the last event.
         self.ended = asyncio.Event()
@@ -147,11 +148,11 @@ class HostedRun:
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        """The results of the run's tool calls so far, in the order of the calls."""
+        """The results of tool calls so far, in the order of the calls."""
         return sorted(self._tool_results, key=lambda event: (event.metadata["step"], event.metadata["index"]))
 
     async def outcome(self) -> AgentResult:
-        """Read the run to its end. Raises its error."""
+        """Read the run to its end and return its result. Raises its error."""
         async for _ in self:
             pass
         if self.error is not None:
@@ -165,25 +166,25 @@ class HostedRun:
         self._queue.put_nowait(event)
 
     def put_observed(self, event: Event) -> None:
-        """Pass on events that only observers get: called agents' events, and a stop."""
+        """Pass on events that only observers receive: those of called agents, and the end of a stopped run."""
         if isinstance(event, ChildEvent) or (self.is_stopped and isinstance(event, UsageReport | Interrupted)):
             self.put(event)
 
     def stop(self) -> None:
-        """End the run immediately, validly, because a person wants it."""
+        """End the run at a person's request."""
         self.is_stopped = True
         self.cancel()
 
     def cancel(self) -> None:
-        """End the run immediately, validly."""
+        """End the run immediately; its conversation stays valid."""
         if self._reading is not None:
             self._reading.cancel()
 
-    async def waiting(self, for_what: Awaitable[T]) -> T:
-        """What comes before the run. Raises `RefusedError` if it is stopped meanwhile."""
+    async def wait_for(self, work: Awaitable[T]) -> T:
+        """Await something before the run starts. Raises `RefusedError` if the run is stopped."""
         task = self._reading = asyncio.current_task()
         try:
-            return await for_what
+            return await work
         except asyncio.CancelledError:
             if not self.is_stopped or task is None:
                 raise
@@ -200,22 +201,22 @@ class HostedRun:
         save: Callable[[], Awaitable[None]],
         held: AsyncExitStack,
     ) -> asyncio.Task[None]:
-        """Begin the run. The task, which must not be cancelled, ends when the run is saved and its last event is sent.
+        """Start the run. The task, which must not be cancelled, ends when the run is saved and its last event is sent.
 
-        The run ends early when `lost` is done, which means that its turn is lost. Releases `held` at the end.
+        If `lost` completes, the turn is lost and the run ends early. `held` is released at the end.
         """
         reading: asyncio.Task[None] = asyncio.create_task(self._read(stream), context=context)
         self._reading = reading
         if lost is not None:
             lost.add_done_callback(lambda _: reading.cancel())
 
-        async def carry_out() -> None:
+        async def finish() -> None:
             async with held:
                 await asyncio.wait({reading})
                 error: BaseException | None = None if reading.cancelled() else reading.exception()
                 if lost is not None and lost.done():
                     error = TurnLostError(
-                        "The conversation was deleted meanwhile, or another process has its turn. Ask again."
+                        "The conversation was deleted, or another process has taken its turn. Try again."
                     )
                 try:
                     await save()
@@ -230,10 +231,10 @@ class HostedRun:
                 self._queue.put_nowait(None)
                 self.ended.set()
 
-        return asyncio.create_task(carry_out())
+        return asyncio.create_task(finish())
 
     async def _read(self, stream: AgentStream) -> None:
-        """Pass on the run's events, but keep the last one."""
+        """Pass on the run's events, except the last one."""
         async with aclosing(aiter(stream)) as events:
             async for event in events:
                 if isinstance(event, Done | Error):
@@ -260,5 +261,5 @@ def _stopped() -> RefusedError:
 
 
 def shutting_down() -> RefusedError:
-    """The error for requests that a stopping server can no longer answer."""
+    """Return the error for requests that a stopping server can no longer answer."""
     return RefusedError(503, "shutting_down", "The server is shutting down. Try again.", Retry_After="5")

@@ -1,4 +1,4 @@
-"""The log of `nbagent serve`: as text or as JSON, each line with its request id."""
+"""The log of `nbagent serve`, as text or JSON, with the request id in each line."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-#: The id of the current request, which its client gets in `x-request-id`.
+#: The id of the current request, which its client receives in `x-request-id`.
 request_id: ContextVar[str] = ContextVar("nbagent_request_id", default="-")
 
-#: Attributes of every record, and uvicorn's additions for terminals; other attributes are the record's own.
+#: Attributes that are not specific to a record, including uvicorn's for terminals.
 _COMMON = {*vars(logging.makeLogRecord({})), "request_id", "message", "color_message"}
 
 
 class WithRequest(logging.Filter):
-    """Adds the id of the request."""
+    """Adds the request id."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the record pass."""
+        """Set the id, and keep the record."""
         record.request_id = request_id.get()
         return True
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as a line of JSON:
-
-    `time`, `level`, `logger`, `request_id`, `message`, and its other attributes.
-    """
+    """Writes a record as one JSON line: time, level, logger, request id, message, and its other attributes."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
@@ -46,7 +43,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_config(level: str, as_json: bool) -> dict[str, Any]:
-    """How nbagent and uvicorn log to standard error, for `logging.config.dictConfig`. Others log warnings."""
+    """Return the settings for `logging.config.dictConfig`. Other loggers than nbagent and uvicorn log warnings."""
     lines = {"()": JsonFormatter} if as_json else {"format": "%(asctime)s %(levelname)s %(request_id)s %(message)s"}
     handler = {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["request"]}
     return {

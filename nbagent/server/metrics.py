@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. They contain routes, statuses and models, but never a token, a person or a conversation."""
+"""Metrics for Prometheus. They contain routes, statuses and models, but no tokens, people or conversations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import Scope
 from nbagent.server.hosted_run import HostedRun
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-#: The folder in which one server's processes keep their numbers, so that each can report all.
+#: The variable with the folder in which a server's processes share their metrics.
 PROCESSES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 #: Metrics for admins only.
 _COSTS = {"nbagent_tokens", "nbagent_cost_dollars"}
@@ -21,7 +21,7 @@ _SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
 
 class Metrics:
-    """The numbers of one server, summed over its processes."""
+    """The metrics of a server, summed over its processes."""
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
@@ -38,11 +38,11 @@ class Metrics:
         self._running = Gauge("nbagent_runs_running", "Current runs.", registry=own, multiprocess_mode="livesum")
 
     def run_began(self) -> None:
-        """A run begins."""
+        """Count a run that starts."""
         self._running.inc()
 
     def run_ended(self, run: HostedRun) -> None:
-        """A run has ended, successfully or not."""
+        """Count a run that has ended, successfully or not."""
         model = f"{run.provider}:{run.model}"
         self._running.dec()
         unfinished = "cancelled" if run.error is None else "error"
@@ -54,7 +54,7 @@ class Metrics:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 
     def text(self, with_costs: bool) -> bytes:
-        """The numbers as Prometheus reads them, `with_costs` adds the total spending of all token holders."""
+        """Return the metrics in Prometheus' format. `with_costs` includes the tokens and costs of all holders."""
         registry = self._registry
         if PROCESSES_VARIABLE in os.environ:
             registry = CollectorRegistry()
@@ -62,20 +62,20 @@ class Metrics:
         return generate_latest(registry if with_costs else _WithoutCosts(registry))
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request."""
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = getattr(scope.get("route"), "path", "other")  # an unknown path could be anything
+        route = getattr(scope.get("route"), "path", "other")  # an unknown path may be anything
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
 
 class _WithoutCosts(CollectorRegistry):
-    """Another registry's numbers, without model costs."""
+    """Another registry's metrics without tokens and costs."""
 
     def __init__(self, whole: CollectorRegistry) -> None:
         super().__init__()
         self._whole = whole
 
     def collect(self) -> Iterable[Metric]:
-        """All other numbers."""
+        """Return the other metrics."""
         return (metric for metric in self._whole.collect() if metric.name not in _COSTS)

@@ -1,6 +1,6 @@
 """Failed requests as problem details (RFC 9457): the status of each error, and its text for clients.
 
-Clients get errors that they can act on. An unexpected error is logged, and its text is not sent.
+Clients receive errors that they can act on. The text of an unexpected error is logged, not sent.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ log = logging.getLogger("nbagent")
 
 @dataclass(frozen=True)
 class HTTPProblem:
-    """A failed request's report for the client. `code` is for programs, `detail` for people.
+    """The report of a failed request. `code` is for programs, `detail` for people.
 
-    `more` are further members: `errors` for wrong fields; `provider`, `model` and `provider_status` if a
-    provider failed.
+    `more` has further members: `errors` for invalid fields; `provider`, `model` and `provider_status` for a provider's
+    failure.
     """
 
     status: int
@@ -34,13 +34,13 @@ class HTTPProblem:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The members of the problem details."""
+        """Return the members of the problem details."""
         about = {"type": "about:blank", "title": HTTPStatus(self.status).phrase, "status": self.status}
         return {**about, "detail": self.detail, "code": self.code, **self.more}
 
 
 class RefusedError(errors.NbagentError):
-    """The server refuses a request. `problem` is sent to the client."""
+    """The server refuses a request. The client receives `problem`."""
 
     def __init__(self, status: int, code: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -48,11 +48,11 @@ class RefusedError(errors.NbagentError):
 
 
 def not_found(what: str) -> RefusedError:
-    """The error for something that does not exist, or belongs to another token."""
+    """Return the error for something that does not exist, or that belongs to another token."""
     return RefusedError(404, "not_found", f"There is no {what}.")
 
 
-#: The status and the code of an error; the first class that it is an instance of counts.
+#: The status and code of errors. The first matching class counts.
 _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
     (errors.RateLimitError, 429, "provider_rate_limited"),
     (errors.QuotaError, 502, "provider_quota_spent"),
@@ -75,7 +75,7 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
 
 
 def problem_of(error: BaseException) -> HTTPProblem:
-    """An error's report for the client."""
+    """Return an error's report for the client."""
     if isinstance(error, RefusedError):
         return error.problem
     for kind, status, code in _STATUS:
@@ -88,7 +88,7 @@ def problem_of(error: BaseException) -> HTTPProblem:
                 log.warning("a request failed: %s: %s", code, problem.detail)
             return problem
     log.error("a request failed", exc_info=error)
-    return HTTPProblem(500, "internal_error", f"The server failed. Its log says why, for request {request_id.get()}.")
+    return HTTPProblem(500, "internal_error", f"The server failed. See its log for request {request_id.get()}.")
 
 
 def _of_provider(error: errors.ProviderError, status: int, code: str) -> HTTPProblem:

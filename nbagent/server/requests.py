@@ -1,4 +1,4 @@
-"""Each request for operators: its id, its span, its time, and its line in the access log."""
+"""Observes each request for operators: its id, span, duration, and line in the access log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from nbagent.server.tokens import Holder
 
 access_log = logging.getLogger("nbagent.access")
 
-#: The status of a request without an answer, since its client has gone.
+#: The status of a request whose client disconnected before the response.
 _GONE = 499
 _ID = re.compile(r"[!-~]{1,128}")
 
 
 class Observed:
-    """ASGI middleware around the guards and the routes. Their errors become problems, and the connection stays open."""
+    """ASGI middleware around guards and routes. Their errors become error responses, and the connection stays open."""
 
     def __init__(self, app: ASGIApp, host: AgentHost, metrics: Metrics) -> None:
         self._app, self._host, self._metrics = app, host, metrics
@@ -43,7 +43,7 @@ class Observed:
         given = headers.get("x-request-id", "")
         own_id = given if _ID.fullmatch(given) else uuid4().hex
         request_id.set(own_id)
-        #: Headers of every answer.
+        #: Headers of every response.
         added = scope["nbagent.headers"] = [(b"x-request-id", own_id.encode())]
 
         async def send_noting(message: Message) -> None:
@@ -59,7 +59,7 @@ class Observed:
             except ClientDisconnect:
                 pass
             except Exception as error:
-                if status != _GONE:  # the answer has begun
+                if status != _GONE:  # the response has started
                     raise
                 await problem_response(scope, problem_of(error))(scope, receive, send_noting)
             finally:
@@ -71,7 +71,7 @@ class Observed:
                     _log(scope, status, seconds)
 
     def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[Any]:
-        """The request's span, if a `trace.export.otel.Telemetry` observes an agent's trace."""
+        """The span of the request, if a `trace.export.otel.Telemetry` observes an agent's trace."""
         agents = () if route_path(scope) in OPEN_PATHS else self._host.agents.values()
         observers = (each for agent in agents for each in agent.trace.observers)
         telemetry: Any = next((each for each in observers if hasattr(each, "server_span")), None)
@@ -79,7 +79,7 @@ class Observed:
 
 
 def _log(scope: Scope, status: int, seconds: float) -> None:
-    """The query is omitted: it may contain a secret."""
+    """Write the line. The query is omitted, since it may contain a secret."""
     holder: Holder | None = scope.get("nbagent.holder")
     fields = {
         "client": (scope.get("client") or ["-"])[0],

@@ -1,7 +1,7 @@
-"""Runs a server: for `nbagent serve`, in one process or several, and in a thread, for a cell.
+"""Runs a server: for `nbagent serve`, in one or several processes, or in a thread, for a cell.
 
-When it stops, it takes no more requests, and runs get the grace time to end. The rest is then ended validly, and the
-clients are notified.
+When it stops, it accepts no more requests, and runs have the grace time to finish. The remaining runs are then ended
+validly, and their clients are notified.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
 from nbagent.thread_server import ThreadServer, config, listening
 
-#: Seconds after the grace time for runs to save their conversations, and for their clients to read that.
+#: Seconds after the grace time for runs to save their conversations and notify their clients.
 _SAVES_WITHIN_S = 5
-#: Seconds that a process gets for its imports, even on a busy machine; then it is killed and replaced.
+#: Seconds in which a process must start, even on a busy machine. Then it is killed and replaced.
 _STARTS_WITHIN_S = 60
 TOKEN_VARIABLE = "NBAGENT_SERVE_TOKEN"  # noqa: S105  its name
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> None:
-    """Run `nbagent serve` until Ctrl-C or SIGTERM. `announce` gets messages for a person.
+    """Run `nbagent serve` until Ctrl-C or SIGTERM. `announce` shows messages to a person.
 
-    Without a token, a new one is made and announced. Raises ConfigurationError.
+    Without a token, a new one is created and announced. Raises ConfigurationError.
     """
     check_number("--workers", arguments.workers, whole=True, minimum=1)
     check_number("--keep-days", arguments.keep_days, above=0, optional=True)
     check_choice("--log-level", arguments.log_level, ("debug", "info", "warning", "error"))
     check_number("--max-connections", arguments.max_connections, whole=True, minimum=1)
     named = (each.strip() for each in os.environ.get(TOKEN_VARIABLE, "").split(","))
-    settings, told = with_token(
+    settings, messages = with_token(
         ServerSettings(
             tokens=[each for each in named if each],
             token_file=arguments.token_file,
@@ -80,32 +80,32 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
         raise ConfigurationError("--workers: processes can't share conversations in memory. Choose another --store.")
     ttl_s = None if arguments.keep_days is None else arguments.keep_days * 86_400
     make = partial(_make_app, arguments.agent, settings, store, ttl_s)
-    app = make()  # errors are reported here, even if other processes will serve
+    app = make()  # reports errors here, even if other processes will serve
     for agent in app.host.agents.values():
         agent.provider.check()
     asyncio.run(_check(app.host.store))
     sock = listening(host, arguments.port)
-    told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
+    messages.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
     options: dict[str, Any] = {
         "log_config": log_config(arguments.log_level, arguments.log_json),
         "limit_concurrency": arguments.max_connections,
     }
     if workers == 1:
-        announce("\n".join(told))
+        announce("\n".join(messages))
         uvicorn.Server(_config(lambda: app, settings, **options)).run([sock])
         return
     with tempfile.TemporaryDirectory(prefix="nbagent-metrics-") as folder:
         os.environ.setdefault(PROCESSES_VARIABLE, folder)
-        announce("\n".join(told))
+        announce("\n".join(messages))
         options |= {"workers": workers, "timeout_worker_healthcheck": _STARTS_WITHIN_S}
         _Workers(_config(make, settings, **options), [sock]).run()
 
 
 class _Workers(Multiprocess):
-    """The processes of the server. The runs of one that died no longer count as running."""
+    """The processes of the server. Runs of a dead process no longer count as running."""
 
     def keep_subprocess_alive(self) -> None:
-        """Begin another process for each that died."""
+        """Replace dead processes."""
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
         for pid in before - {process.pid for process in self.processes}:
@@ -113,13 +113,13 @@ class _Workers(Multiprocess):
 
 
 async def _check(store: ConversationStore) -> None:
-    """Raise the error of a store that can't be opened."""
+    """Raise if the store can't be opened."""
     await store.open()
     await store.aclose()
 
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
-    """The settings with a token, and a message about it: a new token is shown once."""
+    """Return the settings with a token, and a message if it is new; it is shown only once."""
     if settings.tokens or settings.token_file:
         return settings, []
     token = secrets.token_urlsafe(32)
@@ -127,22 +127,22 @@ def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
 
 
 def hosts_for(host: str) -> tuple[str, ...]:
-    """The default names under which clients may reach a server at this address."""
+    """Return the default host names of a server at this address."""
     return LOOPBACK_HOSTS if host in _LOOPBACK else ("*",)
 
 
-def _make_app(targets: list[str], settings: ServerSettings, store: str, ttl_s: float | None) -> Ending:
+def _make_app(targets: list[str], settings: ServerSettings, store: str, ttl_s: float | None) -> GracefulApp:
     app = create_app(load_agents(targets), settings, open_store(store, ttl_s=ttl_s))
     app.state.host.owns_agent = True
-    return Ending(app)
+    return GracefulApp(app)
 
 
-def _config(make: Callable[[], Ending], settings: ServerSettings, **options: Any) -> uvicorn.Config:
+def _config(make: Callable[[], GracefulApp], settings: ServerSettings, **options: Any) -> uvicorn.Config:
     return config(make, settings.grace_seconds, factory=True, **options)
 
 
 class Serving(ThreadServer):
-    """Serves an application of `create_app` in a thread.
+    """Serves an application from `create_app` in a thread.
 
     >>> serving = Serving(create_app(agent, settings)).start()              # doctest: +SKIP
     >>> serving.url                                                         # doctest: +SKIP
@@ -151,17 +151,17 @@ class Serving(ThreadServer):
 
     def __init__(self, app: FastAPI, sock: socket.socket | None = None, context: Context | None = None) -> None:
         self.host: AgentHost = app.state.host
-        super().__init__(_config(lambda: Ending(app), self.host.settings), sock or listening(), context)
+        super().__init__(_config(lambda: GracefulApp(app), self.host.settings), sock or listening(), context)
 
     def cancel_runs(self) -> int:
-        """Stop the current runs. Returns their number."""
+        """Stop the current runs, and return their number."""
         stopped: Future[int] = Future()
         self.up.result().call_soon_threadsafe(lambda: stopped.set_result(self.host.stop_runs()))
         return stopped.result()
 
 
-class Ending:
-    """ASGI: after the grace time, uvicorn cancels requests; their runs then end validly, and clients are notified."""
+class GracefulApp:
+    """ASGI wrapper: when uvicorn cancels requests after the grace time, runs end validly and clients are notified."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -1,11 +1,11 @@
 """Access control: bearer tokens, and the Host and Origin of each request.
 
-In addition to the token, which no web page knows, a request's Host must be a name of this server, and its Origin, if
-sent by a browser, the server itself or an allowed page. So no page can get in under another name (DNS rebinding).
+Besides the token, which no web page knows, a request needs the host name of this server, and its Origin, if a browser
+sent one, must be this server or an allowed page. This prevents DNS rebinding.
 
-Without a token, and under any name, only `/healthz` and `/readyz` answer, since load balancers use addresses, and `/`,
-the page that asks for the token and contains no data. A browser that opens another page asks its user for the token: it
-is the password of HTTP Basic authentication, which the browser then sends with each request to this server alone.
+Three paths need no token and accept any host name: `/healthz` and `/readyz`, since load balancers use addresses, and
+`/`, the page that asks for the token and contains no data. A browser that opens another page prompts for the token as
+the password of HTTP Basic authentication, and then sends it with each request to this server only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Security:
         self._origins = set(settings.origins)
 
     def holder(self, scope: Scope) -> Holder:
-        """The request's owner. Raises `RefusedError` if the request is not admitted."""
+        """Return the token's holder. Raises `RefusedError` if the request is not admitted."""
         headers = Headers(scope=scope)
         try:
             self._check_names(headers)
@@ -50,15 +50,15 @@ class Security:
             raise RefusedError(421, "wrong_host", "This server does not answer under that name.")
         origin = headers.get("origin")
         if origin not in {None, *self._origins, f"http://{host}", f"https://{host}"}:
-            raise RefusedError(403, "wrong_origin", "Pages of that origin may not ask this server.")
+            raise RefusedError(403, "wrong_origin", "Pages from that origin may not use this server.")
 
     def _holder(self, headers: Headers) -> Holder:
         holder = self._tokens.holder(_given_token(headers.get("authorization", "")))
         if holder is None:
             challenge = 'Bearer realm="nbagent"'
-            if "text/html" in headers.get("accept", ""):  # a browser that opens a page, not a program that fetches
+            if "text/html" in headers.get("accept", ""):  # a browser that opens a page, not a script
                 challenge += ', Basic realm="nbagent: any name, and the token as the password", charset="UTF-8"'
-            detail = "This needs a token: send the header Authorization: Bearer <token>."
+            detail = "A token is required. Send the header Authorization: Bearer <token>."
             raise RefusedError(401, "unauthorized", detail, WWW_Authenticate=challenge)
         return holder
 

@@ -1,4 +1,4 @@
-"""`ServerSettings`: a server's access rules, choices and limits for requests."""
+"""`ServerSettings`: a server's access rules, models and limits."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pydantic import SecretStr
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.limits import Limits
 
-#: Characters of a token, so that nobody guesses it.
+#: The minimum characters of a token, so that it can't be guessed.
 MIN_TOKEN_CHARS = 16
-#: The names under which a server on loopback is reached.
+#: The host names of a server on loopback.
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """A server's settings. None sets no limit.
+    """A server's settings. None means no limit.
 
-    - `tokens`: each grants access; one token's data is invisible to the others
-    - `token_file`: a TOML file with more of them, by name; see `nbagent.server.tokens`
-    - `hosts`: the names under which clients reach the server, without a port; `"*"` allows any
+    - `tokens`: each grants access, and can't see the data of other tokens
+    - `token_file`: a TOML file with more tokens, by name; see `nbagent.server.tokens`
+    - `hosts`: the host names by which clients reach the server, without a port; `"*"` allows any
     - `origins`: web pages of other servers that may send requests from a browser (CORS), such as
       `"https://chat.example.org"`
     - `models`: models that a request may choose, in addition to the agent's own, such as `"openai:gpt-5.6-luna"`
-    - `limits`: of each request; a request can lower them, not raise them
+    - `limits`: for each request, which can lower but not raise them
     - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
-    - `max_body_bytes`, `body_seconds`: limits of a request's body: its size, and the time to arrive
-    - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server; requests that only read,
-      decide on a call or stop a run are counted separately
+    - `max_body_bytes`, `body_seconds`: the maximum size of a request's body, and the time in which it must arrive
+    - `requests_per_minute`, `max_concurrent`: per token and server process; requests that only read, decide on a call
+      or stop a run are counted separately
     - `approval_seconds`: how long a call waits for a person's decision before it is denied
-    - `grace_seconds`: how long runs may take to end when the server stops
-    - `access_log`: whether the logger `nbagent.access` gets a line for each request
+    - `grace_seconds`: how long runs may take to finish when the server stops
+    - `access_log`: whether the logger `nbagent.access` writes a line for each request
 
     >>> ServerSettings(tokens=["a token of 16 characters or more"], models=["openai:gpt-5.6-luna"]).models
     ('openai:gpt-5.6-luna',)
@@ -79,10 +79,10 @@ class ServerSettings:
 
 
 def checked_token(token: str | SecretStr, name: str = "tokens") -> SecretStr:
-    """The token. Raises `ConfigurationError` if it could be guessed."""
+    """Return the token. Raises `ConfigurationError` if it could be guessed."""
     text = token if isinstance(token, str) else token.get_secret_value()
     if len(text) < MIN_TOKEN_CHARS or not text.isascii() or not text.isprintable():
         expected = f"{MIN_TOKEN_CHARS} or more printable ASCII characters"
-        fix = "`python -c 'import secrets; print(secrets.token_urlsafe(32))'` makes one."
+        fix = "`python -c 'import secrets; print(secrets.token_urlsafe(32))'` creates one."
         raise invalid(name, text, expected, fix, secret=True)
     return SecretStr(text)

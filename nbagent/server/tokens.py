@@ -1,13 +1,13 @@
 """The holders of tokens, from the settings and from a file that is read again when it changes.
 
-    admins = ["ops"]                          # see the costs of all in /metrics
+    admins = ["ops"]                          # see everybody's costs in /metrics
 
     [tokens]
     ops = "…"
-    ada = ["the new token", "the old one"]    # both are Ada's until the old one goes
+    ada = ["the new token", "the old one"]    # both are Ada's until the old one is removed
 
-Conversations and budgets belong to the name, so a new token finds them. A token of the settings has no name: they
-belong to its digest.
+Conversations and budgets belong to the name, so they remain when the token changes. A token from the settings has no
+name; they belong to its digest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _File(BaseModel):
 
 
 def owner_of(token: str) -> str:
-    """The digest of a token, safe to store and to log.
+    """Return the digest of a token, which is safe to store and log.
 
     >>> owner_of("a token of 16 characters or more")
     'b4db4e531616be334ea8f1f09c787155'
@@ -53,7 +53,7 @@ def owner_of(token: str) -> str:
 
 
 class Tokens:
-    """Knows the holder of each token. Raises `ConfigurationError` for a wrong file when it is made; later it logs that.
+    """Finds the holder of a token. Raises `ConfigurationError` for an invalid file; later, it only logs that.
 
     >>> Tokens(ServerSettings(tokens=["a token of 16 characters or more"])).holder("another one") is None
     True
@@ -67,18 +67,18 @@ class Tokens:
         self._known = self._all()
 
     def holder(self, token: str) -> Holder | None:
-        """A token's holder; None for an unknown token."""
+        """Return a token's holder, or None for an unknown token."""
         if (stamp := _stamp(self._file)) != self._read_at:
             self._read_at = stamp
             try:
                 self._known = self._all()
-                log.info("the tokens were read again from %s", self._file)
+                log.info("the tokens were reloaded from %s", self._file)
             except ConfigurationError as error:
-                log.error("the tokens stay as they were: %s", error)
+                log.error("the tokens were not reloaded: %s", error)
         return self._known.get(_digest(token))
 
     def _all(self) -> dict[bytes, Holder]:
-        """All holders. The only one is an admin."""
+        """All holders. A single holder is an admin."""
         known = self._given | (_read(self._file) if self._file is not None else {})
         if len(set(known.values())) == 1:
             return {digest: replace(holder, is_admin=True) for digest, holder in known.items()}
@@ -86,12 +86,12 @@ class Tokens:
 
 
 def _digest(token: str) -> bytes:
-    """The key to look up tokens: the time it takes reveals nothing about them."""
+    """The lookup key of a token. Looking up a digest leaks nothing through timing."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def _stamp(file: Path | None) -> object:
-    """Changes when the file does."""
+    """A value that changes when the file does."""
     if file is None:
         return None
     try:
@@ -112,7 +112,7 @@ def _read(file: Path) -> dict[bytes, Holder]:
         raise ConfigurationError(f"{file}: admins: {min(unknown)!r} has no token. Add one to [tokens].")
     known: dict[bytes, Holder] = {}
     for name, tokens in content.tokens.items():
-        holder = Holder(owner_of(f"\0{name}"), name, name in content.admins)  # no token begins so
+        holder = Holder(owner_of(f"\0{name}"), name, name in content.admins)  # no token starts like this
         for token in tokens if isinstance(tokens, list) else [tokens]:
             digest = _digest(checked_token(token, f"{file}: {name}").get_secret_value())
             if known.setdefault(digest, holder) is not holder:

@@ -333,8 +333,8 @@ class Trace:
         """Plot when each model call and tool ran and how long it took, for one run or all. Parallel tools overlap.
 
         In a timeline of all runs, a line replaces the pause between two runs. The first row of a run is labelled with
-        its prompt, the others with the model or the tool call. If there are many rows, those of each model or tool are
-        merged. Runs that a tool call started are below it, marked with `›`. Requires the extra `plot`.
+        its prompt, the others with the model or the tool call. If there are too many, each model and tool has one row.
+        Runs that a tool call started are below it, marked with `›`. Requires the extra `plot`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -579,7 +579,7 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> Telemetry:
-        """Also send runs that start from now on, including those of forks, to OpenTelemetry.
+        """Also send runs that start from now on, including runs of forks, to OpenTelemetry.
 
         There are spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names follow
         the semantic conventions for generative AI.

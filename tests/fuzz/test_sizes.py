@@ -16,7 +16,7 @@ from nbagent.core.json_schema import validator_of
 from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
 from nbagent.server.conversations.opening import open_store
-from nbagent.server.routes.asking import MAX_MESSAGES
+from nbagent.server.routes.dependencies import MAX_MESSAGES
 
 pytestmark = pytest.mark.fuzz
 

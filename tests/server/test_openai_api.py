@@ -293,17 +293,17 @@ def test_structured_output(server):
         assert client.responses.parse(model=MODEL, input="2 + 3?", text_format=Sum).output_parsed == Sum(value=5)
         for wrong in ({"type": "nonsense"}, {"$schema": 5}, {"$schema": []}):
             text = {"format": {"type": "json_schema", "name": "sum", "schema": wrong}}
-            with pytest.raises(openai.BadRequestError, match="JSON Schema is wrong") as caught:
+            with pytest.raises(openai.BadRequestError, match="JSON Schema is invalid") as caught:
                 client.responses.create(model=MODEL, input="?", text=text)
         more = {"response_format": {"type": "json_object"}, "frequency_penalty": 0, "presence_penalty": 0.5}
         client.chat.completions.create(model=MODEL, messages=asking("?"), **more)
     assert caught.value.param == "text.format"
-    # a provider that can't be held to a schema is told of it
+    # a provider that can't enforce a schema reads it in the instructions
     schema, any_json, question, _ = (messages[0] for messages, _ in provider.requests)
     assert "value" in schema.text
     assert "integer" in schema.text
     assert "JSON" in any_json.text
-    # another one gets the schema as its own option
+    # others receive it as an option
     assert [(name, schema["properties"]["value"]["type"]) for name, schema in wanted[:1]] == [("Sum", "integer")]
     assert seen[2]["extra_body"]["response_format"] == {"type": "json_schema"}
     assert seen[3]["extra_body"] == {"response_format": {"type": "json_schema"}, "presence_penalty": 0.5}

@@ -89,7 +89,7 @@ def test_a_token_is_rotated_while_the_server_runs(process, tokens):
     assert found == {"old": 401, "new": 200, "other": 404}
     tokens.write_text("[tokens]\nada = 'short'\n")
     assert asked["new"].get("/agent/conversations/ada-s").status_code == 200
-    process.logged(lambda line: line["message"].startswith("the tokens stay as they were"))
+    process.logged(lambda line: line["message"].startswith("the tokens were not reloaded"))
     assert "short" not in process.log.read_text()
     tokens.write_text(content)
     assert asked["old"].get("/skills").status_code == 200

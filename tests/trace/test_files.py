@@ -51,7 +51,7 @@ async def test_a_round_trip_is_exact_and_what_was_loaded_continues_recording(tra
     assert loaded.events["event_id"].is_unique
     loaded.save(str(tmp_path / name))  # over the file that is there
     assert_same(loaded, Trace.load(str(tmp_path / name)))
-    with pytest.raises(ConfigurationError, match="was not kept"):
+    with pytest.raises(ConfigurationError, match="were not kept"):
         loaded.results("double")
 
 

@@ -1,4 +1,4 @@
-"""Finds the store that an address names."""
+"""Opens the store at an address."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 
 
 def open_store(place: str, **options: Any) -> ConversationStore:
-    """The store at an address; `await store.open()` connects it.
+    """Return the store at an address; `await store.open()` connects it.
 
-    - `"memory:"`: for one process, until it ends
-    - `"conversations.sqlite"` or `"sqlite:///conversations.sqlite"`: a file, from the working directory;
-      `"sqlite:////srv/conversations.sqlite"` with four slashes is an absolute path
+    - `"memory:"`: for this process, until it ends
+    - `"conversations.sqlite"` or `"sqlite:///conversations.sqlite"`: a file in the working directory; an absolute path
+      has four slashes, `"sqlite:////srv/conversations.sqlite"`
     - `"redis://user:password@host:6379/0"`, `"rediss://…"` with TLS, `"unix:///path/to/redis.sock"`
 
-    `options` as for `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
+    `options` are those of `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
 
     >>> open_store("sqlite:///conversations.sqlite", ttl_s=86_400)
     SQLiteStore('conversations.sqlite')
@@ -42,12 +42,12 @@ def open_store(place: str, **options: Any) -> ConversationStore:
 
 
 def default_store() -> str:
-    """The address of the user's own file of conversations, in the folder for application data."""
+    """Return the address of the user's conversations, a file in the folder for application data."""
     folder = platformdirs.user_data_path("nbagent")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or memory: for none."
+            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or memory: to keep none."
         ) from error
     return f"sqlite:///{folder / 'conversations.sqlite'}"

@@ -1,7 +1,7 @@
-"""Conversations in Redis: for any number of processes on any number of machines.
+"""Conversations in Redis, for any number of processes and machines.
 
-Each atomic step is one Lua script. Leases follow the clock of the Redis server, and expiring keys have a TTL there.
-Configure Redis with persistence that you trust (`appendonly yes`) and no eviction.
+Each atomic step is a Lua script. Leases use the clock of the Redis server, where expiring keys have a TTL. Configure
+Redis with persistence that you trust (`appendonly yes`) and without eviction.
 """
 
 from __future__ import annotations
@@ -36,24 +36,23 @@ from nbagent.text import without_keys
 #: The version of the keys.
 FORMAT = "2"
 
-#: Connections of one process, and seconds to wait for a free one.
+#: The connections of a process, and the seconds to wait for a free one.
 _CONNECTIONS, _WAIT_S = 32, 30.0
 
-#: Milliseconds after its end for which a lease still belongs to its owner unless another takes it, as after a pause of
-#: the process.
+#: Milliseconds that an expired lease still belongs to its owner unless another one takes it, for paused processes.
 _KEPT_MS = 3_600_000
 
-#: Seconds for which the names of an owner's notes are kept after the last one expired.
+#: Seconds for which the names of an owner's notes are kept after the last one has expired.
 _NAMES_KEPT_S = 86_400
 
-#: KEYS: lease. ARGV: ticket, milliseconds with those that it is kept, the latter.
+#: KEYS: lease. ARGV: ticket, milliseconds including `_KEPT_MS`, `_KEPT_MS`.
 _TAKE = """
 if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
 
-#: KEYS: lease. ARGV: ticket, milliseconds with those that it is kept.
+#: KEYS: lease. ARGV: ticket, milliseconds including `_KEPT_MS`.
 _RENEW = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -64,8 +63,8 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-#: KEYS: spending, answer, lease, conversation, messages, index. ARGV: dollars, tokens, answer, its milliseconds,
-#: ticket, kept, milliseconds of the conversation, updated, id, number of fields and values, these, added messages.
+#: KEYS: spending, answer, lease, conversation, messages, index. ARGV: dollars, tokens, answer, its TTL, ticket, kept,
+#: the conversation's TTL, updated, id, number of fields and values, these, added messages. TTLs are in milliseconds.
 _SAVE = """
 local ticket, kept, ttl = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 if redis.call('LLEN', KEYS[5]) < kept then return -1 end
@@ -106,7 +105,7 @@ _SCRIPTS = {
 
 
 class RedisStore(ConversationStore):
-    """A store in Redis, under keys that begin with "nbagent:".
+    """A store in Redis, under keys that start with "nbagent:".
 
     >>> RedisStore("redis://:password@cache.example:6379/0", ttl_s=30 * 86_400)
     RedisStore('redis://cache.example:6379/0')
@@ -132,8 +131,7 @@ class RedisStore(ConversationStore):
         except ImportError:
             raise missing_extra("Redis", "redis") from None
         try:
-            # No retries, because a repeated command may count twice. An idle connection that was closed is still
-            # reopened.
+            # no retries, because a repeated command may count twice; a closed idle connection is still reopened
             pool = redis.BlockingConnectionPool.from_url(
                 self._url,
                 max_connections=_CONNECTIONS,
@@ -146,10 +144,10 @@ class RedisStore(ConversationStore):
             async with self._commands() as client:
                 await client.set("nbagent:format", FORMAT, nx=True)
                 found = await client.get("nbagent:format")
-        except (ValueError, TypeError):  # their texts may contain the password
+        except (ValueError, TypeError):  # these may contain the password
             self._client = None
             raise ConfigurationError(
-                f"The address of Redis, {self.address!r}, can't be used. Write 'redis://user:password@host:6379/0', "
+                f"The Redis address {self.address!r} can't be used. Write 'redis://user:password@host:6379/0', "
                 "'rediss://…' for TLS, or 'unix:///path', with options that redis-py knows."
             ) from None
         except StoreError:
@@ -159,7 +157,7 @@ class RedisStore(ConversationStore):
             await self.aclose()
             raise ConfigurationError(
                 f"The conversations in {self.address!r} have version {found!r} of the format, expected {FORMAT!r}. "
-                "Update nbagent, or name another database of Redis."
+                "Update nbagent, or name another Redis database."
             )
 
     @override
@@ -185,7 +183,7 @@ class RedisStore(ConversationStore):
         oldest = "-inf" if self.ttl_s is None else time.time() - self.ttl_s
         index = self._key(owner, "conversations")
         async with self._commands() as client:
-            equal = await client.zcount(index, last[0], last[0])  # of these, some were on the page before
+            equal = await client.zcount(index, last[0], last[0])  # some of these were on the previous page
             rows = await client.zrange(
                 index, last[0], oldest, desc=True, byscore=True, offset=0, num=equal + limit + 1, withscores=True
             )
@@ -283,7 +281,7 @@ class RedisStore(ConversationStore):
     # -- the server ---------------------------------------------------------------------------------------------------
 
     def _key(self, owner: str, *parts: str) -> str:
-        """The braces keep all keys of an owner on one cluster node, as scripts require."""
+        """A key. The braces keep all keys of an owner on one cluster node, as scripts require."""
         return f"nbagent:{{{owner}}}:{':'.join(parts)}"
 
     async def _run(self, script: str, keys: list[str], *values: Any) -> Any:
@@ -292,7 +290,7 @@ class RedisStore(ConversationStore):
 
     @asynccontextmanager
     async def _commands(self) -> AsyncIterator[Any]:
-        """The client, whose errors become clear ones."""
+        """The client. Its errors become `StoreError`s."""
         from redis.exceptions import RedisError
 
         if self._client is None:

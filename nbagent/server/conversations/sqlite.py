@@ -1,7 +1,7 @@
-"""Conversations in a SQLite file: for all processes of one machine. Or in memory: for one process, until it ends.
+"""Conversations in a SQLite file, for all processes of one machine, or in memory, for one process until it ends.
 
-One thread writes and reads, so that the event loop never waits for the disk. When `save` returns, its data is on the
-disk, safe from a power failure; leases are written without waiting for the disk.
+A single thread reads and writes, so the event loop never waits for the disk. When `save` returns, its data is on disk
+and survives a power failure. Leases are written without waiting for the disk.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from nbagent.store.sqlite_file import SQLiteFormat
 
 T = TypeVar("T")
 
-#: Conversations that one `save` deletes because they are too old.
+#: How many expired conversations one `save` deletes.
 _EXPIRED_AT_ONCE = 20
 
 _TABLES = """
@@ -58,7 +58,7 @@ CREATE TABLE spending (owner TEXT PRIMARY KEY, dollars REAL, tokens INTEGER) WIT
 CREATE TABLE notes (owner TEXT, name TEXT, text TEXT, expires REAL, PRIMARY KEY (owner, name));
 CREATE INDEX notes_by_age ON notes (expires);
 """
-#: Only for current turns, so not part of the format.
+#: Only for current turns, so not part of the file format.
 _LEASES = """
 CREATE TABLE IF NOT EXISTS leases (
     owner TEXT, name TEXT, ticket TEXT, until REAL, PRIMARY KEY (owner, name)
@@ -80,9 +80,9 @@ _SELECT = """
 
 
 class SQLiteStore(ConversationStore):
-    """A store in a file, which it makes if it is missing; only its owner can read it. The file is in WAL mode.
+    """A store in a file, which is created if it is missing and is readable only by its owner. It uses WAL mode.
 
-    Put it on a local disk: SQLite's locks don't work on most network drives. `SQLiteStore(":memory:")` has no file.
+    Use a local disk, since SQLite's locks don't work on most network drives. `SQLiteStore(":memory:")` has no file.
 
     >>> store = SQLiteStore("conversations.sqlite", ttl_s=30 * 86_400)
     """
@@ -177,7 +177,7 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(write, begin="IMMEDIATE")
 
     def _oldest(self) -> float:
-        """A conversation must have changed after this time to exist."""
+        """The time before which unchanged conversations count as deleted."""
         return float("-inf") if self.ttl_s is None else time.time() - self.ttl_s
 
     def _delete_oldest(self, database: sqlite3.Connection) -> None:
@@ -249,9 +249,9 @@ class SQLiteStore(ConversationStore):
         return database
 
     def _is_alone(self) -> bool:
-        """Whether no other process has the file open: then all leases belong to dead processes.
+        """Whether no other process has the file open. Then all leases belong to dead processes.
 
-        Each process shares a lock on a file next to it until it ends. Without locks, dead leases run out.
+        Each process shares a lock on a file next to it until it ends. On systems without locks, dead leases expire.
         """
         if sys.platform == "win32":
             return False
@@ -275,7 +275,7 @@ class SQLiteStore(ConversationStore):
     async def _in_thread(
         self, work: Callable[[sqlite3.Connection], T], begin: Literal["DEFERRED", "IMMEDIATE"] | None = None
     ) -> T:
-        """Do the work in the thread, in one transaction; `durable` waits until the data is on the disk."""
+        """Do the work in the thread, with `begin` in one transaction. IMMEDIATE waits until data is on disk."""
 
         def run() -> T:
             with FORMAT.clear_errors(self.path):
@@ -289,7 +289,7 @@ class SQLiteStore(ConversationStore):
         if self._thread is None:
             raise StoreError(f"{self.path.name!r} is not open. Call `await store.open()` first.")
         if str(self.path) == MEMORY:
-            return run()  # there is no disk to wait for
+            return run()  # no disk to wait for
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 
@@ -313,7 +313,7 @@ def _add_note(database: sqlite3.Connection, owner: str, name: str, text: str, ex
 
 
 def _ended(database: sqlite3.Connection, lease: Lease) -> bool:
-    """Ends a lease; False if another has it."""
+    """End a lease; False if another one has it."""
     query = "DELETE FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
     return database.execute(query, (lease.owner, lease.name, lease.ticket)).rowcount > 0
 

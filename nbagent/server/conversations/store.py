@@ -1,11 +1,11 @@
 """The guarantees of a conversation store, and the common part of all stores.
 
-Everything belongs to an owner and is invisible to others. A conversation's turn holds its *lease*: a heartbeat renews
-it, and when the process dies, it runs out. Other turns wait, within one process in order of arrival. A turn's changes
-are saved atomically: the messages, their cost, and the answer for a repeated request. A process that was paused for
+Everything belongs to an owner and is invisible to others. The turn of a conversation has a *lease*, which a heartbeat
+renews and which expires if the process dies. Other turns wait, in order of arrival within a process. A turn's changes
+are saved atomically: the messages, their cost, and the answer for repeated requests. A process that was paused for
 longer than its lease can't save if another one has continued.
 
-Times are seconds since 1970.
+Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.errors import StoreError, TurnLostError
 from nbagent.text import shortened
 
-#: Characters of a conversation's title.
+#: The characters of a conversation's title.
 TITLE_CHARS = 80
 
-#: Seconds between two checks of a lease or a decision: at first, and at most.
-_FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
+#: The seconds between two checks of a lease or a decision: at first, and at most.
+_FIRST_PAUSE, _LAST_PAUSE = 0.01, 0.25
 
-#: Prefixes of notes' names: waiting calls, and the decisions on them.
+#: The prefixes of notes with waiting calls, and with the decisions on them.
 _ASKED, _DECIDED = "approval:", "decision:"
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """US dollars, without unknown prices, and tokens of input and output.
+    """US dollars, without unknown prices, and input and output tokens.
 
     >>> Spent(0.25, 100) + Spent(0.5, 20)
     Spent(dollars=0.75, tokens=120)
@@ -54,7 +54,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A conversation. `title` is the beginning of the first prompt. In a `Page` it has no messages."""
+    """A conversation. `title` is the start of its first prompt. In a `Page`, it has no messages."""
 
     id: str
     owner: str = field(repr=False)
@@ -64,13 +64,13 @@ class Conversation:
     spent: Spent
     message_count: int
     messages: tuple[LLMMessage, ...] = ()
-    #: What was recorded of turns, as `save` got it.
+    #: The recorded rows of its turns, as passed to `save`.
     recorded: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of an owner's conversations, the last changed first. `next` is the cursor of the next page, None if none."""
+    """Some of an owner's conversations, the last changed first. `next` is the cursor of the next page, or None."""
 
     conversations: list[Conversation]
     next: str | None
@@ -80,7 +80,7 @@ class Page:
 class KeptAnswer:
     """The first answer to a request with an idempotency key.
 
-    `fingerprint` tells whether a second request with this key is the same one. `body` is for the server.
+    `fingerprint` shows whether a second request with this key is the same. `body` is opaque to the store.
     """
 
     key: str
@@ -90,7 +90,7 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's decision on a call: `arguments` replace the model's, `reason` is for the model."""
+    """A person's decision on a call. `arguments` replace the model's; the model reads `reason`."""
 
     approved: bool
     arguments: dict[str, Any] | None = None
@@ -99,7 +99,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingCall:
-    """A tool call that waits for a person's decision until it expires; `decision` is None while it waits."""
+    """A tool call that waits for a person's decision until it expires. `decision` is None while it waits."""
 
     id: str
     owner: str = field(repr=False)
@@ -115,9 +115,9 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """An exclusive right. `lost` is done when another process has it or the conversation was deleted.
+    """An exclusive right. `lost` completes when another process has taken it or the conversation was deleted.
 
-    A turn's lease has its conversation, None if it is new; each `save` updates it.
+    A turn's lease has its conversation, or None if that is new.
     """
 
     owner: str
@@ -130,14 +130,14 @@ class Lease:
     is_saved: bool = False
 
     def lose(self) -> None:
-        """Notify its holder that it is lost: the run must end, since it can't be saved."""
+        """Notify the holder that the lease is lost. The run must end, since it can't be saved."""
         if not self.lost.done():
             self.lost.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A turn's change of its conversation: `info`, and after the first `kept` messages the `added` ones, as JSON."""
+    """A turn's change of its conversation: `info`, and the `added` messages, as JSON, after the first `kept` ones."""
 
     lease: Lease
     info: Conversation
@@ -147,11 +147,11 @@ class Change:
 
 
 class ConversationStore(ABC):
-    """Conversations with their turns, spending, answers and approvals. Each store writes the abstract part.
+    """Conversations with their turns, spending, answers and approvals. Each store implements the abstract part.
 
-    - `lease_s`: seconds after which a dead process's turn goes to the next one
+    - `lease_s`: seconds after which another process can take a dead process's turn
     - `ttl_s`: seconds from a conversation's last change to its deletion; None keeps it
-    - `answer_ttl_s`: seconds for which a repeated request gets its first answer
+    - `answer_ttl_s`: seconds for which a repeated request receives its first answer
 
     All methods raise `StoreError` if the store can't be read or written.
 
@@ -172,7 +172,7 @@ class ConversationStore(ABC):
         self.lease_s = lease_s
         self.ttl_s = ttl_s
         self.answer_ttl_s = answer_ttl_s
-        #: This process's waiters for leases, in order of arrival; and its leases.
+        #: Locks that queue this process's turns in order of arrival, and its leases.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._held: dict[tuple[str, str], Lease] = {}
 
@@ -180,7 +180,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and create missing tables. Raises ConfigurationError if the address has other data."""
+        """Connect, and create missing tables. Raises ConfigurationError if the address contains other data."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -188,19 +188,19 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        """A conversation, or None if the owner has none with this id."""
+        """Return a conversation, or None if the owner has none with this id."""
 
     @abstractmethod
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
-        """Some of the owner's conversations, the last changed first. `after` is the previous page's cursor.
+        """Return some of the owner's conversations, the last changed first. `after` is the previous page's cursor.
 
-        Raises ConfigurationError for a cursor that `page` did not make.
+        Raises ConfigurationError for an invalid cursor.
         """
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Delete a conversation immediately; False if there was none. Its cost still counts for its owner.
+        """Delete a conversation; return False if there was none. Its cost still counts for its owner.
 
-        A running turn loses its lease: its `lost` is done, and it can no longer save.
+        A running turn loses its lease and can no longer save.
         """
         deleted = await self._delete(owner, conversation_id, _turn_of(conversation_id))
         if (lease := self._held.get((owner, _turn_of(conversation_id)))) is not None:
@@ -209,7 +209,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def spent(self, owner: str) -> Spent:
-        """The cost of all runs of the owner."""
+        """Return the cost of all runs of the owner."""
 
     # -- turns --------------------------------------------------------------------------------------------------------
 
@@ -217,26 +217,26 @@ class ConversationStore(ABC):
     async def turn(
         self, owner: str, conversation_id: str, busy: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncIterator[Lease]:
-        """The exclusive turn of a conversation, also across processes. Waits until it is free.
+        """Wait for the exclusive turn of a conversation, across all processes.
 
-        While another has it, `busy` is called; what it raises ends the waiting.
+        While it is taken, `busy` is called, which may raise to stop waiting.
         """
         lease = Lease(owner, _turn_of(conversation_id), token_hex(8), conversation_id=conversation_id)
-        async with self._alone(lease, busy):
+        async with self._exclusive(lease, busy):
             yield lease
 
     @asynccontextmanager
     async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
-        """Enter a request with an idempotency key: yields its first answer, if it has one.
+        """Enter a request with an idempotency key. Yields its first answer, or None.
 
-        Waits while the same key is being answered, so that a repeated request gets that answer. If that fails or its
-        process dies, the next one answers. Pass the new answer to `save`.
+        Waits while a request with the same key is answered, so a repeated one receives that answer. If that request
+        fails or its process dies, the next one runs. Pass the new answer to `save`.
         """
-        async with self._alone(Lease(owner, f"key:{key}", token_hex(8))):
+        async with self._exclusive(Lease(owner, f"key:{key}", token_hex(8))):
             yield await self.answer(owner, key)
 
     async def answer(self, owner: str, key: str) -> KeptAnswer | None:
-        """The first answer to the request with this key, if it was saved and has not expired."""
+        """Return the first answer to a request with this key, unless there is none or it has expired."""
         text = await self._note(owner, answer_name(key))
         return None if text is None else KeptAnswer(**json.loads(text))
 
@@ -252,23 +252,22 @@ class ConversationStore(ABC):
     ) -> None:
         """Save all messages of the turn's conversation, their cost, and the answer, atomically.
 
-        A turn can save several times, each time with the spending since the last. Without a turn, it counts the
-        spending and keeps the answer. Raises `TurnLostError` if the turn is lost or the key already has an answer. Even
-        then, the spending counts for the owner.
+        Without a turn, only the spending and the answer are saved. Raises `TurnLostError` if the turn is lost or the
+        key already has an answer. Even then, the spending counts for the owner.
         """
         if turn and turn.heartbeat:
             turn.heartbeat.cancel()
         change = _change(owner, spent, turn, messages, recorded) if turn else None
         saved = await self._save(owner, spent, change, answer)
-        if saved is None and change:  # what was there expired while the turn went on
+        if saved is None and change:  # the stored messages expired during the turn
             change = replace(change, kept=0, added=_bodies(messages, change.info.recorded))
             saved = await self._save(owner, spent, change, answer)
         if not saved:
             if turn:
                 turn.lose()
             raise TurnLostError(
-                "This turn of the conversation can't be saved: the conversation was deleted meanwhile, or the process "
-                "was paused for so long that another one took over. Ask again."
+                "This turn of the conversation can't be saved: the conversation was deleted, or the process was paused "
+                "for so long that another one took over. Try again."
             )
         if turn:
             turn.is_saved = True
@@ -276,34 +275,34 @@ class ConversationStore(ABC):
     # -- approvals ----------------------------------------------------------------------------------------------------
 
     async def ask(self, approval: WaitingCall) -> None:
-        """Let a call wait for a decision."""
+        """Register a call that waits for a decision."""
         body = {f.name: getattr(approval, f.name) for f in fields(approval) if f.name != "decision"}
         await self._add_note(approval.owner, f"{_ASKED}{approval.id}", json.dumps(body), approval.expires)
 
     async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
-        """A call that waits or was decided, until it expires; else None."""
+        """Return a waiting or decided call, or None once it has expired."""
         text = await self._note(owner, f"{_ASKED}{approval_id}")
         return None if text is None else await self._asked(owner, text)
 
     async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
-        """The calls that wait for a decision, the oldest first."""
+        """Return the calls that wait for a decision, the oldest first."""
         found = [await self._asked(owner, text) for text in await self._notes(owner, _ASKED)]
         waiting = [each for each in found if not each.decision and conversation_id in (None, each.conversation_id)]
         return sorted(waiting, key=lambda each: each.created)
 
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
-        """Decide on a call. False if it was already decided, has expired, or does not exist."""
+        """Decide on a call. Return False if it is already decided, has expired, or does not exist."""
         approval = await self.approval(owner, approval_id)
         if approval is None:
             return False
         return await self._add_note(owner, f"{_DECIDED}{approval_id}", json.dumps(asdict(decision)), approval.expires)
 
     async def decision(self, approval: WaitingCall) -> Decision | None:
-        """Wait for the decision on a call, in any process. None when the call has expired."""
-        pause = _FIRST_LOOK
+        """Wait for the decision on a call, from any process. Return None if the call expires."""
+        pause = _FIRST_PAUSE
         while (found := await self.approval(approval.owner, approval.id)) is not None and found.decision is None:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LAST_LOOK)
+            pause = min(2 * pause, _LAST_PAUSE)
         return found.decision if found is not None else None
 
     async def _asked(self, owner: str, text: str) -> WaitingCall:
@@ -319,53 +318,53 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def _save(self, owner: str, spent: Spent, change: Change | None, answer: KeptAnswer | None) -> bool | None:
-        """False if the lease is another's or the key has an answer: then only the owner's spending is counted.
+        """Save. Return False if the lease is lost or the key has an answer; then only the spending is counted.
 
-        None if the kept messages are missing: then nothing is done.
+        Return None if the kept messages are missing; then nothing is saved.
         """
 
     @abstractmethod
     async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
-        """Keep a text under a name until it expires; False if the name is taken."""
+        """Keep a text under a name until it expires; return False if the name is taken."""
 
     @abstractmethod
     async def _note(self, owner: str, name: str) -> str | None:
-        """The text with this name, if it has not expired."""
+        """Return the text with this name, unless it has expired."""
 
     @abstractmethod
     async def _notes(self, owner: str, prefix: str) -> list[str]:
-        """The texts whose names have this prefix."""
+        """Return the texts whose names have this prefix."""
 
     @abstractmethod
     async def _take(self, lease: Lease) -> bool:
-        """Take a free or expired lease; False if another has it."""
+        """Take a free or expired lease; return False if another one has it."""
 
     @abstractmethod
     async def _renew(self, lease: Lease) -> bool:
-        """Renew a lease; False if another has it, or nobody."""
+        """Renew a lease; return False if it is lost."""
 
     @abstractmethod
     async def _release(self, lease: Lease) -> None:
-        """End a lease, unless another has it."""
+        """End a lease, unless it is lost."""
 
     # -- leases -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _alone(self, lease: Lease, busy: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[None]:
+    async def _exclusive(self, lease: Lease, busy: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[None]:
         place = lease.owner, lease.name
         lock = self._locks.setdefault(place, asyncio.Lock())
         if busy and lock.locked():
             await busy()
         async with lock:
             try:
-                pause = _FIRST_LOOK
+                pause = _FIRST_PAUSE
                 while not await self._take(lease):  # another process has it
                     if busy:
                         await busy()
                     await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LAST_LOOK)
+                    pause = min(2 * pause, _LAST_PAUSE)
                 self._held[place] = lease
-                lease.heartbeat = asyncio.create_task(self._keep(lease))
+                lease.heartbeat = asyncio.create_task(self._heartbeat(lease))
                 try:
                     yield
                 finally:
@@ -373,11 +372,11 @@ class ConversationStore(ABC):
             finally:
                 self._held.pop(place, None)
                 if not lease.is_saved:
-                    with suppress(StoreError):  # the lease runs out, and what the turn did is done
+                    with suppress(StoreError):  # the lease expires by itself
                         await self._release(lease)
 
-    async def _keep(self, lease: Lease) -> None:
-        """The heartbeat. A store that fails now may answer again before the lease runs out."""
+    async def _heartbeat(self, lease: Lease) -> None:
+        """Renew the lease regularly. A store that fails now may recover before the lease expires."""
         while not lease.lost.done():
             await asyncio.sleep(self.lease_s / 3)
             with suppress(StoreError):
@@ -386,7 +385,7 @@ class ConversationStore(ABC):
 
 
 def answer_name(key: str) -> str:
-    """The name of the note with the first answer to a request."""
+    """Return the name of the note with the first answer to a request."""
     return f"answer:{key}"
 
 
@@ -425,7 +424,7 @@ def _title(messages: Sequence[LLMMessage]) -> str:
 
 
 def _bodies(messages: Sequence[LLMMessage], recorded: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Messages as JSON, each in one line. The first one also has what was recorded."""
+    """Messages as JSON, each in one line. The first one also contains the recorded rows."""
     bodies = [as_data(message) for message in messages]
     if bodies and recorded:
         bodies[0]["recorded"] = list(recorded)
@@ -433,7 +432,7 @@ def _bodies(messages: Sequence[LLMMessage], recorded: Sequence[Mapping[str, Any]
 
 
 def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
-    """The conversation with its messages, from JSON. Raises `StoreError` if a text is not one."""
+    """Return the conversation with its messages, from JSON. Raises `StoreError` for an invalid message."""
     try:
         bodies = [json.loads(text) for text in texts]
         messages = messages_from(bodies)
@@ -444,15 +443,15 @@ def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
 
 
 def page_of(found: list[Conversation], limit: int) -> Page:
-    """A page of what was found, which is one more than the limit if there is a next page."""
+    """Return a page. `found` has one more than the limit if there is a next page."""
     shown = found[:limit]
     return Page(shown, f"{shown[-1].updated!r}:{shown[-1].id}" if len(found) > limit else None)
 
 
 def cursor_from(text: str) -> tuple[float, str]:
-    """`(updated, id)` of the last conversation of a page. Raises ConfigurationError."""
+    """Return `(updated, id)` of the last conversation of a page. Raises ConfigurationError."""
     updated, colon, conversation_id = text.partition(":")
     with suppress(ValueError):
         if colon and is_number(value := float(updated)):
             return value, conversation_id
-    raise invalid("after", text, "the cursor of a page", "Pass `next` of the page before.")
+    raise invalid("after", text, "the cursor of a page", "Pass `next` of the previous page.")

@@ -1,4 +1,4 @@
-"""`/agent/approvals`: the calls that wait for a person's decision. The first decision counts."""
+"""`/agent/approvals`: calls that wait for a person's decision. The first decision counts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nbagent.functions.validation import validate_arguments
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.store import Decision
 from nbagent.server.problems import RefusedError, not_found
-from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
+from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 
 router = APIRouter(prefix="/agent/approvals", tags=["approvals"])
 
 
 class PendingApproval(BaseModel):
-    """A call that waits for a decision until it expires; then it is denied."""
+    """A call that waits for a decision. When it expires, it is denied."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -33,13 +33,13 @@ class PendingApproval(BaseModel):
 
 
 class PendingApprovals(BaseModel):
-    """The calls that wait, the oldest first."""
+    """The waiting calls, the oldest first."""
 
     approvals: list[PendingApproval]
 
 
 class DecisionRequest(BaseModel):
-    """A decision. `arguments` replace the model's; the model reads `reason` if the call is denied."""
+    """A decision. `arguments` replace the model's. If the call is denied, the model reads `reason`."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"decision": "approve"}]})
 
@@ -74,18 +74,18 @@ async def decide(
         raise not_found("call of that id that waits for approval")
     if body.arguments is not None:
         if body.decision == "deny":
-            raise RefusedError(422, "invalid_request", "arguments: only an approved call has some. Leave them out.")
+            raise RefusedError(422, "invalid_request", "arguments: only allowed for an approval. Omit them.")
         check_arguments(host, approval.tool, body.arguments)
     decision = Decision(body.decision == "approve", body.arguments, body.reason)
     if not await host.store.decide(owner, approval_id, decision):
-        raise RefusedError(409, "already_decided", "This call was decided before, or has expired.")
+        raise RefusedError(409, "already_decided", "This call is already decided, or has expired.")
     return Decided(id=approval_id, decision=body.decision)
 
 
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
-    """Refuse arguments that the tool does not take: the call would be denied, and the decision spent.
+    """Refuse arguments that are invalid for the tool, since the call would fail and the decision be used up.
 
-    Several agents may have a tool of this name: then one that takes them is enough.
+    If several agents have a tool with this name, one that accepts them is enough.
     """
     wrong: ToolArgumentsError | None = None
     for definition in filter(None, (each.function_registry.get_function(tool) for each in host.agents.values())):

@@ -1,4 +1,4 @@
-"""`POST /agent/chat`: one prompt, answered as JSON or as the run's events."""
+"""`POST /agent/chat`: one prompt, answered as JSON or with the run's events."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
 from nbagent.server import event_stream
 from nbagent.server.event_stream import EventStream, sse, while_connected
-from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
+from nbagent.server.hosted_run import HostedRun, IdempotencyKey, RunRequest
 from nbagent.server.problems import problem_of
-from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
+from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 
 router = APIRouter(tags=["agent"])
 
 
 class ChatRequest(BaseModel):
-    """The run of a chat request."""
+    """A prompt and the options of its run."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"message": "What is the mean of 1 and 3?"}]}
     )
 
-    message: str = Field(min_length=1, description="The question.")
+    message: str = Field(min_length=1, description="The prompt.")
     conversation_id: str | None = Field(None, pattern=ID_PATTERN, description="Continues a conversation.")
     provider: str | None = Field(None, description="A provider that this server allows.")
     model: str | None = Field(None, description="A model that this server allows.")
     max_tool_calls: int = Field(5, ge=0, le=1000)
-    max_tokens: int = Field(2000, ge=1, le=1_000_000, description="Of each answer of the model.")
-    max_total_tokens: int | None = Field(None, ge=0, le=10**9, description="Of the run, input and output.")
-    max_cost: float | None = Field(None, ge=0, description="Of the run, in US dollars.")
+    max_tokens: int = Field(2000, ge=1, le=1_000_000, description="For each answer of the model.")
+    max_total_tokens: int | None = Field(None, ge=0, le=10**9, description="For the run, input and output.")
+    max_cost: float | None = Field(None, ge=0, description="For the run, in US dollars.")
     temperature: float | None = Field(None, ge=0, le=2)
     waits_for_approval: bool = Field(
-        False, description="Whether calls that need approval wait for a decision; without it they are denied."
+        False, description="Whether calls that need approval wait for a decision. Otherwise, they are denied."
     )
 
 
 class ToolCallMade(BaseModel):
-    """A call of a tool. `validated`: whether the arguments fitted the tool, so that it was called."""
+    """A tool call. `validated`: whether its arguments were valid, so the tool was called."""
 
     tool: str
     arguments: dict[str, Any]
@@ -57,7 +57,7 @@ class ToolCallMade(BaseModel):
 
 
 class ChatMeta(BaseModel):
-    """Facts about the run. `status` says how it ended; `limit_reason` names the limit that ended it."""
+    """Facts about the run. `status` is how it ended, and `limit_reason` the limit that ended it."""
 
     provider: str
     model: str
@@ -72,7 +72,7 @@ class ChatMeta(BaseModel):
 
 
 class ChatResponse(BaseModel):
-    """The answer. `success` is false if a limit, a denied call or the model's refusal ended the run."""
+    """The answer. `success` is false if a limit, a denied call or a refusal ended the run."""
 
     success: bool
     response: str
@@ -95,17 +95,17 @@ async def chat(
     accept: Annotated[str, Header()] = "",
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> Response:
-    """Send a prompt. With `Accept: text/event-stream` the answer is the run's events, one by one."""
+    """Send a prompt. With `Accept: text/event-stream`, the response is a stream of the run's events."""
     streams = event_stream.MEDIA_TYPE in accept
     began = monotonic()
 
     def whole(run: HostedRun) -> str:
         return json_text(_answer(run, began).model_dump())
 
-    repeatable = None
+    idempotency = None
     if idempotency_key is not None and not streams:
-        repeatable = Repeatable(idempotency_key, hashlib.sha256(await request.body()).hexdigest(), whole)
-    run = host.run(owner, run_request(body, repeatable))
+        idempotency = IdempotencyKey(idempotency_key, hashlib.sha256(await request.body()).hexdigest(), whole)
+    run = host.run(owner, run_request(body, idempotency))
     if streams:
         return EventStream(run, _written)
 
@@ -119,8 +119,8 @@ async def chat(
     return await while_connected(request.receive, answer())
 
 
-def run_request(body: ChatRequest, repeatable: Repeatable | None = None) -> RunRequest:
-    """The run of a chat request."""
+def run_request(body: ChatRequest, idempotency: IdempotencyKey | None = None) -> RunRequest:
+    """Return the run of a chat request."""
     limits = Limits(max_tool_calls=body.max_tool_calls, max_total_tokens=body.max_total_tokens, max_cost=body.max_cost)
     return RunRequest(
         message=body.message,
@@ -130,7 +130,7 @@ def run_request(body: ChatRequest, repeatable: Repeatable | None = None) -> RunR
         limits=limits,
         options=body.model_dump(include={"max_tokens", "temperature"}, exclude_none=True),
         waits_for_approval=body.waits_for_approval,
-        repeatable=repeatable,
+        idempotency=idempotency,
     )
 
 
@@ -171,7 +171,7 @@ def _tool_call(event: ToolResult) -> ToolCallMade:
 
 
 def _result(event: ToolResult) -> dict[str, Any]:
-    """`{"success": …, "data": …}` as skills return it; for other tools, the model's text, as data if it is JSON."""
+    """`{"success": …, "data": …}` from skills. For other tools, `data` is the text for the model, parsed if JSON."""
     outcome = event.outcome
     assert outcome is not None
     text = content_as_text(outcome.content)
@@ -187,7 +187,7 @@ def _result(event: ToolResult) -> dict[str, Any]:
 
 
 async def _written(run: HostedRun) -> AsyncGenerator[str]:
-    """The events of a run as they come."""
+    """Stream the events of a run."""
     async for event in run:
         yield _event_text(event)
 
@@ -197,7 +197,7 @@ def _event_text(event: AnyEvent) -> str:
 
 
 def _event_data(event: Event) -> dict[str, Any]:
-    """The five items of an event; for a child's event, also `event` with its items."""
+    """The five items of an event. A child's event also has `event` with these items."""
     data = event.to_dict()
     if isinstance(event, ChildEvent):
         data["event"] = _event_data(event.event)

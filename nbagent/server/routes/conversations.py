@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from nbagent.core.messages import LLMMessage
 from nbagent.server.problems import not_found
-from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
+from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 
 router = APIRouter(prefix="/agent/conversations", tags=["conversations"])
 
@@ -19,7 +19,7 @@ ConversationId = Annotated[str, Path(pattern=ID_PATTERN)]
 
 
 class ConversationSummary(BaseModel):
-    """A conversation without its messages. The title is the beginning of its first prompt."""
+    """A conversation without its messages. The title is the start of its first prompt."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -50,9 +50,9 @@ async def conversations(
     host: Host,
     owner: Owner,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: Annotated[str | None, Query(max_length=300, description="`next` of the page before.")] = None,
+    after: Annotated[str | None, Query(max_length=300, description="`next` of the previous page.")] = None,
 ) -> ConversationPage:
-    """The conversations of this token, the last changed first."""
+    """This token's conversations, the last changed first."""
     page = await host.store.page(owner, limit, after)
     found = [ConversationSummary.model_validate(each) for each in page.conversations]
     return ConversationPage(conversations=found, next=page.next)
@@ -69,12 +69,12 @@ async def conversation(host: Host, owner: Owner, conversation_id: ConversationId
 
 @router.delete("/{conversation_id}", status_code=204)
 async def delete_conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> Response:
-    """Delete a conversation. This ends its run."""
+    """Delete a conversation. This ends its current run."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation of that id")
     return Response(status_code=204)
 
 
 def _shown(message: LLMMessage) -> dict[str, Any]:
-    """The message without provider-only data."""
+    """A message without provider data."""
     return {name: value for name, value in message.to_dict().items() if name != "provider_extras"}

@@ -1,6 +1,6 @@
-"""`GET /`: a page to chat with the agent in a browser. It is a host of the notebook's panel (`nbagent.chat`).
+"""`GET /`: a page to chat with the agent in a browser. It hosts the notebook's panel (`nbagent.chat`).
 
-The other routes are the page's own: they send it a panel's state, and patches of this state during a run.
+The other routes belong to the page. They send it the panel's state, and patches of this state during a run.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from nbagent.server.conversations.store import Conversation
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import STOPPED, HostedRun
 from nbagent.server.problems import not_found, problem_of
-from nbagent.server.routes.asking import ID_PATTERN, Host, Owner
 from nbagent.server.routes.chat import ChatRequest, run_request
+from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 
 router = APIRouter(include_in_schema=False)
 
@@ -48,7 +48,7 @@ ABOUT = "Your conversations are kept on this server."
 
 @router.get("/")
 async def page() -> HTMLResponse:
-    """The page. It is the same for everybody and contains no data; it asks for the token."""
+    """The page, which asks for the token. It is the same for everybody and contains no data."""
     return HTMLResponse(_page(), headers=_headers())
 
 
@@ -56,9 +56,9 @@ async def page() -> HTMLResponse:
 async def conversations(
     host: Host, owner: Owner, after: Annotated[str | None, Query(max_length=300)] = None
 ) -> dict[str, Any]:
-    """Ids and titles of the conversations of this token, the last changed first; `next` is for the next page.
+    """Ids and titles of this token's conversations, the last changed first; `next` is the cursor of the next page.
 
-    Of several agents also their names, to choose from.
+    If there are several agents, also their names.
     """
     found = await host.store.page(owner, after=after)
     titles = [[each.id, printable(each.title)] for each in found.conversations]
@@ -85,7 +85,7 @@ def _turns(conversation: Conversation) -> State:
 
 
 def _state(entry: PanelEntry) -> State:
-    """A turn in the panel's form and, once it is over, the answer's Markdown as `text`, for copying."""
+    """A turn in the panel's format. Once it is over, `text` is the answer's Markdown, for copying."""
     texts = [each.text for each in entry.transcript.segments if each.kind == "text"]
     return {**entry.state(), **({"text": printable("\n\n".join(texts))} if texts and entry.transcript.over else {})}
 
@@ -96,20 +96,20 @@ def _json(shown: State) -> Response:
 
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: ChatRequest, accept_language: Annotated[str, Header()] = "") -> Response:
-    """Send a prompt as with `/agent/chat`. The answer is a stream of merge patches of the panel's state."""
+    """Send a prompt as to `/agent/chat`. The response is a stream of merge patches of the panel's state."""
     request = replace(run_request(body), recorded=lambda agent: rows_to_keep(agent.trace))
     return EventStream(host.run(owner, request), partial(_patches, body.message, accept_language))
 
 
 class StopRequest(BaseModel):
-    """The owner and conversation of the run to stop."""
+    """The conversation whose runs are to stop."""
 
     conversation_id: str = Field(pattern=ID_PATTERN)
 
 
 @router.post("/page/stop")
 async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
-    """End the runs of a conversation; 0 if this process has none."""
+    """End the runs of a conversation in this process, and return their number."""
     return {"stopped": host.stop(owner, body.conversation_id)}
 
 
@@ -125,7 +125,7 @@ async def _patches(question: str, language: str, run: HostedRun) -> AsyncGenerat
 
 
 class RunningTurn:
-    """A turn during its run: `patches` gets the changes of the panel's state, and None at the end."""
+    """A turn during its run. `patches` receives the changes of the panel's state, and None at the end."""
 
     def __init__(self, question: str, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()
@@ -133,7 +133,7 @@ class RunningTurn:
         self._language = language
         self._shown: State = {}
         self._throttle = Throttle(self._publish)
-        #: Callbacks after the decision on a call, by its id.
+        #: Callbacks for the end of an approval, by the id of the call.
         self._asked: dict[str, ExitStack] = {}
 
     async def follow(self, run: HostedRun) -> None:
@@ -161,7 +161,7 @@ class RunningTurn:
                 asked.close()
 
     def _fail(self, event: Error) -> None:
-        """Show the failure as other clients get it, unless the turn already says that a person stopped it."""
+        """Show the failure as other clients see it, unless the turn already shows that a person stopped it."""
         problem, transcript = problem_of(event.exception), self._entry.transcript
         if transcript.over and problem.code == STOPPED:
             return
@@ -170,7 +170,7 @@ class RunningTurn:
         self._entry.show_failure("Failed", problem.detail)
 
     def _ask(self, event: Event) -> None:
-        """Show that a call waits for a person, with all of its arguments, until that is over."""
+        """Show that a call waits for approval, with all of its arguments, until it is decided."""
         call = FunctionCall(event.tool_name or "", event.tool_arguments or {})
         html, _ = asks_html(call, event.metadata["where"], language=self._language)
         piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}
@@ -201,7 +201,7 @@ def _page() -> str:
 
 @cache
 def _headers() -> dict[str, str]:
-    """Only the page's own script and styles are used, and it speaks with this server alone."""
+    """The headers allow only the page's own script and styles, and connections to this server."""
     policy = {
         "default-src": "'none'",
         "script-src": _hashes_of("script"),
@@ -223,7 +223,7 @@ def _headers() -> dict[str, str]:
 
 
 def _hashes_of(tag: str) -> str:
-    """The page's scripts or styles, as its policy names them."""
+    """The hashes of the page's scripts or styles, for its policy."""
     texts = re.findall(rf"<{tag}[^>]*>(.*?)</{tag}>", _page(), re.DOTALL)
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     return " ".join(f"'sha256-{digest}'" for digest in digests)

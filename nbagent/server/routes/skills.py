@@ -1,4 +1,4 @@
-"""`/skills`: the agent's executable skills, for other programs. `ToolManager(url, token=…)` reads them."""
+"""`/skills`: the agent's executable skills for other programs, which use `ToolManager(url, token=…)`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nbagent.server.agent_host import AgentHost
 from nbagent.server.approvals import deny
 from nbagent.server.event_stream import while_connected
 from nbagent.server.problems import not_found
-from nbagent.server.routes.asking import Host
+from nbagent.server.routes.dependencies import Host
 from nbagent.skills.wire import Skill, SkillResult, Skills
 
 router = APIRouter(prefix="/skills", tags=["skills"])
@@ -50,7 +50,7 @@ async def skill(host: Host, skill_id: SkillId) -> Skill:
 
 @router.post("/{skill_id}/invoke", response_model=SkillResult)
 async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocation) -> Response:
-    """Call a skill. Whether it fails is in the answer; a skill that needs approval is denied here."""
+    """Call a skill. The response shows whether it failed. A skill that needs approval is denied."""
     agent, definition = await _skill(host, skill_id)
     executor = agent.tool_executor.with_options()
     executor.approver = executor.approver or deny
@@ -65,7 +65,7 @@ async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocati
 
 
 async def _skills(host: AgentHost) -> dict[str, tuple[Agent, FunctionDefinition]]:
-    """The tools that are executable skills, by the skill's id, each with the first agent that has it."""
+    """The tools that are executable skills, by the skill's id, with the first agent that has each."""
     found: dict[str, tuple[Agent, FunctionDefinition]] = {}
     for agent in host.agents.values():
         await agent.toolsets.prepare()

@@ -1,4 +1,4 @@
-"""Converts AG-UI's messages to nbagent's. The client keeps the conversation and sends all of it with each prompt."""
+"""Converts AG-UI messages to nbagent's. The client keeps the conversation and sends all of it with each prompt."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nbagent.errors import ConfigurationError
 
 
 def read_messages(messages: Iterable[types.Message]) -> list[LLMMessage]:
-    """The messages of a conversation. Thinking and activities are for people; instructions are read separately.
+    """Return the messages of a conversation, without thinking, activities and instructions.
 
-    Raises `ConfigurationError` for content that is neither text nor image.
+    Raises `ConfigurationError` for content that is neither text nor an image.
     """
     read: list[LLMMessage] = []
     calls: dict[str | None, FunctionCall] = {}
@@ -40,7 +40,7 @@ def read_messages(messages: Iterable[types.Message]) -> list[LLMMessage]:
 
 
 def _in_order(messages: list[LLMMessage], calls: list[str | None]) -> list[LLMMessage]:
-    """The messages with results in the order of their calls: the client has them in order of arrival."""
+    """The messages with results in the order of their calls. The client has them in order of arrival."""
     place = {name: number for number, name in enumerate(calls)}
     ordered: list[LLMMessage] = []
     for is_result, group in groupby(messages, lambda message: message.role == "tool"):
@@ -50,14 +50,14 @@ def _in_order(messages: list[LLMMessage], calls: list[str | None]) -> list[LLMMe
 
 
 def read_instructions(given: types.RunAgentInput) -> str | None:
-    """The client program's instructions for the model: its system and developer messages, and its context."""
-    told = [m.content for m in given.messages if isinstance(m, types.SystemMessage | types.DeveloperMessage)]
-    told += [f"{item.description}: {item.value}" for item in given.context or ()]
-    return "\n\n".join(told) or None
+    """Return the client's instructions for the model: system and developer messages, and context."""
+    texts = [m.content for m in given.messages if isinstance(m, types.SystemMessage | types.DeveloperMessage)]
+    texts += [f"{item.description}: {item.value}" for item in given.context or ()]
+    return "\n\n".join(texts) or None
 
 
 def as_shown(messages: Sequence[LLMMessage], conversation_id: str) -> list[types.Message]:
-    """Stored messages as the client shows them; images of users are left out."""
+    """Return stored messages as AG-UI messages, without images of users."""
     shown: list[types.Message] = []
     for number, message in enumerate(without_drafts(messages)):
         name = message.message_id or f"{conversation_id}_{number}"
@@ -74,7 +74,7 @@ def as_shown(messages: Sequence[LLMMessage], conversation_id: str) -> list[types
 
 
 def shown_call(call_id: str, name: str, arguments: dict[str, Any] | None) -> types.ToolCall:
-    """A call, as a part of the client's message."""
+    """Return a tool call as part of a client's message."""
     return types.ToolCall(id=call_id, function=types.FunctionCall(name=name, arguments=json_text(arguments or {})))
 
 
@@ -98,4 +98,4 @@ def _part(part: types.ContentPart) -> dict[str, Any]:
                 return image_part({"type": "image", "url": url})
     source = getattr(part, "source", None)
     kind = f"{part.type} of a {source.type} source" if source else part.type
-    raise ConfigurationError(f"A message can't hold {kind}: send text, or an image as data or by its URL.")
+    raise ConfigurationError(f"A message can't contain {kind}. Send text, or an image as data or by its URL.")

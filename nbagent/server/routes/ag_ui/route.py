@@ -1,7 +1,7 @@
-"""`POST /ag-ui`: AG-UI's events for its clients, such as `HttpAgent` of `@ag-ui/client`.
+"""`POST /ag-ui`: AG-UI events for clients such as `HttpAgent` of `@ag-ui/client`.
 
-A run that waits for a person ends with an interrupt, and the client begins another one with the person's decision.
-Meanwhile the agent's run waits in this process. If nobody decides in time, the call is denied, and the run continues.
+A run that waits for a person ends with an interrupt, and the client starts another one with the person's decision. In
+between, the agent's run waits in this process. If nobody decides in time, the call is denied and the run continues.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import RefusedError, problem_of
 from nbagent.server.routes.ag_ui.messages import as_shown, read_instructions, read_messages
-from nbagent.server.routes.ag_ui.translation import Told, Translation
+from nbagent.server.routes.ag_ui.translation import AgUiEvent, Translation
 from nbagent.server.routes.approvals import check_arguments
-from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES, Host, Owner
+from nbagent.server.routes.dependencies import ID_PATTERN, MAX_MESSAGES, Host, Owner
 
 router = APIRouter(tags=["ag-ui"])
 
-#: The event that names the client's own tools: the agent runs its own tools and ignores these.
-LEFT_OUT = "nbagent.tools_left_out"
-#: Seconds between two checks of another process's run.
-LOOK_S = 0.5
+#: The event with the names of the client's tools, which the agent ignores.
+OMITTED_TOOLS = "nbagent.tools_left_out"
+#: The seconds between two checks of another process's run.
+POLL_S = 0.5
 #: The schema of a person's decision.
 _DECISION = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
-        "editedArgs": {"type": "object", "description": "All arguments, in place of the model's."},
-        "reason": {"type": "string", "description": "Why not; the model reads it."},
+        "editedArgs": {"type": "object", "description": "All arguments, replacing the model's."},
+        "reason": {"type": "string", "description": "Why it is denied; the model reads it."},
     },
     "required": ["approved"],
 }
 
 
 class AgUiInput(ag_ui.RunAgentInput):
-    """An AG-UI client's request. `threadId` names the conversation."""
+    """An AG-UI client's request. `threadId` is the id of the conversation."""
 
     thread_id: str = Field(pattern=ID_PATTERN)
     messages: list[ag_ui.Message] = Field(max_length=MAX_MESSAGES)
@@ -59,11 +59,11 @@ class AgUiInput(ag_ui.RunAgentInput):
 
 @router.post("/ag-ui", response_class=Response, responses={200: {"content": {event_stream.MEDIA_TYPE: {}}}})
 async def ag_ui_run(request: Request, host: Host, owner: Owner, body: AgUiInput) -> Response:
-    """Send a prompt as an AG-UI client: the answer is AG-UI's events.
+    """Send a prompt as an AG-UI client. The response is a stream of AG-UI events.
 
-    The client's messages are the conversation. Without messages, the answer is the thread's current conversation.
+    The client's messages are the conversation. Without messages, the response is the thread's stored conversation.
     """
-    return EventStream(AgUiExchange(host, request.app.state.waiting_talks, owner, body), _write)
+    return EventStream(AgUiExchange(host, request.app.state.waiting_runs, owner, body), _write)
 
 
 async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
@@ -71,10 +71,10 @@ async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
         yield sse(event if isinstance(event, dict) else event.model_dump(by_alias=True))
 
 
-class Talk:
-    """A run of the agent, over one or several requests.
+class ThreadRun:
+    """A run of the agent that spans one or several requests.
 
-    While it waits, `held` keeps it: closing that cancels the run.
+    While it waits, closing `held` cancels it.
     """
 
     def __init__(self, run: HostedRun, translation: Translation) -> None:
@@ -82,22 +82,22 @@ class Talk:
         self.held = AsyncExitStack()
         #: Whether the run can't continue without a person.
         self.waits = False
-        #: Running calls, and calls that wait for a person's decision.
+        #: Running calls, and calls that wait for a decision.
         self._running: set[str] = set()
         self._asked: set[str] = set()
 
-    async def continued(self) -> AsyncIterator[Told]:
-        """What happens until the run ends or waits."""
+    async def continued(self) -> AsyncIterator[AgUiEvent]:
+        """Yield events until the run ends or waits."""
         self.waits = False
         self._running |= self._asked
         self._asked.clear()
         async for event in self.run:
             if isinstance(event, events.Error):
                 problem = problem_of(event.exception)
-                for told in self.translation.failed(problem.detail, problem.code):
-                    yield told
-            for told in self.translation.translate(event):
-                yield told
+                for piece in self.translation.failed(problem.detail, problem.code):
+                    yield piece
+            for piece in self.translation.translate(event):
+                yield piece
             call_id = event.metadata.get("tool_call_id", "")
             match event:
                 case events.ToolStarted():
@@ -112,30 +112,30 @@ class Talk:
                 return
 
 
-class WaitingTalks:
+class WaitingRuns:
     """The runs of this process that wait for a person, by owner and thread."""
 
     def __init__(self) -> None:
-        self.talks: dict[tuple[str, str], Talk] = {}
+        self.runs: dict[tuple[str, str], ThreadRun] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
-    def keep(self, owner: str, thread: str, talk: Talk) -> None:
-        """Keep a run until its client returns, or until it ends."""
-        self.talks[owner, thread] = talk
-        task = asyncio.create_task(self._let_go(owner, thread, talk))
+    def keep(self, owner: str, thread: str, thread_run: ThreadRun) -> None:
+        """Keep a run until its client returns or it ends."""
+        self.runs[owner, thread] = thread_run
+        task = asyncio.create_task(self._release(owner, thread, thread_run))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _let_go(self, owner: str, thread: str, talk: Talk) -> None:
-        await talk.run.ended.wait()
-        if self.talks.get((owner, thread)) is talk:
-            await self.talks.pop((owner, thread)).held.aclose()
+    async def _release(self, owner: str, thread: str, thread_run: ThreadRun) -> None:
+        await thread_run.run.ended.wait()
+        if self.runs.get((owner, thread)) is thread_run:
+            await self.runs.pop((owner, thread)).held.aclose()
 
 
 class AgUiExchange:
-    """A request and its events. Leaving it early cancels the run, unless that waits for a person."""
+    """A request and its events. Leaving it early cancels the run, unless it waits for a person."""
 
-    def __init__(self, host: AgentHost, waiting: WaitingTalks, owner: str, given: ag_ui.RunAgentInput) -> None:
+    def __init__(self, host: AgentHost, waiting: WaitingRuns, owner: str, given: ag_ui.RunAgentInput) -> None:
         self._host, self._waiting, self._given = host, waiting, given
         self._owner, self._thread = owner, given.thread_id
         self._held = AsyncExitStack()
@@ -146,26 +146,26 @@ class AgUiExchange:
     async def __aexit__(self, *_: object) -> None:
         await self._held.aclose()
 
-    async def events(self) -> AsyncIterator[Told]:
-        """What answers the request. A request that is refused is a run that fails."""
+    async def events(self) -> AsyncIterator[AgUiEvent]:
+        """Yield the response. A refused request becomes a failed run."""
         given, version = self._given, ag_ui.PROTOCOL_VERSION
         yield ag_ui.RunStartedEvent(thread_id=self._thread, run_id=given.run_id, protocol_version=version)
         if given.tools:
-            yield ag_ui.CustomEvent(name=LEFT_OUT, value=[tool.name for tool in given.tools])
+            yield ag_ui.CustomEvent(name=OMITTED_TOOLS, value=[tool.name for tool in given.tools])
         try:
-            talk = await self._talk()
-            answer = self._stored() if talk is None else self._continued(talk)
+            thread_run = await self._thread_run()
+            answer = self._stored() if thread_run is None else self._continued(thread_run)
             async for event in answer:
                 yield event
         except NbagentError as error:
             problem = problem_of(error)
             yield ag_ui.RunErrorEvent(message=problem.detail, code=problem.code)
 
-    async def _talk(self) -> Talk | None:
-        """The run that answers: the one that waited for this request, or a new one; None if none runs here."""
+    async def _thread_run(self) -> ThreadRun | None:
+        """The run that waited for this request, or a new one; None if no run in this process answers it."""
         store, given = self._host.store, self._given
         if given.messages and not given.resume:
-            return await self._new_talk()
+            return await self._new_run()
         asked = {call.id: call for call in await store.approvals(self._owner, self._thread)}
         if not asked and not given.resume:
             return None
@@ -173,21 +173,21 @@ class AgUiExchange:
         for name, decision in decisions.items():
             if decision.arguments is not None:
                 check_arguments(self._host, asked[name].tool, decision.arguments)
-        talk = self._waiting.talks.pop((self._owner, self._thread), None)
-        if talk is not None:
-            self._held.push_async_callback(talk.held.aclose)
+        thread_run = self._waiting.runs.pop((self._owner, self._thread), None)
+        if thread_run is not None:
+            self._held.push_async_callback(thread_run.held.aclose)
         for name, decision in decisions.items():
             await store.decide(self._owner, name, decision)
-        return talk
+        return thread_run
 
-    async def _new_talk(self) -> Talk:
+    async def _new_run(self) -> ThreadRun:
         given, most = self._given, self._host.settings.max_concurrent
-        if most is not None and sum(owner == self._owner for owner, _ in self._waiting.talks) >= most:
-            detail = f"{most} runs of this token wait for a decision. Decide first."
+        if most is not None and sum(owner == self._owner for owner, _ in self._waiting.runs) >= most:
+            detail = f"{most} runs of this token are waiting for decisions. Decide on these first."
             raise RefusedError(429, "too_many_waiting", detail)
         *before, question = read_messages(given.messages) or [LLMMessage("system")]
         if question.role != "user":
-            detail = f"The last message must be the user's question, and is of {given.messages[-1].role!r}."
+            detail = f"The last message must be a user's prompt; its role is {given.messages[-1].role!r}."
             raise RefusedError(422, "invalid_request", detail)
         request = RunRequest(
             message=question,
@@ -200,43 +200,43 @@ class AgUiExchange:
         run = await self._held.enter_async_context(self._host.run(self._owner, request))
         earlier = run.before.messages if run.before else ()
         shown = given.messages if before else [*as_shown(earlier, self._thread), *given.messages]
-        return Talk(run, Translation(self._thread, run.model, shown))
+        return ThreadRun(run, Translation(self._thread, run.model, shown))
 
     async def _refuse_unanswered(self) -> None:
-        """Refuse another question while the thread's run waits for decisions."""
+        """Refuse another prompt while the thread's run waits for decisions."""
         if asked := await self._host.store.approvals(self._owner, self._thread):
             _decisions({call.id: call for call in asked}, ())
 
-    async def _continued(self, talk: Talk) -> AsyncIterator[Told]:
-        for told in talk.translation.begin(self._given.run_id, self._given.state):
-            yield told
-        async for told in talk.continued():
-            yield told
-        if talk.waits:
+    async def _continued(self, thread_run: ThreadRun) -> AsyncIterator[AgUiEvent]:
+        for event in thread_run.translation.begin(self._given.run_id, self._given.state):
+            yield event
+        async for event in thread_run.continued():
+            yield event
+        if thread_run.waits:
             asked = await self._host.store.approvals(self._owner, self._thread)
-            talk.held = self._held.pop_all()  # from here on the client may leave
-            self._waiting.keep(self._owner, self._thread, talk)
-            for told in talk.translation.interrupted(_interrupts(asked)):
-                yield told
+            thread_run.held = self._held.pop_all()  # the client may now disconnect
+            self._waiting.keep(self._owner, self._thread, thread_run)
+            for event in thread_run.translation.interrupted(_interrupts(asked)):
+                yield event
 
-    async def _stored(self) -> AsyncIterator[Told]:
-        """The conversation as it is stored; after a decision on a run of another process, what has become of it."""
+    async def _stored(self) -> AsyncIterator[AgUiEvent]:
+        """Yield the stored conversation, after a run of another process has continued with the decision."""
         given, model = self._given, self._host.agent.provider.model_name
         asked = await self._settled() if given.resume else []
         stored = await self._host.store.get(self._owner, self._thread)
         shown = given.messages if asked else as_shown(stored.messages if stored else (), self._thread)
         translation = Translation(self._thread, model, shown)
-        told = translation.shown(given.run_id, given.state)
-        for event in translation.interrupted(_interrupts(asked)) if asked else told:
+        idle = translation.shown(given.run_id, given.state)
+        for event in translation.interrupted(_interrupts(asked)) if asked else idle:
             yield event
 
     async def _settled(self) -> list[WaitingCall]:
-        """Wait until the conversation's turn is free, or until its run asks again: then return its questions."""
+        """Wait until the conversation's turn is free, or until its run asks again, and return its waiting calls."""
         store = self._host.store
         async with AsyncExitStack() as turn:
             free = asyncio.ensure_future(turn.enter_async_context(store.turn(self._owner, self._thread)))
             try:
-                while not (await asyncio.wait({free}, timeout=LOOK_S))[0]:
+                while not (await asyncio.wait({free}, timeout=POLL_S))[0]:
                     if asked := await store.approvals(self._owner, self._thread):
                         return asked
             finally:
@@ -261,14 +261,14 @@ def _interrupts(asked: Iterable[WaitingCall]) -> list[ag_ui.Interrupt]:
 
 
 def _decisions(asked: Mapping[str, Any], entries: Sequence[ag_ui.ResumeEntry]) -> dict[str, Decision]:
-    """The person's decision on each question. Raises `RefusedError` if one is missing."""
+    """The person's decision on each waiting call. Raises `RefusedError` if one is missing."""
     given = {entry.interrupt_id: entry for entry in entries}
     if not asked:
-        detail = "Nothing in this thread waits for a decision: it was decided, or nobody decided in time."
+        detail = "Nothing in this thread waits for a decision. It is already decided, or has expired."
         raise RefusedError(409, "no_such_interrupt", detail)
     if given.keys() != asked.keys():
-        waiting, told = ", ".join(asked), ", ".join(given) or "nothing"
-        detail = f"This thread waits for decisions on {waiting}, and `resume` answers {told}."
+        waiting, answered = ", ".join(asked), ", ".join(given) or "nothing"
+        detail = f"This thread waits for decisions on {waiting}, but `resume` answers {answered}."
         raise RefusedError(409, "interrupts_not_answered", detail)
     return {name: _decision(entry) for name, entry in given.items()}
 
@@ -277,8 +277,8 @@ def _decision(entry: ag_ui.ResumeEntry) -> Decision:
     if entry.status == "cancelled":
         return Decision(False, reason="The person left without a decision.")
     payload: Any = entry.payload
-    told = payload if isinstance(payload, dict) else {}
-    approved, arguments, reason = told.get("approved"), told.get("editedArgs"), told.get("reason", "")
+    data = payload if isinstance(payload, dict) else {}
+    approved, arguments, reason = data.get("approved"), data.get("editedArgs"), data.get("reason", "")
     if isinstance(approved, bool) and isinstance(arguments, dict | None) and isinstance(reason, str):
         return Decision(approved, arguments if approved else None, reason)
     detail = f'The payload for {entry.interrupt_id} is not a decision: expected {{"approved": true}} or false.'

@@ -1,7 +1,7 @@
-"""The events of a run as AG-UI's (https://docs.ag-ui.com/concepts/events).
+"""The events of a run as AG-UI events (https://docs.ag-ui.com/concepts/events).
 
-One answer of the model is one message of the client, named by the request's `call_id`. Calls of the agent's tools are
-reported with their results; the client never has to run one.
+Each answer of the model is one message of the client, identified by the request's `call_id`. Calls of the agent's tools
+are reported with their results; the client never runs one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from nbagent.server.routes.ag_ui.messages import shown_call
 #: The key of nbagent's additions to the client's state and to event metadata.
 OURS = "nbagent"
 Kind = Literal["thinking", "text"]
-#: An event; a piece of an answer as the JSON that would be made of its event: there are many of them.
-Told = ag_ui.BaseEvent | dict[str, Any]
+#: An event. The many pieces of an answer are created as JSON directly.
+AgUiEvent = ag_ui.BaseEvent | dict[str, Any]
 _CONTENT = {"thinking": ag_ui.EventType.REASONING_MESSAGE_CONTENT, "text": ag_ui.EventType.TEXT_MESSAGE_CONTENT}
 _NO_RESULT = "The run ended before this call had a result."
 
 
 class Translation:
-    """Turns one run's events into AG-UI's, and keeps track of the client's messages.
+    """Turns a run's events into AG-UI events, and keeps track of the client's messages.
 
-    `messages` are the client's messages before. A run that waits for a person spans several requests: `begin` starts
-    each, and each ends with `interrupted`, `failed`, or the result of `translate` for `Done`.
+    `messages` are the client's earlier messages. A run that waits for a person spans several requests. `begin` starts
+    each of them, and it ends with `interrupted`, `failed`, or `translate` for `Done`.
     """
 
     def __init__(self, thread_id: str, model: str, messages: Sequence[ag_ui.Message]) -> None:
@@ -40,33 +40,33 @@ class Translation:
         self._run_id = ""
         self._state: Any = None
         self._call_id = ""
-        #: Which message is being streamed, and this answer's messages with the pieces so far.
+        #: The kind of message being streamed, and this answer's messages with their pieces so far.
         self._streaming: Kind | None = None
         self._growing: dict[Kind, tuple[Any, list[str]]] = {}
-        #: Calls without a result: their id in the history, by the one that the client knows.
+        #: Calls without a result: the client's id -> the id in the history.
         self._open_calls: dict[str, str | None] = {}
 
     # -- the frame ----------------------------------------------------------------------------------------------------
 
-    def begin(self, run_id: str, state: Any) -> Iterator[Told]:
-        """A request of the client, with its state."""
+    def begin(self, run_id: str, state: Any) -> Iterator[AgUiEvent]:
+        """Start a request of the client, with its state."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("running")
 
-    def shown(self, run_id: str, state: Any) -> Iterator[Told]:
-        """No run: the client asked for the conversation as it is."""
+    def shown(self, run_id: str, state: Any) -> Iterator[AgUiEvent]:
+        """Send the conversation without a run, because the client asked for it."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("idle")
         yield self._finished(ag_ui.RunFinishedSuccessOutcome())
 
-    def snapshots(self, status: str, **facts: Any) -> Iterator[Told]:
-        """The conversation as it is. What the client keeps in its state stays there."""
+    def snapshots(self, status: str, **facts: Any) -> Iterator[AgUiEvent]:
+        """Send the current conversation. The client's own entries in its state are kept."""
         self._fill()
         yield ag_ui.MessagesSnapshotEvent(messages=[message.model_copy() for message in self.messages])
         yield from self._state_of(status, **facts)
 
-    def _state_of(self, status: str, **facts: Any) -> Iterator[Told]:
-        """The client's state with ours in it; the plan stays until there is another one."""
+    def _state_of(self, status: str, **facts: Any) -> Iterator[AgUiEvent]:
+        """The client's state including ours. The plan remains until there is a new one."""
         if self._state is None or isinstance(self._state, dict):
             before = (self._state or {}).get(OURS)
             plan = {"plan": before["plan"]} if isinstance(before, dict) and "plan" in before else {}
@@ -74,13 +74,13 @@ class Translation:
             self._state = {**(self._state or {}), OURS: ours}
             yield ag_ui.StateSnapshotEvent(snapshot=self._state)
 
-    def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[Told]:
-        """The run waits for a person, whose decisions come with the next request."""
+    def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[AgUiEvent]:
+        """End the request, because the run waits for decisions in the next request."""
         yield from self.snapshots("waiting", waiting_for=[interrupt.id for interrupt in interrupts])
         yield self._finished(ag_ui.RunFinishedInterruptOutcome(interrupts=interrupts))
 
-    def failed(self, message: str, code: str | None = None) -> Iterator[Told]:
-        """The run failed. What came before stays."""
+    def failed(self, message: str, code: str | None = None) -> Iterator[AgUiEvent]:
+        """End a failed run. Earlier output is kept."""
         yield from self._stream(None)
         yield from self._close_calls(())
         yield from self.snapshots("error")
@@ -91,8 +91,8 @@ class Translation:
 
     # -- the events ---------------------------------------------------------------------------------------------------
 
-    def translate(self, event: events.AnyEvent) -> Iterator[Told]:
-        """AG-UI's events for one of ours."""
+    def translate(self, event: events.AnyEvent) -> Iterator[AgUiEvent]:
+        """Yield the AG-UI events for an event of the run."""
         match event:
             case events.TurnStarted():
                 yield from self._stream(None)
@@ -114,12 +114,12 @@ class Translation:
                 yield from self._done(event)
 
     def _fill(self) -> None:
-        """Add the streamed text to the messages: adding each piece would copy a long text each time."""
+        """Add the streamed text to the messages. Adding each piece would copy a long text each time."""
         for kind, (message, pieces) in self._growing.items():
             message.content = "".join(pieces) or (None if kind == "text" else "")
 
     def _message(self, kind: Kind) -> Any:
-        """The message of this answer that holds its thinking, or its text and calls."""
+        """The message of this answer with its thinking, or with its text and calls."""
         if kind not in self._growing:
             name = self._id(kind)
             made = (
@@ -132,14 +132,14 @@ class Translation:
     def _id(self, kind: Kind) -> str:
         return self._call_id if kind == "text" else f"{self._call_id}_thinking"
 
-    def _add(self, kind: Kind, piece: str) -> Iterator[Told]:
+    def _add(self, kind: Kind, piece: str) -> Iterator[AgUiEvent]:
         message = self._message(kind)
         self._growing[kind][1].append(piece)
         yield from self._stream(kind)
         yield {"type": _CONTENT[kind], "messageId": message.id, "delta": piece}
 
-    def _stream(self, kind: Kind | None) -> Iterator[Told]:
-        """End what is being streamed, and begin with the other; the client appends to a message that it has."""
+    def _stream(self, kind: Kind | None) -> Iterator[AgUiEvent]:
+        """Switch to streaming another kind of message. The client appends to a message that it already has."""
         if kind == self._streaming:
             return
         before, self._streaming = self._streaming, kind
@@ -154,10 +154,10 @@ class Translation:
         elif kind == "text":
             yield ag_ui.TextMessageStartEvent(message_id=self._id(kind), role="assistant")
 
-    def _discard(self) -> Iterator[Told]:
-        """Another answer follows. AG-UI takes text back by a snapshot without it.
+    def _discard(self) -> Iterator[AgUiEvent]:
+        """Retract the text, since another answer follows, with a snapshot that omits it.
 
-        The client keeps thinking that no snapshot mentions, so it gets an empty one, to which the next attempt adds.
+        The client keeps thinking that a snapshot omits, so the snapshot has it empty, and the next attempt adds to it.
         """
         yield from self._stream(None)
         if not self._growing:
@@ -168,7 +168,7 @@ class Translation:
             pieces.clear()
         yield from self.snapshots("running")
 
-    def _call(self, event: events.ToolCall) -> Iterator[Told]:
+    def _call(self, event: events.ToolCall) -> Iterator[AgUiEvent]:
         yield from self._stream(None)
         name, call_id = event.tool_name or "", str(event.metadata["tool_call_id"])
         call, answer = shown_call(call_id, name, event.tool_arguments), self._message("text")
@@ -178,13 +178,13 @@ class Translation:
         yield ag_ui.ToolCallArgsEvent(tool_call_id=call_id, delta=call.function.arguments)
         yield ag_ui.ToolCallEndEvent(tool_call_id=call_id)
 
-    def _result(self, event: events.ToolResult) -> Iterator[Told]:
+    def _result(self, event: events.ToolResult) -> Iterator[AgUiEvent]:
         metadata = {key: event.metadata.get(key) for key in ("is_error", "duration_s")}
         yield self._answered(str(event.metadata["tool_call_id"]), event.content, metadata)
         if plan := plan_in(event):
             yield from self._state_of("running", plan=[asdict(each) for each in plan])
 
-    def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> Told:
+    def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> AgUiEvent:
         self._open_calls.pop(call_id, None)
         name = f"{call_id}_result"
         error = content if metadata["is_error"] else None
@@ -193,20 +193,20 @@ class Translation:
             message_id=name, tool_call_id=call_id, content=content, role="tool", metadata={OURS: metadata}
         )
 
-    def _close_calls(self, closing: Sequence[LLMMessage]) -> Iterator[Told]:
-        """Every call gets its result: that of the messages that completed the history, or a note."""
-        told = {message.tool_call_id: message.text for message in closing if message.role == "tool"}
+    def _close_calls(self, closing: Sequence[LLMMessage]) -> Iterator[AgUiEvent]:
+        """Send a result for every open call, from the messages that completed the history, or a note."""
+        results = {message.tool_call_id: message.text for message in closing if message.role == "tool"}
         for call_id, wire_id in list(self._open_calls.items()):
-            yield self._answered(call_id, told.get(wire_id, _NO_RESULT), {"is_error": True})
+            yield self._answered(call_id, results.get(wire_id, _NO_RESULT), {"is_error": True})
 
-    def _done(self, event: events.Done) -> Iterator[Told]:
+    def _done(self, event: events.Done) -> Iterator[AgUiEvent]:
         result = event.result
         yield from self._stream(None)
         yield from self._close_calls(event.messages)
         facts = {"limit_reason": result.limit_reason, "status_reason": result.status_reason}
-        told = {key: fact for key, fact in facts.items() if fact is not None}
-        yield from self.snapshots(result.status, trace_id=result.run_id, **told)
-        value = {"content": result.content, "status": result.status, **told}
+        known = {key: fact for key, fact in facts.items() if fact is not None}
+        yield from self.snapshots(result.status, trace_id=result.run_id, **known)
+        value = {"content": result.content, "status": result.status, **known}
         yield self._finished(ag_ui.RunFinishedSuccessOutcome(), result=value, usage=[self._usage(result)])
 
     def _usage(self, result: AgentResult) -> ag_ui.TokenUsage:

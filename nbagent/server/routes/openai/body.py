@@ -1,6 +1,6 @@
-"""The common part of both APIs: converts bodies to run requests.
+"""The common part of both APIs: converts request bodies to runs.
 
-Images come as `data:` URLs, or as addresses that the provider fetches. Nothing here reads a file or an address.
+Images are `data:` URLs, or addresses that the provider fetches. Nothing here reads a file or an address.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from nbagent.server.routes.openai.errors import ParameterError, unsupported
 from nbagent.server.routes.openai.models import model_choice
 
 _TOOLS = (
-    "this model is an agent that has tools of its own and runs them itself. It can't call tools of the client: leave "
-    "them out, or give them to the agent on the server."
+    "this model is an agent, which has tools of its own and runs them itself. It can't call the client's tools. Omit "
+    "them, or add them to the agent on the server."
 )
-#: The instructions for providers that can't enforce a schema, only JSON.
+#: The output options of providers that can enforce JSON, but no schema.
 _ONLY_JSON = {"response_format": {"type": "json_object"}}
-#: Maximum characters of a schema, and maximum nesting of its objects and arrays.
+#: The maximum characters of a schema, and the maximum nesting of its objects and arrays.
 MAX_CHARS, MAX_DEPTH = 120_000, 64
 
 
 class BodyPart(BaseModel):
-    """A part of a body. As at OpenAI, nothing is converted, so wrong types are reported, not coerced."""
+    """A part of a body. As at OpenAI, wrong types are reported, not coerced."""
 
     model_config = ConfigDict(strict=True)
 
@@ -42,21 +42,21 @@ class BodyPart(BaseModel):
 class RequestBody(BodyPart):
     """Fields of both APIs.
 
-    Fields that are not listed are ignored, as in other servers for this API: they are hints, such as `service_tier`.
+    Unlisted fields are ignored, as by other servers for this API. They are hints, such as `service_tier`.
     """
 
     model: str = Field(description="An id of `GET /v1/models`.", examples=["nbagent"])
     stream: bool | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
-    metadata: dict[str, str] | None = Field(None, description="Labels of the run in the trace.")
+    metadata: dict[str, str] | None = Field(None, description="Labels for the run in the trace.")
     user: str | None = None
     safety_identifier: str | None = None
-    tools: list[Any] | None = Field(None, description="Not supported: the agent has tools of its own.")
+    tools: list[Any] | None = Field(None, description="Not supported. The agent has its own tools.")
     tool_choice: Literal["auto", "none", "required"] | dict[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
-        """The options of the run. Raises `RefusedError` for options that an agent can't take."""
+        """Return the options of the run. Raises `RefusedError` for options that an agent can't support."""
         if self.tools:
             raise unsupported("tools", _TOOLS)
         if isinstance(self.tool_choice, dict):
@@ -67,18 +67,18 @@ class RequestBody(BodyPart):
 
 
 @dataclass(frozen=True, slots=True)
-class LastQuestion:
-    """A conversation's last prompt, its earlier messages, and the client's own system texts."""
+class PromptAndHistory:
+    """A conversation's last prompt, its earlier messages, and the client's system texts."""
 
     question: LLMMessage
     history: list[LLMMessage]
     instructions: str
 
 
-def asked(messages: Sequence[LLMMessage], param: str) -> LastQuestion:
-    """A conversation that ends with a prompt. All system texts become instructions.
+def split_prompt(messages: Sequence[LLMMessage], param: str) -> PromptAndHistory:
+    """Split a conversation into its last prompt, history and instructions, which are all system texts.
 
-    Adjacent prompts at the end are joined. Raises `RefusedError` if the last message is not a user's.
+    Adjacent prompts at the end are joined. Raises `RefusedError` if the last message is not from a user.
     """
     instructions = "\n\n".join(message.text for message in messages if message.role == "system" and message.text)
     history = [message for message in messages if message.role != "system"]
@@ -88,8 +88,8 @@ def asked(messages: Sequence[LLMMessage], param: str) -> LastQuestion:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         parts += [*([{"type": "text", "text": "\n\n"}] if parts else []), *reversed(own)]
     if not parts:
-        raise ParameterError(param, "the last message must be a user's: an agent answers questions.")
-    return LastQuestion(LLMMessage("user", joined_content(reversed(parts))), history, instructions)
+        raise ParameterError(param, "the last message must be from a user.")
+    return PromptAndHistory(LLMMessage("user", joined_content(reversed(parts))), history, instructions)
 
 
 class ImageURL(BodyPart):
@@ -99,7 +99,7 @@ class ImageURL(BodyPart):
 
 
 class Part(BodyPart):
-    """A part of a content: a text, a refusal or an image, of either API."""
+    """A content part of either API: a text, a refusal or an image."""
 
     type: str
     text: str | None = None
@@ -108,7 +108,7 @@ class Part(BodyPart):
 
 
 def content_from(content: str | Sequence[Part] | None, param: str) -> Content:
-    """The content of a message. `param` names it in errors, such as `messages[0].content`."""
+    """Return a message's content. `param` is its name in errors, such as `messages[0].content`."""
     if content is None or isinstance(content, str):
         return content or ""
     return joined_content(_part_from(part, f"{param}[{index}]") for index, part in enumerate(content))
@@ -121,10 +121,10 @@ def _part_from(part: Part, param: str) -> dict[str, Any]:
             raise ParameterError(param, "its text is missing.")
         return {"type": "text", "text": text}
     if part.type not in ("image_url", "input_image"):
-        raise unsupported(param, f"{part.type} is not supported: send text, and images as URLs.")
+        raise unsupported(param, f"{part.type} is not supported. Send text, and images as URLs.")
     address = part.image_url.url if isinstance(part.image_url, ImageURL) else part.image_url
     if address is None:
-        raise unsupported(param, "uploaded files are not supported: pass image_url, which may be a data: URL.")
+        raise unsupported(param, "uploaded files are not supported. Pass image_url, which may be a data: URL.")
     try:
         return image_part({"type": "image", "url": address})
     except ConfigurationError as error:
@@ -134,23 +134,23 @@ def _part_from(part: Part, param: str) -> dict[str, Any]:
 async def run_request(
     host: AgentHost,
     body: RequestBody,
-    asked: LastQuestion,
+    prompt: PromptAndHistory,
     wanted: Mapping[str, Any] | None,
     param: str,
     **more: Any,
 ) -> RunRequest:
-    """The request for a run. `param` is the field with the answer's form.
+    """Return the request for a run. `wanted` is the answer's format, from the field `param`.
 
-    Raises `RefusedError` for fields that the agent can't take, and for an unknown model.
+    Raises `RefusedError` for fields that the agent can't support, and for an unknown model.
     """
     model = model_choice(host, body.model)
-    form, told = await _output_options(wanted, host.provider_for(None, model), param)
+    form, format_instructions = await _output_options(wanted, host.provider_for(None, model), param)
     options = body.options()
     if form:
         options["extra_body"] = {**options.get("extra_body", {}), **form}
     return RunRequest(
-        message=asked.question,
-        instructions="\n\n".join(filter(None, (asked.instructions, told))),
+        message=prompt.question,
+        instructions="\n\n".join(filter(None, (prompt.instructions, format_instructions))),
         model=model,
         options=options,
         **more,
@@ -160,9 +160,9 @@ async def run_request(
 async def _output_options(
     wanted: Mapping[str, Any] | None, provider: LLMProvider, param: str
 ) -> tuple[dict[str, Any], str]:
-    """The options that enforce an answer's form, and the instructions if the provider has no such options.
+    """The options that enforce the answer's format, and instructions in case the provider has no such options.
 
-    `wanted` is the form from either API. Raises `ParameterError` for a wrong schema; `param` names it.
+    Raises `ParameterError` for an invalid schema.
     """
     if wanted is None or wanted["type"] == "text":
         return {}, ""
@@ -171,23 +171,23 @@ async def _output_options(
     if _is_deeper(schema, MAX_DEPTH):
         raise _wrong(param, f"its objects and arrays are nested more than {MAX_DEPTH} deep. Flatten it.")
     if len(text := json_text(schema)) > MAX_CHARS:
-        raise _wrong(param, f"it has {len(text):,} characters, and may have {MAX_CHARS:,}. Shorten it.")
+        raise _wrong(param, f"it has {len(text):,} characters; the maximum is {MAX_CHARS:,}. Shorten it.")
     try:
-        await asyncio.to_thread(validator_of, schema)  # slow (a second) for a large schema
+        await asyncio.to_thread(validator_of, schema)  # takes a second for a large schema
     except jsonschema.SchemaError as error:
         raise _wrong(param, error.message) from None
     options = provider.output_options(named.get("name", "answer"), schema)
     if options and options != _ONLY_JSON:
         return options, ""
-    return options, f"Answer only with JSON, which follows this JSON Schema: {text}"
+    return options, f"Answer only with JSON that follows this JSON Schema: {text}"
 
 
 def _wrong(param: str, reason: str) -> ParameterError:
-    return ParameterError(param, f"the JSON Schema is wrong: {reason}", "invalid_json_schema")
+    return ParameterError(param, f"the JSON Schema is invalid: {reason}", "invalid_json_schema")
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
-    """Whether objects and arrays are nested more deeply."""
+    """Whether objects and arrays are nested more deeply than this."""
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value

@@ -1,8 +1,7 @@
 """`POST /v1/chat/completions`. The client keeps the conversation; the server does not.
 
-Tools run on the server, and the answer does not mention them, because clients would run all `tool_calls`. The texts of
-several turns are joined with blank lines. Thinking is `reasoning_content`, as at DeepSeek and most servers of open
-models.
+Tools run on the server. The answer omits their calls, because clients would run all `tool_calls`. The texts of several
+turns are joined with blank lines. Thinking is `reasoning_content`, as at DeepSeek and most servers of open models.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from nbagent.core.results import AgentResult
 from nbagent.server.event_stream import MEDIA_TYPE, sse
 from nbagent.server.hosted_run import HostedRun
 from nbagent.server.problems import HTTPProblem
-from nbagent.server.routes.asking import MAX_MESSAGES, Host, Owner
-from nbagent.server.routes.openai.body import BodyPart, Part, RequestBody, asked, content_from, run_request
+from nbagent.server.routes.dependencies import MAX_MESSAGES, Host, Owner
+from nbagent.server.routes.openai.body import BodyPart, Part, RequestBody, content_from, run_request, split_prompt
 from nbagent.server.routes.openai.errors import answer_restarted, envelope, unsupported
 from nbagent.server.routes.openai.writing import reply
 
@@ -45,7 +44,7 @@ class ChatMessage(BodyPart):
     tool_call_id: str | None = None
 
     def to_message(self, param: str) -> LLMMessage:
-        """The same as a message of an agent."""
+        """Return it as a message of an agent."""
         calls = [
             FunctionCall(call["function"]["name"], arguments, call["id"], raw)
             for call in self.tool_calls or ()
@@ -70,22 +69,22 @@ class ChatCompletionRequest(RequestBody):
     response_format: ResponseFormat | None = None
     reasoning_effort: ReasoningEffort = None
     stream_options: chat.ChatCompletionStreamOptionsParam | None = None
-    functions: list[Any] | None = Field(None, description="Not supported: the agent has tools of its own.")
+    functions: list[Any] | None = Field(None, description="Not supported. The agent has its own tools.")
     modalities: list[str] | None = None
     logprobs: bool | None = None
 
     def options(self) -> dict[str, Any]:
         """See `RequestBody.options`."""
         if self.functions:
-            raise unsupported("functions", "they are tools of the client, which an agent can't call.")
+            raise unsupported("functions", "these are the client's tools, which an agent can't call.")
         if (self.n or 1) > 1:
-            raise unsupported("n", "an agent gives one answer. Send the request again for another one.")
+            raise unsupported("n", "an agent returns one answer. Repeat the request for another one.")
         if "audio" in (self.modalities or ()):
             raise unsupported("modalities", "an agent answers with text.")
         if self.logprobs:
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
         penalties = {"frequency_penalty": self.frequency_penalty, "presence_penalty": self.presence_penalty}
-        penalties = {name: value for name, value in penalties.items() if value}  # 0 is none; some models know none
+        penalties = {name: value for name, value in penalties.items() if value}  # some models reject them even if 0
         given = {"stop": self.stop, "seed": self.seed, "thinking": self.reasoning_effort, "extra_body": penalties}
         given["max_tokens"] = self.max_completion_tokens or self.max_tokens
         return {**super().options(), **{name: value for name, value in given.items() if value not in (None, {})}}
@@ -93,9 +92,9 @@ class ChatCompletionRequest(RequestBody):
 
 @router.post("/chat/completions", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_completion(request: Request, host: Host, owner: Owner, body: ChatCompletionRequest) -> Response:
-    """Send a prompt. The messages are the whole conversation. Tools run on the server; the answer omits them."""
+    """Send a prompt with its whole conversation. Tools run on the server; the answer omits their calls."""
     messages = [message.to_message(f"messages[{index}]") for index, message in enumerate(body.messages)]
-    question = asked(messages, f"messages[{len(messages) - 1}].role")
+    question = split_prompt(messages, f"messages[{len(messages) - 1}].role")
     reports_usage = bool((body.stream_options or {}).get("include_usage"))
 
     def answer(run: HostedRun) -> ChatAnswer:
@@ -108,7 +107,7 @@ async def create_completion(request: Request, host: Host, owner: Owner, body: Ch
 
 
 class ChatAnswer:
-    """The events of one run as chunks of a stream, or as one answer. See `reply`.
+    """The events of a run as chunks of a stream, or as one answer. See `reply`.
 
     >>> answer = ChatAnswer("nbagent")
     >>> [chunk["choices"][0]["delta"] for chunk in answer.feed(Text("Hello"))]
@@ -125,7 +124,7 @@ class ChatAnswer:
         self._earlier = dict.fromkeys(self._pieces, 0)
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """The chunks of one event. Raises `RefusedError` if text that was sent would be sent again."""
+        """Yield the chunks of an event. Raises `RefusedError` if sent text would have to be retracted."""
         match event:
             case RunStarted():
                 self._head["id"] = f"chatcmpl_{event.metadata['run_id']}"
@@ -145,11 +144,11 @@ class ChatAnswer:
                     yield {**self._chunk({}), "choices": [], "usage": usage(event.result.usage)}
 
     def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
-        """The end of a stream whose run failed."""
+        """Yield the end of a stream whose run failed."""
         yield envelope(problem)[1]
 
     def whole(self) -> dict[str, Any]:
-        """The answer as one object, once the run is done."""
+        """Return the answer as one object, once the run is done."""
         said, thought = map("".join, self._pieces.values())
         message = {"role": "assistant", "content": said, "refusal": None}
         message |= {"reasoning_content": thought} if thought else {}
@@ -174,7 +173,7 @@ class ChatAnswer:
 
 
 def usage(counts: Usage) -> dict[str, Any]:
-    """The token counts of all turns of a run."""
+    """Return the token counts of a run."""
     cached = {"cached_tokens": counts.cache_read_tokens, "cache_write_tokens": counts.cache_write_tokens}
     return {
         "prompt_tokens": counts.input_tokens,

@@ -14,7 +14,7 @@ from nbagent.server.agent_host import AgentHost
 from nbagent.server.conversations.store import Conversation as Stored
 from nbagent.server.conversations.store import Spent
 from nbagent.server.problems import not_found
-from nbagent.server.routes.asking import MAX_MESSAGES, Host, Owner
+from nbagent.server.routes.dependencies import MAX_MESSAGES, Host, Owner
 from nbagent.server.routes.openai.body import BodyPart
 from nbagent.server.routes.openai.errors import unsupported
 from nbagent.server.routes.openai.items import ItemsPage, page_of_items, stored_items
@@ -27,15 +27,17 @@ class NewConversation(BodyPart):
     """The body of `POST /v1/conversations`."""
 
     items: Annotated[list[InputItem], Field(max_length=MAX_MESSAGES)] | None = None
-    metadata: dict[str, str] | None = Field(None, description="Is given back, and not kept.")
+    metadata: dict[str, str] | None = Field(None, description="Returned, but not stored.")
 
 
 @router.post("")
 async def create_conversation(host: Host, owner: Owner, body: NewConversation) -> Conversation:
-    """Begin a conversation, which may already have messages."""
+    """Start a conversation, which may already have messages."""
     messages = merged(body.items or ())
     if any(message.role == "system" for message in messages):
-        raise unsupported("items", "a conversation keeps no system text: send it as the instructions of each response.")
+        raise unsupported(
+            "items", "a conversation can't contain system text. Send it as the instructions of each response."
+        )
     conversation_id = new_id("conv")
     async with host.store.turn(owner, conversation_id) as turn:
         named = [message.replace(message_id=new_id("msg")) for message in messages]
@@ -45,13 +47,13 @@ async def create_conversation(host: Host, owner: Owner, body: NewConversation) -
 
 @router.get("/{conversation_id}")
 async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) -> Conversation:
-    """Whether this conversation exists, and since when."""
+    """Return the id and creation time of a conversation."""
     return _shown(conversation_id, (await _found(host, owner, conversation_id)).created)
 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(host: Host, owner: Owner, conversation_id: str) -> ConversationDeletedResource:
-    """Delete a conversation with its items. This ends its run."""
+    """Delete a conversation with its items. This ends its current run."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation of that id")
     return ConversationDeletedResource(id=conversation_id, deleted=True, object="conversation.deleted")
@@ -59,7 +61,7 @@ async def delete_conversation(host: Host, owner: Owner, conversation_id: str) ->
 
 @router.get("/{conversation_id}/items")
 async def list_items(host: Host, owner: Owner, conversation_id: str, page: ItemsPage) -> dict[str, Any]:
-    """The items of a conversation, the last first."""
+    """Return the items of a conversation, by default the last first."""
     found = await _found(host, owner, conversation_id)
     return page_of_items(list(stored_items(conversation_id, found.messages)), page)
 

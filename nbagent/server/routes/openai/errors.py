@@ -1,4 +1,4 @@
-"""Errors in OpenAI's envelope, `{"error": {message, type, param, code}}`: SDKs raise their usual classes."""
+"""Errors in OpenAI's envelope, `{"error": {message, type, param, code}}`, for which SDKs raise their usual classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from nbagent.server.problems import HTTPProblem, RefusedError
 
-#: The server's code -> the API's status and code, if different.
+#: The server's code -> the API's status and code, where they differ.
 _CODES = {
     "unauthorized": (401, "invalid_api_key"),
     "model_not_allowed": (404, "model_not_found"),
@@ -22,7 +22,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 class ParameterError(RefusedError):
-    """A field of the request is wrong, or an agent can't support it. `param` is its name."""
+    """A field of the request is invalid, or an agent can't support it. `param` is its name."""
 
     def __init__(self, param: str, message: str, code: str = "invalid_value") -> None:
         super().__init__(400, code, f"{param}: {message}")
@@ -30,18 +30,18 @@ class ParameterError(RefusedError):
 
 
 def unsupported(param: str, message: str) -> ParameterError:
-    """The error for an API parameter that an agent can't support."""
+    """Return the error for a parameter that an agent can't support."""
     return ParameterError(param, message, "unsupported_parameter")
 
 
 def answer_restarted() -> RefusedError:
-    """The error that ends a stream whose text would have to be taken back."""
-    detail = "The connection to the model broke in the middle of the answer. Ask again."
+    """Return the error that ends a stream whose text would have to be retracted."""
+    detail = "The connection to the model broke in the middle of the answer. Try again."
     return RefusedError(502, "answer_restarted", detail)
 
 
 def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
-    """The status and the body. The server's "unprocessable" is a bad request here, as at OpenAI."""
+    """Return the status and body. As at OpenAI, an unprocessable request is a bad request."""
     status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     message, param = problem.detail, problem.more.get("param")
@@ -51,7 +51,7 @@ def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
 
 
 def openai_form(problem: HTTPProblem) -> Response:
-    """The answer to a failed request. SDKs don't retry if the agent already did and may have run tools."""
+    """Return the response to a failed request. SDKs don't retry if the agent did and may have run tools."""
     status, body = envelope(problem)
     final = problem.code == "budget_spent" or problem.code.startswith(("provider_", "internal_"))
     headers = {"x-should-retry": "false"} if final else None

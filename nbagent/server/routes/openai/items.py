@@ -1,6 +1,6 @@
-"""Items of the Responses API, and their ids. Each id points to a message of a stored conversation.
+"""Items of the Responses API, and their ids, which refer to messages of stored conversations.
 
-A response is a turn of a conversation; the next one continues from the state after it.
+A response is a turn of a conversation. The next response continues after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESPONSE, _MESSAGE = "resp_", "msg_"
 
 
 def response_id(conversation_id: str, question_id: str) -> str:
-    """The response id of a conversation's prompt.
+    """Return the response id of a conversation's prompt.
 
     >>> response_id("conv_1a", "msg_2b")
     'resp_conv_1a_2b'
@@ -31,7 +31,7 @@ def response_id(conversation_id: str, question_id: str) -> str:
 
 
 def place_of(response: str) -> tuple[str, str]:
-    """`(conversation_id, question_id)` of a response; both are "" if it has none.
+    """Return `(conversation_id, question_id)` of a response; both are "" if it has none.
 
     >>> place_of("resp_conv_1a_2b")
     ('conv_1a', 'msg_2b')
@@ -42,7 +42,7 @@ def place_of(response: str) -> tuple[str, str]:
 
 
 def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
-    """The place of a prompt's turn; None if it is missing."""
+    """Return the slice of a prompt's turn, or None if the prompt is missing."""
     start = next((index for index, message in enumerate(messages) if message.message_id == question_id), None)
     if start is None:
         return None
@@ -51,7 +51,7 @@ def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
 
 
 def item_id(kind: str, conversation_id: str | None, message_id: str | None, number: int = 0) -> str:
-    """The id of a message's item, the first of its kind or a later one; newly made if it is not stored.
+    """Return the id of a message's item, by its number among items of this kind. It is new if it is not stored.
 
     >>> item_id("mcp", "conv_1a", "msg_2b", 1)
     'mcp_conv_1a_2b_1'
@@ -62,7 +62,7 @@ def item_id(kind: str, conversation_id: str | None, message_id: str | None, numb
 
 
 def conversation_of(item: str) -> str:
-    """The conversation of an item; "" if it has none.
+    """Return the conversation of an item; "" if it has none.
 
     >>> conversation_of("mcp_conv_1a_2b_1")
     'conv_1a'
@@ -72,7 +72,7 @@ def conversation_of(item: str) -> str:
 
 
 def response_object(response: str, model: str, created: int) -> dict[str, Any]:
-    """A response without output that is in progress."""
+    """Return a response in progress, without output."""
     given = {"id": response, "object": "response", "created_at": created, "model": model, "status": "in_progress"}
     unknown = dict.fromkeys(("error", "incomplete_details", "usage"))
     settings = {"background": False, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
@@ -80,23 +80,23 @@ def response_object(response: str, model: str, created: int) -> dict[str, Any]:
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """The content of a message."""
+    """Return the content part of a message."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def phase_of(has_calls: bool) -> str:
-    """The phase of a turn's text: commentary if tool calls follow, else the answer."""
+    """Return the phase of a turn's text: commentary if tool calls follow, else the answer."""
     return "commentary" if has_calls else "final_answer"
 
 
 def call_item(item: str, name: str) -> dict[str, Any]:
-    """A tool call that runs on the server. Clients show it and, unlike a `function_call`, never run it."""
+    """Return a tool call that runs on the server. Unlike a `function_call`, clients show it but never run it."""
     call = {"type": "mcp_call", "id": item, "status": "in_progress", "server_label": SERVER_LABEL, "name": name}
     return {**call, "arguments": "", "output": None, "error": None}
 
 
 def call_result(arguments: dict[str, Any], text: str, is_error: bool) -> dict[str, Any]:
-    """The result's additions to its call's item."""
+    """Return what a result adds to the item of its call."""
     if is_error:
         error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
         return {"arguments": json_text(arguments), "status": "failed", "error": error}
@@ -104,14 +104,14 @@ def call_result(arguments: dict[str, Any], text: str, is_error: bool) -> dict[st
 
 
 def image_item(item: str, image: Image) -> dict[str, Any]:
-    """An image that the model made."""
+    """Return the item of an image that the model generated."""
     return {"type": "image_generation_call", "id": item, "status": "completed", "result": image.to_base64()}
 
 
 def stored_items(conversation_id: str, messages: Sequence[LLMMessage]) -> Iterator[dict[str, Any]]:
-    """The items of a conversation, or of some of its turns: questions, texts, images, calls with their results.
+    """Yield the items of a conversation or of some turns: prompts, texts, images, and calls with their results.
 
-    Token counts, thinking and request fields are not kept. Answers that a check sent back are omitted.
+    Answers that a check rejected are omitted.
     """
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     for number, message in enumerate(without_drafts(messages)):
@@ -155,7 +155,7 @@ ItemsPage = Annotated[PageQuery, Query()]
 
 
 def page_of_items(items: list[dict[str, Any]], page: PageQuery) -> dict[str, Any]:
-    """A page of items in their envelope."""
+    """Return a page of items in their envelope."""
     ordered = items if page.order == "asc" else items[::-1]
     start = next((index + 1 for index, item in enumerate(ordered) if item["id"] == page.after), 0)
     shown = ordered[start : start + page.limit]

@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the agent, and the agent with each of the other models that the server allows."""
+"""`GET /v1/models`: the agent, and the agent with each other model that the server allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.problems import RefusedError
-from nbagent.server.routes.asking import Host
+from nbagent.server.routes.dependencies import Host
 from nbagent.text import shortened
 
 #: The id of the agent with its own model.
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1")
 
 
 class ModelList(BaseModel):
-    """All of them."""
+    """All models."""
 
     object: str = "list"
     data: list[Model]
@@ -29,13 +29,13 @@ class ModelList(BaseModel):
 
 @router.get("/models")
 async def list_models(host: Host) -> ModelList:
-    """The agent, and the other models that a request may name."""
+    """Return the agent, and the other models that a request may use."""
     return ModelList(data=[_model(name) for name in (AGENT, *host.models)])
 
 
 @router.get("/models/{model:path}")
 async def retrieve_model(host: Host, model: str) -> Model:
-    """One of the models."""
+    """Return one of the models."""
     model_choice(host, model)
     return _model(model)
 
@@ -45,8 +45,8 @@ def _model(name: str) -> Model:
 
 
 def model_choice(host: AgentHost, model: str) -> str | None:
-    """The model that a request chooses; None for the agent's own. Raises `RefusedError` if there is no such model."""
+    """Return the requested model, or None for the agent's own. Raises `RefusedError` for an unknown model."""
     if model not in (AGENT, *host.models):
-        detail = f"There is no model {shortened(model, 100)!r} here. Choose of: {', '.join((AGENT, *host.models))}."
+        detail = f"There is no model {shortened(model, 100)!r} here. Choose from: {', '.join((AGENT, *host.models))}."
         raise RefusedError(404, "model_not_found", detail)
     return None if model == AGENT else model

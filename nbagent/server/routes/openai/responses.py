@@ -1,6 +1,6 @@
 """`/v1/responses`: prompts in conversations that the server keeps, unless the client opts out.
 
-A prompt continues an earlier response, a conversation, or nothing.
+A prompt can continue an earlier response or a conversation.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from nbagent.server.conversations.store import Conversation, Spent
 from nbagent.server.event_stream import MEDIA_TYPE, sse
 from nbagent.server.hosted_run import HostedRun, RunRequest
 from nbagent.server.problems import RefusedError
-from nbagent.server.routes.asking import ID_PATTERN, MAX_MESSAGES, Host, Owner
+from nbagent.server.routes.dependencies import ID_PATTERN, MAX_MESSAGES, Host, Owner
 from nbagent.server.routes.openai.body import (
     BodyPart,
-    LastQuestion,
     Part,
+    PromptAndHistory,
     RequestBody,
-    asked,
     content_from,
     run_request,
+    split_prompt,
 )
 from nbagent.server.routes.openai.errors import ParameterError, unsupported
 from nbagent.server.routes.openai.items import (
@@ -50,7 +50,7 @@ from nbagent.text import shortened
 
 router = APIRouter(prefix="/v1")
 
-#: Items that the model does not read again: thinking, and servers' own actions.
+#: Items that the model does not read again: thinking, and actions of servers.
 _SILENT = ("reasoning", "mcp_list_tools", "image_generation_call", "web_search_call", "file_search_call")
 
 #: Fields that the response repeats.
@@ -61,7 +61,7 @@ _ECHOED = {
 
 
 class InputItem(BodyPart):
-    """A message, or an earlier response's items: tool calls with results, and thinking."""
+    """A message, or an item of an earlier response: a tool call, its result, or thinking."""
 
     type: str | None = "message"
     role: Literal["system", "developer", "user", "assistant"] | None = None
@@ -74,11 +74,11 @@ class InputItem(BodyPart):
     error: Any = None
 
     def to_messages(self, param: str) -> list[LLMMessage]:
-        """The same as messages of an agent. Raises `RefusedError` for an item that an agent can't read."""
+        """Return the item as messages of an agent. Raises `RefusedError` for an unsupported item."""
         match self.type:
             case "message" | None:
                 if self.role is None:
-                    raise ParameterError(f"{param}.role", "a message has a role, such as 'user'.")
+                    raise ParameterError(f"{param}.role", "a message needs a role, such as 'user'.")
                 role = "system" if self.role == "developer" else self.role
                 return [LLMMessage(role, content_from(self.content, f"{param}.content"))]
             case "mcp_call":
@@ -119,7 +119,7 @@ class ResponseRequest(RequestBody):
     instructions: str | None = None
     previous_response_id: str | None = None
     conversation: ConversationId | ConversationReference | None = Field(
-        None, description="Goes on with it, or begins it, if there is none of this id."
+        None, description="Continues this conversation, or starts one with this id."
     )
     store: bool | None = None
     max_output_tokens: int | None = Field(None, ge=1)
@@ -127,35 +127,37 @@ class ResponseRequest(RequestBody):
     reasoning: Reasoning | None = None
     text: ResponseTextConfigParam | None = None
     background: bool | None = None
-    prompt: dict[str, Any] | None = Field(None, description="Not supported: there are no stored prompts.")
+    prompt: dict[str, Any] | None = Field(None, description="Not supported. There are no stored prompts.")
     top_logprobs: int | None = None
     waits_for_approval: bool = Field(
-        False, description="Whether calls that need approval wait for a decision; without it they are denied."
+        False, description="Whether calls that need approval wait for a decision. Otherwise, they are denied."
     )
 
     def conversation_id(self) -> str | None:
-        """The id in `conversation`."""
+        """Return the id in `conversation`."""
         given = self.conversation
         return given.id if isinstance(given, ConversationReference) else given
 
-    def asked(self) -> LastQuestion:
-        """The prompt, and the input before it."""
+    def split_prompt(self) -> PromptAndHistory:
+        """Return the prompt, and the input before it."""
         if isinstance(self.input, str):
             messages, last = [LLMMessage("user", self.input)], "input"
         else:
             messages, last = merged(self.input), f"input[{len(self.input) - 1}]"
-        found = asked(messages, last)
+        found = split_prompt(messages, last)
         if self.conversation is not None and found.history:
-            raise unsupported("input", "with a conversation, the input is one question: the server has the rest.")
+            raise unsupported(
+                "input", "with a conversation, the input must be one prompt, since the server has the rest."
+            )
         return replace(found, instructions="\n\n".join(filter(None, (self.instructions, found.instructions))))
 
     def options(self) -> dict[str, Any]:
         """See `RequestBody.options`."""
         if self.previous_response_id is not None and self.conversation is not None:
-            message = "it can't be used together with conversation. Leave one of them out."
+            message = "it can't be used together with conversation. Omit one of them."
             raise ParameterError("previous_response_id", message, "mutually_exclusive_parameters")
         if self.background:
-            raise unsupported("background", "a response is made while the client waits. Ask for a stream.")
+            raise unsupported("background", "a response is created while the client waits. Use stream instead.")
         if self.prompt:
             raise unsupported("prompt", "there are no stored prompts. Send input and instructions.")
         if self.top_logprobs:
@@ -164,22 +166,22 @@ class ResponseRequest(RequestBody):
         return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
 
     def echo(self) -> dict[str, Any]:
-        """The fields that the response repeats."""
+        """Return the fields that the response repeats."""
         sent = self.model_dump(include=_ECHOED, exclude_unset=True, exclude_none=True)
         conversation = self.conversation_id()
         return sent if conversation is None else {**sent, "conversation": {"id": conversation}}
 
 
 class InputTokensRequest(ResponseRequest):
-    """The body of `POST /v1/responses/input_tokens`: as for a response, but the model is optional."""
+    """The body of `POST /v1/responses/input_tokens`. Unlike for a response, the model is optional."""
 
     model: str = AGENT
 
 
 def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
-    """The items as messages. Adjacent calls, with or without a text, belong to one assistant message."""
+    """Return the items as messages. Adjacent calls, with or without a text, become one assistant message."""
     messages: list[LLMMessage] = []
-    calls: list[FunctionCall] | None = None  # of the last message, which is the assistant's
+    calls: list[FunctionCall] | None = None  # of the last message, if it is the assistant's
     for index, item in enumerate(items):
         for message in item.to_messages(f"input[{index}]"):
             if message.tool_calls and calls is not None:
@@ -195,9 +197,9 @@ def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
 
 @router.post("/responses", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_response(request: Request, host: Host, owner: Owner, body: ResponseRequest) -> Response:
-    """Send a prompt, which continues an earlier response or a conversation, or begins one.
+    """Send a prompt that continues an earlier response or a conversation, or starts one.
 
-    Tools run on the server, and are items of the type `mcp_call`.
+    Tools run on the server. Their calls are items of the type `mcp_call`.
     """
 
     def answer(run: HostedRun) -> ResponseAnswer:
@@ -210,13 +212,13 @@ async def create_response(request: Request, host: Host, owner: Owner, body: Resp
 
 @router.post("/responses/input_tokens")
 async def count_input_tokens(host: Host, owner: Owner, body: InputTokensRequest) -> InputTokenCountResponse:
-    """The approximate tokens of the agent's first request to its model, with tools and conversation."""
+    """Count the approximate tokens of the agent's first model request, including tools and conversation."""
     preview = await host.preview(owner, await _run_request(host, body, owner))
     return InputTokenCountResponse(input_tokens=preview.tokens, object="response.input_tokens")
 
 
-async def _with_referred(host: AgentHost, owner: str, items: list[InputItem]) -> list[InputItem]:
-    """The items, with references replaced by the server's items."""
+async def _resolved(host: AgentHost, owner: str, items: list[InputItem]) -> list[InputItem]:
+    """The items, with references replaced by the stored items."""
     known: dict[str, dict[str, dict[str, Any]]] = {}
     resolved: list[InputItem] = []
     for index, item in enumerate(items):
@@ -231,7 +233,7 @@ async def _with_referred(host: AgentHost, owner: str, items: list[InputItem]) ->
         stored = known[conversation_id]
         if item.id in stored:
             resolved.append(InputItem.model_validate(stored[item.id]))
-        elif not stored or not (item.id or "").startswith(("rs_", "msg_")):  # thinking, and text kept elsewhere
+        elif not stored or not (item.id or "").startswith(("rs_", "msg_")):  # thinking, or text stored elsewhere
             detail = (
                 f"input[{index}]: there is no item {shortened(item.id or '', 100)!r}. It was deleted, or never stored."
             )
@@ -241,19 +243,19 @@ async def _with_referred(host: AgentHost, owner: str, items: list[InputItem]) ->
 
 async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> RunRequest:
     if not isinstance(body.input, str):
-        body.input = await _with_referred(host, owner, body.input)
-    asked, is_stored = body.asked(), body.store is not False
+        body.input = await _resolved(host, owner, body.input)
+    prompt, is_stored = body.split_prompt(), body.store is not False
     conversation_id, after = body.conversation_id(), None
-    history: list[LLMMessage] | None = asked.history or None
+    history: list[LLMMessage] | None = prompt.history or None
     if body.previous_response_id is not None:
         conversation, turn = await _found(host, owner, body.previous_response_id)
-        history = [*conversation.messages[: turn.stop], *asked.history]
-        if is_stored and not asked.history:
+        history = [*conversation.messages[: turn.stop], *prompt.history]
+        if is_stored and not prompt.history:
             conversation_id, after = conversation.id, conversation.messages[turn.start].message_id
     return await run_request(
         host,
         body,
-        asked,
+        prompt,
         (body.text or {}).get("format"),
         "text.format",
         conversation_id=conversation_id,
@@ -267,7 +269,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
 
 @router.get("/responses/{response_id}")
 async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """A stored response. Token counts, thinking and request fields are not kept."""
+    """Return a stored response, without token counts, thinking and request fields, which are not kept."""
     conversation, turn = await _found(host, owner, response_id)
     messages = conversation.messages[turn]
     status = "incomplete" if any(message.interrupted for message in messages) else "completed"
@@ -277,14 +279,14 @@ async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[
 
 @router.get("/responses/{response_id}/input_items")
 async def list_input_items(host: Host, response_id: str, owner: Owner, page: ItemsPage) -> dict[str, Any]:
-    """The prompt of a response."""
+    """Return the prompt of a response."""
     conversation, turn = await _found(host, owner, response_id)
     return page_of_items(list(stored_items(conversation.id, conversation.messages[turn][:1])), page)
 
 
 @router.delete("/responses/{response_id}")
 async def delete_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """Delete a response and its prompt from their conversation, which is deleted with its last one."""
+    """Delete a response and its prompt from the conversation, which is deleted with its last response."""
     conversation_id, question_id = place_of(response_id)
     async with host.store.turn(owner, conversation_id) as taken:
         messages = list(taken.conversation.messages) if taken.conversation else []
@@ -297,7 +299,7 @@ async def delete_response(host: Host, response_id: str, owner: Owner) -> dict[st
 
 
 async def _found(host: AgentHost, owner: str, response_id: str) -> tuple[Conversation, slice]:
-    """The conversation of a response, and its turn there."""
+    """The conversation of a response, and its turn."""
     conversation_id, question_id = place_of(response_id)
     conversation = await host.store.get(owner, conversation_id)
     if conversation is None:

@@ -1,7 +1,7 @@
-"""Converts a run's events for the Responses API: to a stream's events, or one whole response.
+"""Converts a run's events for the Responses API, to stream events or one whole response.
 
-Each turn's thinking is a `reasoning` item, its text a `message`, and a call of a tool an `mcp_call`, since the agent
-runs the tools itself.
+Each turn's thinking is a `reasoning` item and its text a `message`. A tool call is an `mcp_call`, since the agent runs
+the tools itself.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from nbagent.server.routes.openai.items import (
     text_part,
 )
 
-#: A run's status -> the reason for an incomplete response. Other responses are complete.
+#: A run's status -> the reason for an incomplete response. All others are complete.
 _INCOMPLETE = {"truncated": "max_output_tokens", "limit": "max_output_tokens", "blocked": "content_filter"}
 StreamEvent = dict[str, Any]
 
 
 class _Kind(NamedTuple):
-    """An item that arrives in pieces: how its id begins, the field of its only part, and its events."""
+    """A kind of item that arrives in pieces: the prefix of its id, the field of its only part, and its events."""
 
     type: str
     id_kind: str
     parts: str
     part_event: str
     text_event: str
-    #: Additional fields of events about its text.
+    #: Additional fields of text events.
     more: dict[str, Any]
 
 
@@ -56,7 +56,7 @@ _REASONING = _Kind(
 
 @dataclass(frozen=True)
 class _Growing:
-    """An item that still arrives: its pieces, and the event fields with their place."""
+    """An incomplete item: its pieces so far, and the event fields with its position."""
 
     kind: _Kind
     item: dict[str, Any]
@@ -64,15 +64,15 @@ class _Growing:
     pieces: list[str] = field(default_factory=list)
 
     def part(self, text: str) -> dict[str, Any]:
-        """The part with this text."""
+        """Return the part with this text."""
         return text_part(text) if self.kind is _MESSAGE else {"type": "summary_text", "text": text}
 
 
 class ResponseAnswer:
-    """Collects the events of one run. `feed` and `fail` return their additions to a stream; see `reply`.
+    """Collects the events of a run. `feed` and `fail` yield their additions to a stream; see `reply`.
 
-    `echo` has the request fields that every response repeats. `conversation_id` is the run's conversation, None if it
-    is not kept.
+    `echo` has the request fields that every response repeats. `conversation_id` is the run's conversation, or None if
+    it is not stored.
     """
 
     def __init__(self, model: str, echo: Mapping[str, Any], conversation_id: str | None) -> None:
@@ -80,13 +80,13 @@ class ResponseAnswer:
         self._response = {**response_object("", model, int(time())), **echo}
         self._number = -1  # of the last event
         self._has_said = False  # whether this turn has text
-        self._message_id: str | None = None  # of its message, and how many items of each kind that has
+        self._message_id: str | None = None  # of this turn, and how many items of each kind it has
         self._counts: Counter[str] = Counter()
         self._open: _Growing | None = None
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
     def feed(self, event: AnyEvent) -> Iterator[StreamEvent]:
-        """The stream's events for one event of the run. Raises `RefusedError` if sent text would come again."""
+        """Yield stream events for an event. Raises `RefusedError` if sent text would have to be retracted."""
         match event:
             case events.RunStarted():
                 yield from self._start(event)
@@ -99,23 +99,23 @@ class ResponseAnswer:
                 yield from self._grow(_MESSAGE, event.content)
             case events.Retry() if self._has_said:
                 raise answer_restarted()
-            case events.Retry():  # sent thinking can't be taken back
+            case events.Retry():  # sent thinking can't be retracted
                 yield from self._close("incomplete")
             case events.TurnDone():
                 yield from self._end_turn(event)
             case events.ToolCall():
                 yield from self._begin_call(event)
             case events.Approval("asked"):
-                # a client's data for the decision on a call: see `/agent/approvals`
-                asked = {"approval_id": event.metadata["approval_id"], "name": event.tool_name}
-                yield self._event("nbagent.approval.asked", **asked, arguments=event.tool_arguments)
+                # for the client's decision on the call: see `/agent/approvals`
+                call = {"approval_id": event.metadata["approval_id"], "name": event.tool_name}
+                yield self._event("nbagent.approval.asked", **call, arguments=event.tool_arguments)
             case events.ToolResult():
                 yield from self._end_call(event)
             case events.Done():
                 yield from self._finish(event.result)
 
     def whole(self) -> dict[str, Any]:
-        """The response so far."""
+        """Return the response so far."""
         return {**self._response, "output": list(self._response["output"])}
 
     def _start(self, event: events.RunStarted) -> Iterator[StreamEvent]:
@@ -127,7 +127,7 @@ class ResponseAnswer:
         yield self._event("response.in_progress", response=self.whole())
 
     def _finish(self, result: AgentResult) -> Iterator[StreamEvent]:
-        """The last events of a run that succeeded or reached a limit."""
+        """Yield the last events of a run that succeeded or reached a limit."""
         reason = _INCOMPLETE.get(result.status)
         yield from self._close("incomplete" if reason else "completed")
         self._response["usage"] = _usage(result.usage, result.cost)
@@ -136,7 +136,7 @@ class ResponseAnswer:
         yield self._end("incomplete" if reason else "completed")
 
     def fail(self, problem: HTTPProblem) -> Iterator[StreamEvent]:
-        """The last events of a run that failed."""
+        """Yield the last events of a run that failed."""
         yield from self._close("incomplete")
         self._response["error"] = {"code": _failure_code(problem), "message": problem.detail}
         yield self._end("failed")
@@ -144,7 +144,7 @@ class ResponseAnswer:
     # -- reasoning and messages ---------------------------------------------------------------------------------------
 
     def _grow(self, kind: _Kind, piece: str) -> Iterator[StreamEvent]:
-        """Add a piece to the item that is open, or to a new one."""
+        """Add a piece to the open item, or to a new one."""
         if not piece:
             return
         if self._open is None or self._open.kind is not kind:
@@ -160,7 +160,7 @@ class ResponseAnswer:
         yield self._event(f"{kind.text_event}.delta", **self._open.place, **kind.more, delta=piece)
 
     def _close(self, status: str, **more: str) -> Iterator[StreamEvent]:
-        """End the item that is open."""
+        """Complete the open item."""
         if self._open is None:
             return
         growing, self._open = self._open, None
@@ -171,7 +171,7 @@ class ResponseAnswer:
         yield self._event("response.output_item.done", output_index=place["output_index"], item=growing.item)
 
     def _end_turn(self, event: events.TurnDone) -> Iterator[StreamEvent]:
-        """A turn's text is commentary if tool calls follow it, else the answer."""
+        """Complete a turn. Its text is commentary if tool calls follow, else the answer."""
         self._has_said = False
         calls = event.message.tool_calls if event.message else None
         is_message = self._open is not None and self._open.kind is _MESSAGE
@@ -197,7 +197,7 @@ class ResponseAnswer:
         yield self._event("response.mcp_call_arguments.done", **place, arguments=item["arguments"])
 
     def _end_call(self, event: events.ToolResult) -> Iterator[StreamEvent]:
-        """The result, with the tool's arguments, which people may have edited."""
+        """Complete a call with its result and its arguments, which a person may have edited."""
         index, item = self._calls.pop(event.metadata.get("tool_call_id"))
         item |= call_result(event.tool_arguments or {}, event.content, bool(event.metadata.get("is_error")))
         yield self._event(f"response.mcp_call.{item['status']}", output_index=index, item_id=item["id"])
@@ -214,7 +214,7 @@ class ResponseAnswer:
         return len(self._response["output"]) - 1
 
     def _end(self, status: str) -> StreamEvent:
-        for _, call in self._calls.values():  # the run ended before their results
+        for _, call in self._calls.values():  # without a result
             call["status"] = "incomplete"
         self._response |= {"status": status, "completed_at": int(time()) if status == "completed" else None}
         return self._event(f"response.{status}", response=self.whole())
@@ -225,7 +225,7 @@ class ResponseAnswer:
 
 
 def _usage(counts: Usage, cost: float | None) -> dict[str, Any]:
-    """The token counts of all turns of a run, and its US dollars, in OpenRouter's form."""
+    """The token counts of a run, and its cost in US dollars, in OpenRouter's format."""
     cached = {"cached_tokens": counts.cache_read_tokens, "cache_write_tokens": counts.cache_write_tokens}
     return {
         "input_tokens": counts.input_tokens,
@@ -238,7 +238,7 @@ def _usage(counts: Usage, cost: float | None) -> dict[str, Any]:
 
 
 def _failure_code(problem: HTTPProblem) -> str:
-    """The few error codes of a response."""
+    """The API's error code for a problem."""
     if problem.status == 429:
         return "rate_limit_exceeded"
     return "invalid_prompt" if problem.status < 500 else "server_error"

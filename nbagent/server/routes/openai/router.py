@@ -1,4 +1,4 @@
-"""All addresses below `/v1`."""
+"""All routes below `/v1`."""
 
 from fastapi import APIRouter
 from openai.types import ErrorObject
@@ -14,5 +14,5 @@ class ErrorBody(BaseModel):
 
 
 router = APIRouter(tags=["OpenAI"], responses={"4XX": {"model": ErrorBody}, "5XX": {"model": ErrorBody}})
-for each in (models, chat_completions, responses, conversations):
-    router.include_router(each.router)
+for module in (models, chat_completions, responses, conversations):
+    router.include_router(module.router)

@@ -1,4 +1,4 @@
-"""Sends an answer to the client: as a stream of pieces, or whole. Both APIs use it."""
+"""Sends an answer to the client, as a stream or as one object, for both APIs."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from nbagent.server.problems import HTTPProblem, problem_of
 
 
 class Answer(Protocol):
-    """One API's conversion of a run's events."""
+    """An API's conversion of a run's events."""
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """The pieces of a stream for an event. Raises `RefusedError` if text that was sent would be sent again."""
+        """Yield the stream's pieces for an event. Raises `RefusedError` if sent text would have to be retracted."""
 
     def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
-        """The last pieces of a stream whose run failed."""
+        """Yield the last pieces of a stream whose run failed."""
 
     def whole(self) -> dict[str, Any]:
-        """All of it as one object, once the run is done."""
+        """Return the answer as one object, once the run is done."""
 
 
 async def reply(
     request: Request,
     host: AgentHost,
     owner: str,
-    asked: RunRequest,
+    run_request: RunRequest,
     make: Callable[[HostedRun], Answer],
     write: Callable[[dict[str, Any]], str] | None = None,
     last: str = "",
 ) -> Response:
-    """Run the agent, and answer with the result of `make` for the run.
+    """Run the agent, and respond with the answer that `make` returns for the run.
 
-    `write` writes a piece of the stream, and `last` follows them; without `write` the answer is one JSON object.
+    `write` formats a piece of the stream, which ends with `last`. Without `write`, the response is one JSON object.
     """
-    run = host.run(owner, asked)
+    run = host.run(owner, run_request)
     if write is not None:
         return EventStream(run, lambda running: _pieces(running, make(running), write, last))
 
@@ -61,7 +61,7 @@ async def reply(
 
 
 def settled(run: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-    """The events of a run, without attempts at an answer that another one followed.
+    """Yield the events of a run without discarded attempts at an answer.
 
     >>> from nbagent.core.events import Done, Retry, Text
     >>> [event.content for event in settled([Text("It"), Retry("Again"), Text("It is"), Done("It is")])]
@@ -85,17 +85,14 @@ def settled(run: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
 async def _pieces(
     run: HostedRun, answer: Answer, write: Callable[[dict[str, Any]], str], last: str
 ) -> AsyncGenerator[str]:
-    """The pieces of a stream, and `last` after an answer that is whole.
-
-    # a run may end with any event
-    """
+    """Yield the pieces of a stream, and `last` after a complete answer."""
     held, has_begun = "", False
     async for event in run:
         try:
             if isinstance(event, events.Error):
                 raise event.exception
             held += "".join(map(write, answer.feed(event)))
-        except Exception as error:  # a run may end with any
+        except Exception as error:  # a run may end with any error
             if not has_begun:
                 raise
             yield "".join(map(write, answer.fail(problem_of(error))))

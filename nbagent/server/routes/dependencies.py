@@ -1,4 +1,4 @@
-"""A route's view of a request: the server's agent, and the request's owner."""
+"""Dependencies of routes: the host of the agents, and the owner of the request."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fastapi import Depends, Request
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.tokens import Holder
 
-#: Ids of conversations and approvals.
+#: The pattern of ids of conversations and approvals.
 ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
 
-#: Maximum messages of a client's own conversation.
+#: The maximum number of messages in a client's own conversation.
 MAX_MESSAGES = 10_000
 
-# FastAPI would call plain functions in a thread, which takes longer than they do.
+# FastAPI would call plain functions in a thread, which takes longer than the functions.
 
 
 async def _host_of(request: Request) -> AgentHost:
@@ -33,6 +33,6 @@ async def _owner_of(request: Request) -> str:
 
 
 Host = Annotated[AgentHost, Depends(_host_of)]
-Whose = Annotated[Holder, Depends(_holder_of)]
+CurrentHolder = Annotated[Holder, Depends(_holder_of)]
 #: The owner of conversations and budgets.
 Owner = Annotated[str, Depends(_owner_of)]

@@ -88,7 +88,7 @@ async def test_a_door_shows(places, door, name):
     assert facts["source"] == opened.source
 
 
-def test_each_difference_is_one_of_the_table():
+def test_each_difference_belongs_to_the_table():
     for door, case in (*MISSING, *DIFFERENT):
         assert case in (*CASES, "*")
         assert any(name.startswith(door) for name in DOORS)

@@ -54,7 +54,7 @@ def deleting(*names):
     return [FunctionCall("delete_file", {"name": name}) for name in names]
 
 
-def test_thinking_tools_and_text_are_a_run_of_the_client():
+def test_thinking_tools_and_text_become_one_client_run():
     thinks = LLMResponse("I ask.", [FunctionCall("mean", {"numbers": [1, 3]})], "tool_calls", {"thinking": "Hm, hm."})
     provider = ScriptedProvider([thinks, "It is 2."])
     paint = {"name": "paint", "description": "Paint the page.", "parameters": {}}
@@ -74,7 +74,7 @@ def test_thinking_tools_and_text_are_a_run_of_the_client():
     assert [function["name"] for function in provider.requests[0][1]] == ["mean"]
 
 
-def test_an_answer_that_was_not_streamed_is_text_too():
+def test_an_unstreamed_answer_is_also_text():
     class Whole(ScriptedProvider):
         async def stream(self, request):
             yield LLMResponse("It is 2.")
@@ -85,7 +85,7 @@ def test_an_answer_that_was_not_streamed_is_text_too():
         assert last_messages(events)[-1]["content"] == "It is 2."
 
 
-def test_the_client_holds_the_conversation():
+def test_the_client_keeps_the_conversation():
     provider = ScriptedProvider(lambda messages, functions: " / ".join(m.text for m in messages))
     with served(Agent(provider)) as server:
         client = server.client()
@@ -105,7 +105,7 @@ def test_the_client_holds_the_conversation():
         assert run(server.client(OTHER_TOKEN), [])[1]["messages"] == []
 
 
-def test_what_a_check_sends_back_is_taken_back():
+def test_a_rejected_answer_is_retracted():
     def is_number(text):
         assert text.isdigit(), "Give a number."
 
@@ -121,7 +121,7 @@ def test_what_a_check_sends_back_is_taken_back():
     assert [m.is_correction for m in provider.requests[-1][0]] == [False, False, True, False, False]
 
 
-def test_what_comes_back_unchanged_keeps_what_its_provider_wants_back():
+def test_unchanged_messages_keep_their_provider_data():
     calls = [FunctionCall("mean", {"numbers": [n]}) for n in (1, 3)]
     asks = LLMResponse("", calls, "tool_calls", raw_response={"provider": "scripted", "signature": "abc"})
     provider = ScriptedProvider([asks, "It is 2.", "Yes."])
@@ -134,7 +134,7 @@ def test_what_comes_back_unchanged_keeps_what_its_provider_wants_back():
     assert provider.requests[-1][0][: len(stored)] == list(stored)
 
 
-def test_an_approval_is_an_interrupt_that_the_next_run_answers():
+def test_an_approval_is_an_interrupt_decided_in_the_next_run():
     both = [FunctionCall("mean", {"numbers": [1, 3]}), *deleting("a", "b")]
     with served(Agent(ScriptedProvider([both, "Done."]), tools=[mean, delete_file])) as server:
         client = server.client()
@@ -159,7 +159,7 @@ def test_an_approval_is_an_interrupt_that_the_next_run_answers():
         assert again[-1]["code"] == "no_such_interrupt"
 
 
-def test_what_does_not_answer_the_interrupt_decides_nothing():
+def test_a_request_without_the_decision_decides_nothing():
     with served(Agent(ScriptedProvider([deleting("a", "b"), "Done."]), tools=[delete_file])) as server:
         client = server.client()
         interrupts = run(client)[-1]["outcome"]["interrupts"]
@@ -180,7 +180,7 @@ def test_what_does_not_answer_the_interrupt_decides_nothing():
         assert [event["content"] for event in results].count("deleted a") == 1
 
 
-def test_a_run_that_waits_in_another_process_is_answered_too(tmp_path):
+def test_a_run_waiting_in_another_process_can_be_decided(tmp_path):
     place = f"sqlite:///{tmp_path / 'conversations.sqlite'}"
     turns = [*deleting("a", "b"), "Done."]
     with (
@@ -205,7 +205,7 @@ def holding(kind, url):
     return {"id": "u", "role": "user", "content": [{"type": kind, "source": {"type": "url", "value": url}}]}
 
 
-def test_what_is_no_input_is_refused():
+def test_invalid_input_is_refused():
     right = {"threadId": "t", "runId": "r", "messages": []}
     with served(Agent(ScriptedProvider(["x"]))) as server:
         client = server.client()

@@ -60,7 +60,7 @@ def test_a_conversation_with_thinking_and_tools():
     assert again["events"][-1] == "RUN_ERROR"  # there is no new question
 
 
-def test_an_approval_is_the_clients_interrupt():
+def test_an_approval_becomes_the_clients_interrupt():
     calls = [FunctionCall("erase_file", {"name": "a"}), FunctionCall("mean", {"numbers": [1, 3]})]
     with served(Agent(ScriptedProvider([calls, "Done."]), tools=[mean, erase_file])) as server:
         asked, refused, decided = chat(server, {"say": "Delete a."}, {"say": "And?"}, {"decision": {"approved": True}})

@@ -9,7 +9,7 @@ from nbagent.errors import ServerError
 from nbagent.server import event_stream
 
 
-def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_function():
+def test_the_answering_model_is_named_even_for_a_router_or_function():
     models = [ScriptedProvider([ServerError("down")], model="first"), ScriptedProvider("Yes.", model="second")]
     with served(Agent(models).route("(?i)what day", lambda match: "Tuesday.")) as server:
         for question, response, model in (("Is it?", "Yes.", "second"), ("What day?", "Tuesday.", "function")):
@@ -17,7 +17,7 @@ def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_fu
             assert (data["response"], data["meta"]["model"]) == (response, model)
 
 
-def test_without_the_token_only_health_and_the_page_answer():
+def test_without_a_token_only_health_checks_and_the_page_respond():
     with served(Agent(ScriptedProvider(["x"]))) as server:
         client = server.client(token=None)
         assert client.get("/healthz").json() == {"status": "ok"}
@@ -31,7 +31,7 @@ def test_without_the_token_only_health_and_the_page_answer():
     assert refused.json()["code"] == "unauthorized"
 
 
-def test_a_number_that_json_lacks_is_null():
+def test_numbers_that_json_lacks_become_null():
     def half(a: float) -> dict:
         return {"x": a / 2}
 
@@ -67,7 +67,7 @@ def test_a_silent_run_keeps_its_connection(monkeypatch):
         assert '"done"' in [line for line in lines if line.startswith("data: ")][-1]
 
 
-def test_an_unforeseen_error_tells_no_details_here_or_in_an_agent_that_a_tool_asks():
+def test_an_unexpected_error_reveals_no_details_even_in_a_sub_agent():
     def fail(messages, functions):
         raise RuntimeError("the password is hunter2")
 

@@ -14,7 +14,7 @@ from nbagent.server.conversations.opening import open_store
 
 
 @pytest.mark.parametrize("streams", [20, pytest.param(200, marks=pytest.mark.full)])
-async def test_streams_at_once_and_five_times_as_many_conversations(place, streams):
+async def test_parallel_streams_with_five_times_as_many_conversations(place, streams):
     begun, all_begun = 0, asyncio.Event()
 
     async def answer(messages, functions):
@@ -58,7 +58,7 @@ async def test_streams_at_once_and_five_times_as_many_conversations(place, strea
 
 
 @pytest.mark.full
-def test_an_idle_connection_stays_open_for_longer_than_its_clients_keep_it():
+def test_idle_connections_stay_open_longer_than_clients_keep_them():
     with served(Agent(ScriptedProvider())) as server:
         connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
         for pause in (6, 0):

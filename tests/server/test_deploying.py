@@ -81,7 +81,7 @@ def nginx(folder, upstream):
 
 
 @pytest.mark.full
-def test_nginx_streams_answers_and_keeps_slow_and_large_heads_away(tmp_path):
+def test_nginx_streams_answers_and_blocks_slow_and_large_headers(tmp_path):
     read = threading.Event()
 
     class Slow(ScriptedProvider):

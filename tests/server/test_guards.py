@@ -44,7 +44,7 @@ def test_a_large_body_is_refused(server):
     assert problem(client.post("/agent/chat", content=pieces), 413) == "body_too_large"
 
 
-def test_each_failure_is_a_problem(server):
+def test_each_failure_is_reported_as_a_problem(server):
     client = server.client()
     assert problem(client.get("/no/such"), 404) == "not_found"
     answer = client.get("/agent/chat")
@@ -71,7 +71,7 @@ def test_each_failure_is_a_problem(server):
         (RuntimeError("the password is hunter2"), 500, "internal_error"),
     ],
 )
-def test_a_provider_that_fails_is_a_problem(error, status, code):
+def test_a_provider_failure_is_reported_as_a_problem(error, status, code):
     with served(Agent(ScriptedProvider([error] * 2))) as server:
         client = server.client()
         answer = client.post("/agent/chat", json={**ASK, "conversation_id": "c"})
@@ -84,7 +84,7 @@ def test_a_provider_that_fails_is_a_problem(error, status, code):
         assert client.get("/agent/conversations/c").status_code == 404  # nothing of it stays
 
 
-def test_a_refused_question_is_an_answer_and_a_refused_answer_a_problem():
+def test_a_blocked_prompt_gets_an_answer_and_a_rejected_answer_a_problem():
     provider = ScriptedProvider(["wrong"] * 3)
     checks = [lambda answer: answer != "wrong"]
     with served(Agent(provider, validators=checks, guards=[lambda question: "secret" not in question])) as server:
@@ -95,7 +95,7 @@ def test_a_refused_question_is_an_answer_and_a_refused_answer_a_problem():
         assert problem(client.post("/agent/chat", json=ASK), 502) == "answer_rejected"
 
 
-def test_only_allowed_names_and_pages_may_ask(server):
+def test_only_allowed_host_names_and_origins_are_admitted(server):
     client = server.client()
     assert problem(client.get("/skills", headers={"Host": "evil.example"}), 421) == "wrong_host"
     assert client.get("/healthz", headers={"Host": "10.0.0.7"}).status_code == 200  # a load balancer asks by address
@@ -112,14 +112,14 @@ def test_only_allowed_names_and_pages_may_ask(server):
     assert refused.status_code >= 400
 
 
-def test_a_browser_is_asked_for_the_token(server):
+def test_a_browser_prompts_for_the_token(server):
     client = server.client(token=None)
     assert "Basic" in client.get("/docs", headers={"Accept": "text/html"}).headers["www-authenticate"]
     assert client.get("/skills", auth=("me", TOKEN)).status_code == 200
     assert client.get("/skills", auth=(TOKEN, "wrong")).status_code == 401
 
 
-def test_a_rate_for_each_token():
+def test_each_token_has_its_own_rate_limit():
     with served(Agent(ScriptedProvider([])), requests_per_minute=2) as server:
         client = server.client()
         assert [client.get("/skills").status_code for _ in range(3)] == [200, 200, 429]
@@ -133,7 +133,7 @@ def test_a_rate_for_each_token():
         assert client.get("/healthz").status_code == 200
 
 
-def test_a_rate_fills_again(monkeypatch):
+def test_the_rate_limit_refills(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("nbagent.server.guards.monotonic", lambda: now[0])
     rate = Rate(2)
@@ -142,7 +142,7 @@ def test_a_rate_fills_again(monkeypatch):
     assert [rate.take() for _ in range(2)] == [0, 30]
 
 
-def test_requests_at_once():
+def test_concurrent_requests_are_limited():
     asked, go_on = threading.Event(), threading.Event()
 
     async def wait(messages, functions):
@@ -180,7 +180,7 @@ def test_budgets_of_conversation_and_token():
         assert server.client(OTHER_TOKEN).post("/agent/chat", json=ASK).status_code == 200
 
 
-def test_a_request_lowers_limits_and_never_raises_them():
+def test_a_request_can_lower_limits_but_not_raise_them():
     def tool() -> str:
         """Do it."""
         return "done"
@@ -208,7 +208,7 @@ def test_only_allowed_models():
         assert problem(refused, 403) == "model_not_allowed"
 
 
-def test_metrics_name_no_conversation_and_no_token(server):
+def test_metrics_contain_no_conversations_or_tokens(server):
     client = server.client()
     client.post("/agent/chat", json={**ASK, "conversation_id": "my-conversation"})
     client.get("/agent/conversations/my-conversation")
@@ -222,7 +222,7 @@ def test_metrics_name_no_conversation_and_no_token(server):
 
 
 @pytest.mark.parametrize("wrong", [{"tokens": ["short"]}, {"tokens": "a-token-that-is-a-text"}, {"models": ["gpt"]}])
-def test_wrong_settings_are_one_error(wrong):
+def test_wrong_settings_raise_one_error(wrong):
     with pytest.raises(ConfigurationError, match="tokens|models") as error:
         ServerSettings(**{"tokens": [TOKEN], **wrong})
     assert "short" not in str(error.value)
@@ -232,7 +232,7 @@ def test_wrong_settings_are_one_error(wrong):
         create_app(Agent(ScriptedProvider([])), ServerSettings())
 
 
-def test_below_a_path_of_another_application():
+def test_mounted_below_a_path_of_another_application():
     app = create_app(Agent(ScriptedProvider("Yes.")), ServerSettings(tokens=[TOKEN]), open_store("memory:"))
     outer = FastAPI(lifespan=lambda _: app.router.lifespan_context(app))
     outer.mount("/bot", app)

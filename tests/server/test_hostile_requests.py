@@ -36,7 +36,7 @@ def server(tmp_path_factory):
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.full)])
-def test_the_server_is_as_its_openapi_document_says(server, examples, mode):
+def test_the_server_matches_its_openapi_document(server, examples, mode):
     document = server.client().get("/openapi.json").json()
     paths = set(document["paths"])
     assert {"/agent/chat", "/agent/conversations", "/agent/approvals/{approval_id}", "/skills", "/healthz"} <= paths
@@ -62,7 +62,7 @@ def checked(operation, mode, url, tried, examples):
     return check
 
 
-def test_a_body_that_never_ends_is_given_up():
+def test_a_body_that_never_ends_times_out():
     with served(Agent("scripted"), body_seconds=0.2) as server:
         host, port = server.url.removeprefix("http://").split(":")
         head = (

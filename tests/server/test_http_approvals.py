@@ -33,7 +33,7 @@ class Asking:
         return (client or self.client).post(f"/agent/approvals/{approval['id']}", json=body)
 
 
-def test_edited_arguments_are_those_of_one_of_several_agents():
+def test_edited_arguments_must_fit_one_of_several_agents():
     def agent(parameters):
         definition = FunctionDefinition("delete", "", parameters, lambda **given: str(given), approve=True)
         return Agent(ScriptedProvider([FunctionCall("delete", {}), "Done."]), tools=[definition])
@@ -68,7 +68,7 @@ def asking(request):
         yield Asking(server, deleted)
 
 
-def test_the_default_is_no(asking):
+def test_calls_are_denied_by_default(asking):
     answer = asking.client.post("/agent/chat", json={"message": "Delete three."}).json()
     assert asking.deleted == []
     assert answer["meta"]["status"] == "denied"
@@ -77,7 +77,7 @@ def test_the_default_is_no(asking):
     assert asking.client.get("/agent/approvals").json() == {"approvals": []}
 
 
-def test_the_model_reads_why_not_and_wrong_arguments_decide_nothing(asking):
+def test_the_model_reads_the_reason_and_invalid_arguments_decide_nothing(asking):
     thread, found, approval = asking.ask(accept="text/event-stream")
     for wrong in ({"rows": "many"}, {"lines": 1}):
         refused = asking.decide(approval, {"decision": "approve", "arguments": wrong})
@@ -93,7 +93,7 @@ def test_the_model_reads_why_not_and_wrong_arguments_decide_nothing(asking):
     assert asking.deleted == []
 
 
-def test_nobody_else_may_decide_and_nobody_twice(asking):
+def test_other_tokens_cannot_decide_and_nobody_can_decide_twice(asking):
     thread, _, approval = asking.ask()
     other = asking.server.client(OTHER_TOKEN)
     assert other.get("/agent/approvals").json() == {"approvals": []}
@@ -106,7 +106,7 @@ def test_nobody_else_may_decide_and_nobody_twice(asking):
 
 
 @pytest.mark.parametrize("asking", [{"approval_seconds": 0.05}], indirect=True)
-def test_no_answer_in_time_is_a_no(asking):
+def test_a_call_without_a_timely_decision_is_denied(asking):
     answer = asking.client.post("/agent/chat", json=WAITS).json()
     assert asking.deleted == []
     assert "in time" in answer["tool_calls"][0]["result"]["error"]

@@ -16,7 +16,7 @@ def counting():
     return Agent(ScriptedProvider(lambda messages, functions: f"answer {next(numbers)}"))
 
 
-def test_a_repeated_request_gets_the_first_answer():
+def test_a_repeated_request_receives_the_first_answer():
     with served(counting()) as server:
         client = server.client()
         first, second = (client.post("/agent/chat", json=ASK, headers=KEY) for _ in range(2))
@@ -30,7 +30,7 @@ def test_a_repeated_request_gets_the_first_answer():
         assert (refused.status_code, refused.json()["code"]) == (422, "idempotency_key_reused")
 
 
-def test_what_a_client_did_not_wait_for_is_done_once():
+def test_a_request_whose_client_left_runs_once():
     asked, go_on = threading.Event(), threading.Event()
     paid = []
 

@@ -62,7 +62,7 @@ def turn_of(question):
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.full)])
-def test_kills_lose_and_double_no_answered_turn(tmp_path, place, kills):
+def test_kills_neither_lose_nor_duplicate_answered_turns(tmp_path, place, kills):
     (tmp_path / "app.py").write_text(APP)
     options = ["app.py", "--store", place, "--requests-per-minute", "0", "--max-concurrent", "0"]
     clients, chance = [Client(number) for number in range(8)], random.Random(kills)

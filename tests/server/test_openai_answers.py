@@ -29,7 +29,7 @@ def thought(chunks):
 WITH_A_TOOL = [thoughtful("I add them.", [call("add", a=1, b=2)]), thoughtful("It is 3.")]
 
 
-async def test_a_completion_has_the_text_of_all_turns_and_no_word_of_tools():
+async def test_a_completion_has_the_text_of_all_turns_without_tool_calls():
     events = await events_of(WITH_A_TOOL, [add])
     completion = completion_of(events)
     (choice,) = completion.choices
@@ -65,7 +65,7 @@ async def test_a_completion_counts_tokens_as_the_api_does():
         ("refusal", "content_filter", "content_filter"),
     ],
 )
-async def test_why_an_answer_ends(reason, ends, incomplete):
+async def test_finish_reasons(reason, ends, incomplete):
     events = await events_of([LLMResponse("Hello", None, reason)])
     assert completion_of(events).choices[0].finish_reason == ends
     response = response_events_of(events)[-1].response
@@ -73,7 +73,7 @@ async def test_why_an_answer_ends(reason, ends, incomplete):
     assert (response.incomplete_details and response.incomplete_details.reason) == incomplete
 
 
-async def test_a_response_has_an_item_for_each_thought_text_and_call():
+async def test_a_response_has_an_item_per_thought_text_and_call():
     echo = {"instructions": "Be brief.", "metadata": {"a": "b"}, "temperature": 0.5}
     events = response_events_of(await events_of(WITH_A_TOOL, [add]), echo)
     response = events[-1].response
@@ -92,7 +92,7 @@ async def test_a_response_has_an_item_for_each_thought_text_and_call():
     assert (response.instructions, response.metadata, response.temperature) == ("Be brief.", {"a": "b"}, 0.5)
 
 
-async def test_a_thought_that_a_stream_has_sent_ends_when_its_request_is_sent_again():
+async def test_streamed_thinking_ends_when_its_request_is_retried():
     events = await events_of([thoughtful("It is 3.")])
     at = [event.type for event in events].index("thinking")
     events[at:at] = [Thinking("Let"), Retry("")]
@@ -106,7 +106,7 @@ async def test_a_thought_that_a_stream_has_sent_ends_when_its_request_is_sent_ag
     assert (thought.summary[0].text, message.content[0].text) == ("Let me see.", "It is 3.")
 
 
-async def test_a_whole_answer_leaves_out_what_a_check_sent_back():
+async def test_a_whole_answer_omits_rejected_text():
     def is_number(text):
         assert text.isdigit(), "Give a number."
 
@@ -118,7 +118,7 @@ async def test_a_whole_answer_leaves_out_what_a_check_sent_back():
     assert [item["content"][0]["text"] for item in stored] == ["3"]
 
 
-async def test_calls_at_the_same_time_keep_their_own_results():
+async def test_parallel_calls_keep_their_own_results():
     calls = [call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4), call("none", "c3")]
     events = response_events_of(await events_of([calls, "Done."], [add]))
     one, two, none, _ = events[-1].response.output

@@ -52,7 +52,7 @@ def requests(server):
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
-def test_models_are_the_agent_and_what_it_may_use(client):
+def test_models_are_the_agent_and_its_allowed_models(client):
     assert [model.id for model in client.models.list()] == ["nbagent", "scripted:scripted"]
     assert client.models.retrieve("scripted:scripted").owned_by == "nbagent"
     assert client.responses.create(model="scripted:scripted", input="Hello").model == "scripted:scripted"
@@ -69,7 +69,7 @@ def test_models_are_the_agent_and_what_it_may_use(client):
 # -- chat completions --------------------------------------------------------------------------------------------------
 
 
-def test_the_client_holds_the_conversation_of_completions(client, server):
+def test_the_client_keeps_the_conversation_of_completions(client, server):
     called = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 1}'}}
     image = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png", "detail": "low"}}
     messages = [
@@ -93,7 +93,7 @@ def test_the_client_holds_the_conversation_of_completions(client, server):
 # -- responses ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_response_goes_on_from_an_earlier_one_and_branches(client):
+def test_a_response_continues_an_earlier_one_or_branches_off(client):
     first = client.responses.create(model=MODEL, input="One", conversation="talk-1")
     second = client.responses.create(model=MODEL, input="Two", conversation={"id": "talk-1"})
     other = client.responses.create(model=MODEL, input="Other", previous_response_id=first.id)
@@ -108,7 +108,7 @@ def test_a_response_goes_on_from_an_earlier_one_and_branches(client):
             client.responses.create(model=MODEL, input="More", previous_response_id=name)
 
 
-def test_a_response_can_be_read_again_and_deleted(client, server):
+def test_a_response_can_be_retrieved_and_deleted(client, server):
     first = client.responses.create(model=MODEL, input="Please add.")
     second = client.responses.create(model=MODEL, input="Two", previous_response_id=first.id)
     again = client.responses.retrieve(first.id)
@@ -129,7 +129,7 @@ def test_a_response_can_be_read_again_and_deleted(client, server):
     assert server.run(server.host.store.get(owner_of(TOKEN), conversation_id)) is None
 
 
-async def test_a_client_refers_to_what_the_server_keeps(server):
+async def test_a_client_can_refer_to_stored_items(server):
     """As Vercel's AI SDK does it by default: items that a response had come again as references."""
     async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
         for streamed in (False, True):
@@ -153,7 +153,7 @@ async def test_a_client_refers_to_what_the_server_keeps(server):
                 await client.with_options(api_key=OTHER_TOKEN).responses.create(model=MODEL, input=asked)
 
 
-def test_conversations_are_begun_listed_and_deleted(client):
+def test_conversations_are_created_listed_and_deleted(client):
     begun = client.conversations.create(
         items=[{"role": "user", "content": "One"}, {"role": "assistant", "content": "1"}], metadata={"topic": "sums"}
     )
@@ -172,7 +172,7 @@ def test_conversations_are_begun_listed_and_deleted(client):
         client.conversations.create(items=[{"role": "system", "content": "Be brief."}])
 
 
-def test_input_tokens_are_counted_before_a_question_is_asked(client):
+def test_input_tokens_are_counted_before_a_prompt_is_sent(client):
     counts = client.responses.input_tokens
     short = counts.count(input="One").input_tokens
     conversation = client.conversations.create(items=[{"role": "user", "content": "word " * 1_000}]).id
@@ -214,7 +214,7 @@ def test_wrong_messages_are_bad_requests(client):
         assert str(caught.value.param).startswith(param)
 
 
-def test_errors_are_in_the_envelope_wherever_they_arise(server):
+def test_all_errors_use_the_envelope(server):
     http = server.client()
     for response, status in (
         (http.post("/v1/chat/completions", content=b"{"), 400),
@@ -235,7 +235,7 @@ def test_errors_are_in_the_envelope_wherever_they_arise(server):
         (ZeroDivisionError("a secret"), openai.InternalServerError, 500),
     ],
 )
-def test_a_failed_run_is_an_http_error_that_the_sdk_does_not_try_again(error, raised, status):
+def test_a_failed_run_is_an_http_error_that_the_sdk_does_not_retry(error, raised, status):
     provider = ScriptedProvider([error] * 2)
     with served(Agent(provider)) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
         for streamed in (False, True):
@@ -246,7 +246,7 @@ def test_a_failed_run_is_an_http_error_that_the_sdk_does_not_try_again(error, ra
     assert len(provider.requests) == 2
 
 
-def test_a_run_that_fails_after_it_began_ends_its_stream():
+def test_a_run_that_fails_midway_ends_its_stream():
     turns = [LLMResponse("I add.", [call("add", a=1, b=2)], "tool_calls"), ServerError("broken", provider="openai")] * 2
     with (
         served(Agent(ScriptedProvider(turns), tools=[add])) as server,
@@ -262,7 +262,7 @@ def test_a_run_that_fails_after_it_began_ends_its_stream():
     assert [item.status for item in last.response.output] == ["completed", "completed"]
 
 
-async def test_a_stream_that_sent_text_is_not_begun_again():
+async def test_a_stream_that_sent_text_is_not_retried():
     """The model's connection breaks after a few words: one failure at once, and the second request is not paid for."""
     async with Loopback() as upstream:
         upstream.answers = [Answer(sse(said("It is ", None), done=False), end="drop")]

@@ -83,7 +83,7 @@ HERE = Path(__file__).with_name("clients")
     [([CLIENTS / "bin/python", HERE / "python_clients.py"], 6), ([NODE, HERE / "npm_clients.mjs"], 5)],
     ids=["litellm, llm, langchain", "openai and ai of npm"],
 )
-def test_clients_in_environments_of_their_own(url, program, count, tmp_path):
+def test_clients_in_separate_environments(url, program, count, tmp_path):
     if not CLIENTS.exists():
         pytest.skip(f"{CLIENTS.name} is missing: `make test-all` installs it")
     offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LLM_USER_PATH": str(tmp_path)}

@@ -45,7 +45,7 @@ def process(tmp_path_factory, tokens):
         yield running
 
 
-def test_failures_and_refused_tokens_are_logged_with_the_id_of_the_request(process):
+def test_failures_and_refused_tokens_are_logged_with_the_request_id(process):
     ada = process.client(ADA)
     assert ada.post("/agent/chat", json={"message": "a question about hunter2"}).is_success
     failed = ada.post("/agent/chat", json={"message": "fail"})
@@ -95,7 +95,7 @@ def test_a_token_is_rotated_while_the_server_runs(process, tokens):
     assert asked["old"].get("/skills").status_code == 200
 
 
-def test_only_admins_see_what_all_have_spent(process):
+def test_only_admins_see_total_costs(process):
     for token, sees in ((ADA, False), (OPS, True)):
         process.client(token).get("/skills")
         text = process.client(token).get("/metrics").text
@@ -103,7 +103,7 @@ def test_only_admins_see_what_all_have_spent(process):
         assert ("nbagent_cost_dollars_total" in text, "nbagent_tokens_total" in text) == (sees, sees)
 
 
-def test_a_head_that_never_ends_is_refused(process):
+def test_headers_that_never_end_are_refused(process):
     address = ("127.0.0.1", int(process.url.rpartition(":")[2]))
     with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * 100_000)

@@ -38,7 +38,7 @@ def page_agent():
     return Agent(ScriptedProvider(["x"]))
 
 
-def test_only_the_pages_own_script_and_style_run():
+def test_only_the_pages_own_script_and_style_are_allowed():
     with served(page_agent()) as server:
         page = server.client().get("/")
     rules = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))
@@ -53,7 +53,7 @@ def test_only_the_pages_own_script_and_style_run():
     assert not re.search(r"\son\w+=|\sstyle=", page.text)
 
 
-def test_patches_lead_to_what_the_page_shows_of_the_conversation_later():
+def test_patches_add_up_to_the_stored_conversations_state():
     about = {"thinking": "Add them.", "usage": Usage(1000, 20, 900)}
     calls = LLMResponse("", [FunctionCall("add", {"a": 1})], "tool_calls", about)
     agent = Agent(ScriptedProvider([calls, "| a |\n|--:|\n| **1** <b onclick=x> |"]), tools=[add])
@@ -94,14 +94,14 @@ def test_a_fast_model_sends_few_patches():
     assert len(patches) < 200
 
 
-def test_a_failure_is_told_as_to_other_clients():
+def test_the_page_shows_failures_like_other_clients():
     with served(Agent(ScriptedProvider([ServerError("secret-sk-12345678 is down", provider="acme")]))) as server:
         text = server.client().post("/page/chat", json={"message": "?"}).text
     assert "<strong>Failed</strong>" in text
     assert "RefusedError" not in text
 
 
-def test_a_question_says_where_a_call_runs_and_for_which_agent():
+def test_an_approval_shows_where_a_call_runs_and_for_which_agent():
     wipe = FunctionDefinition("wipe", "Wipe.", {"type": "object"}, lambda: "gone", approve=True, source="mcp:disk")
     cleaner = Agent(ScriptedProvider([[FunctionCall("wipe", {})], "Clean."]), tools=[wipe])
     asks = [FunctionCall("clean", {"question": "Wipe."})]
@@ -112,7 +112,7 @@ def test_a_question_says_where_a_call_runs_and_for_which_agent():
 
 
 @pytest.mark.parametrize(("path", "said"), [("/page/chat", "Interrupted."), ("/agent/chat", '"code":"stopped"')])
-def test_who_stops_ends_the_runs_of_one_conversation_only(path, said):
+def test_stop_ends_the_runs_of_one_conversation_only(path, said):
     provider = Waiting()
     with served(Agent(provider), max_concurrent=1) as server:
         texts, body, stop = [], {"message": "?", "conversation_id": "c"}, {"conversation_id": "c"}

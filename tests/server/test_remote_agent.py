@@ -48,7 +48,7 @@ def connected(server, **options):
     return nbagent.connect(server.url, TOKEN, **options)
 
 
-def test_an_answer_comes_with_the_tools_that_were_called_there_and_what_the_run_cost():
+def test_an_answer_comes_with_remote_tool_calls_and_cost():
     counted = {"usage": Usage(10, 5), "thinking": "Double it."}
     turns = [LLMResponse("", [FunctionCall("double", {"n": 4}, "c1")], "tool_calls", counted), "It is eight.", "Bye."]
     agent = an_agent(turns)
@@ -64,7 +64,7 @@ def test_an_answer_comes_with_the_tools_that_were_called_there_and_what_the_run_
     assert 0 < result.cost == trace.runs["cost_usd"].iloc[0]
 
 
-def test_what_was_changed_here_is_what_the_agent_there_reads():
+def test_local_edits_are_what_the_remote_agent_reads():
     def answer(messages, functions):
         if messages[-1].text == "d":
             return FunctionCall("double", {"n": 1})
@@ -80,7 +80,7 @@ def test_what_was_changed_here_is_what_the_agent_there_reads():
         assert remote.fork().chat_sync(["See:", PNG]).content.endswith("See:")
 
 
-def test_the_person_here_approves_calls_there():
+def test_a_local_person_approves_remote_calls():
     asked = []
 
     def approve(call, definition):
@@ -98,7 +98,7 @@ def test_the_person_here_approves_calls_there():
     assert "removed b.txt" in calls["result_text"].iloc[2]
 
 
-def test_an_interrupt_ends_the_run_there_and_the_conversation_goes_on():
+def test_an_interrupt_ends_the_remote_run_and_the_conversation_continues():
     begun = threading.Event()
 
     async def answer(messages, functions):
@@ -125,7 +125,7 @@ def test_an_interrupt_ends_the_run_there_and_the_conversation_goes_on():
     assert remote.trace.runs["status"].tolist() == ["ok", "interrupted", "ok"]
 
 
-def test_a_failure_there_is_raised_here_and_the_conversation_goes_on():
+def test_a_remote_failure_is_raised_locally_and_the_conversation_continues():
     turns = ["Hi.", BadRequestError("no such option"), ValueError("a secret detail"), "Fine."]
     with served(an_agent(turns)) as server:
         remote = connected(server, max_retries=0)
@@ -139,7 +139,7 @@ def test_a_failure_there_is_raised_here_and_the_conversation_goes_on():
     assert [message.role for message in remote.conversation_history] == ["user", "assistant"] * 2
 
 
-async def test_a_question_is_sent_again_only_if_no_answer_began():
+async def test_a_prompt_is_retried_only_before_its_answer_starts():
     """The agent's tools may have run."""
     begun = b'data: {"type": "response.created", "response": {}}\n\n'
     async with Loopback() as server:
@@ -172,7 +172,7 @@ def test_wrong_tokens_addresses_and_arguments_are_errors(monkeypatch):
             nbagent.connect(**{"url": "http://127.0.0.1:1", **wrong})
 
 
-def test_the_token_is_shown_nowhere(caplog):
+def test_the_token_is_never_shown(caplog):
     with served(an_agent(["Hi.", BadRequestError("no")])) as server:
         remote = nbagent.connect(server.url, OTHER_TOKEN, trace=Trace(record_http=True))
         remote.chat_sync("hello")

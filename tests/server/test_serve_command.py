@@ -41,7 +41,7 @@ def serving(tmp_path, *options, token=TOKEN):
     return serving_process(tmp_path, "app.py", *options, NBAGENT_SERVE_TOKEN=token)
 
 
-def test_a_made_up_token_is_printed_once(tmp_path):
+def test_a_generated_token_is_printed_once(tmp_path):
     with serving(tmp_path, token="") as served:
         process = served.process
         token = re.match(r"token: (\S{20,})\n", process.stdout.readline())[1]
@@ -52,7 +52,7 @@ def test_a_made_up_token_is_printed_once(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path, workers):
+def test_a_stopped_server_ends_runs_validly(tmp_path, workers):
     options = ["--grace", "0.2", "--requests-per-minute", "1000000", "--workers", str(workers)]
     with serving(tmp_path, *options, token=f"the-token-of-others, {TOKEN}") as served:
         client = served.client(TOKEN)
@@ -83,7 +83,7 @@ def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path, workers):
         assert answer["response"].endswith(": again")
 
 
-def test_the_runs_of_a_worker_that_dies_no_longer_count_as_running(tmp_path):
+def test_runs_of_a_dead_worker_no_longer_count_as_running(tmp_path):
     options = ["--workers", "2", "--requests-per-minute", "1000000"]
     with serving(tmp_path, *options) as served, ThreadPoolExecutor(1) as threads:
         client = served.client(TOKEN)
@@ -114,7 +114,7 @@ def test_the_runs_of_a_worker_that_dies_no_longer_count_as_running(tmp_path):
         ([], "Name a file with --store"),
     ],
 )
-def test_what_is_wrong_is_one_line(options, told, capsys, tmp_path, monkeypatch):
+def test_errors_are_one_line(options, told, capsys, tmp_path, monkeypatch):
     (tmp_path / "keyless.py").write_text("from nbagent import *; agent = Agent('openai:gpt-5.6-luna')")
     (tmp_path / "own.py").write_text("from nbagent import *; agent = Agent(create_provider('openai:own', api_key='k'))")
     (tmp_path / "file").write_text("in the way of a home")
@@ -132,14 +132,14 @@ def test_what_is_wrong_is_one_line(options, told, capsys, tmp_path, monkeypatch)
     assert line.count("\n") == 1
 
 
-def test_missing_packages_are_one_line():
+def test_missing_packages_are_reported_in_one_line():
     code = "import sys; sys.modules['fastapi'] = None; from nbagent.cli import main; sys.exit(main(['serve']))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == f"nbagent: {missing_extra('The server', 'server')}\n"
 
 
-def test_agents_that_a_command_names(tmp_path, monkeypatch):
+def test_agents_named_on_the_command_line(tmp_path, monkeypatch):
     (tmp_path / "served_module.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     for target in ("served_module.py", "served_module.py:make", "served_module:agent", "served_module:make"):

@@ -46,7 +46,7 @@ def approval_until(expires, name="a1"):
     return WaitingCall(id=name, owner=OWNER, expires=expires, **facts)
 
 
-async def test_many_can_make_the_file_at_once(tmp_path):
+async def test_many_processes_can_create_the_file_at_once(tmp_path):
     stores = [SQLiteStore(tmp_path / "c.sqlite") for _ in range(16)]
     await asyncio.gather(*(store.open() for store in stores))
     await asyncio.gather(*(add_turn(store, "c1", str(number)) for number, store in enumerate(stores)))
@@ -55,7 +55,7 @@ async def test_many_can_make_the_file_at_once(tmp_path):
         await store.aclose()
 
 
-async def test_a_full_disk_is_told_and_takes_nothing(store):
+async def test_a_full_disk_is_reported_and_loses_nothing(store):
     await add_turn(store, "c1", "before")
     await store._in_thread(lambda database: database.execute("PRAGMA max_page_count = 1"))
     with pytest.raises(StoreError, match="disk is full"):
@@ -66,7 +66,7 @@ async def test_a_full_disk_is_told_and_takes_nothing(store):
     await add_turn(store, "c1", "after")
 
 
-async def test_a_file_that_another_program_locks_is_told(tmp_path, monkeypatch):
+async def test_a_file_locked_by_another_program_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_file, "BUSY_S", 0.05)
     store = SQLiteStore(tmp_path / "c.sqlite")
     await store.open()
@@ -83,7 +83,7 @@ async def test_a_file_that_another_program_locks_is_told(tmp_path, monkeypatch):
 # -- what it writes ---------------------------------------------------------------------------------------------------
 
 
-async def test_what_expired_is_deleted_from_the_file(store, clock):
+async def test_expired_data_is_deleted_from_the_file(store, clock):
     store.ttl_s = store.answer_ttl_s = 60
     for number in range(5):
         await add_turn(store, f"c{number}", str(number))
@@ -97,14 +97,14 @@ async def test_what_expired_is_deleted_from_the_file(store, clock):
     assert await rows(store, "SELECT * FROM leases") == []
 
 
-async def test_what_does_not_expire_stays_in_the_file(store, clock):
+async def test_unexpired_data_stays_in_the_file(store, clock):
     await add_turn(store, "c1", "a question")
     clock.now += 1e9
     await add_turn(store, "c2", "another")
     assert await rows(store, "SELECT id FROM conversations") == [("c1",), ("c2",)]
 
 
-async def test_what_must_survive_a_loss_of_power_waits_for_the_disk(store):
+async def test_data_that_must_survive_a_power_failure_is_synced(store):
     said, loop = [], asyncio.get_running_loop()
     await loop.run_in_executor(store._thread, store._database.set_trace_callback, said.append)
     await store.ask(approval_until(time.time() + 600))

@@ -32,7 +32,7 @@ def test_addresses():
         assert isinstance(open_store(address), RedisStore)
 
 
-def test_what_is_no_address_is_refused():
+def test_invalid_addresses_are_refused():
     for address in ("", "sqlite:///", "mysql://anna:pass-word@host/x", 5):
         with pytest.raises(ConfigurationError, match="store: expected") as raised:
             open_store(address)
@@ -40,7 +40,7 @@ def test_what_is_no_address_is_refused():
 
 
 @pytest.mark.parametrize("host", ["localhost:port/0", "localhost:6379/0?unknown=1"])
-async def test_an_address_of_redis_that_can_not_be_used_is_told_without_its_password(host):
+async def test_an_invalid_redis_address_is_reported_without_its_password(host):
     store = open_store(f"redis://anna:pass-word@{host}")
     with pytest.raises(ConfigurationError, match="redis://user:password@host") as raised:
         await store.open()
@@ -59,7 +59,7 @@ def free_port():
 
 
 @pytest.mark.full
-async def test_a_password_of_redis_is_never_shown(caplog):
+async def test_the_redis_password_is_never_shown(caplog):
     caplog.set_level(logging.DEBUG)
     port = free_port()
     with redis_server("--port", port, "--requirepass", PASSWORD):
@@ -77,14 +77,14 @@ async def test_a_password_of_redis_is_never_shown(caplog):
             assert "wrong-word" not in f"{raised.value}{store!r}"
 
 
-async def test_a_redis_that_is_not_there_is_told(tmp_path):
+async def test_a_missing_redis_is_reported(tmp_path):
     store = open_store(f"unix://{tmp_path}/redis.sock")
     with pytest.raises(StoreError, match="Check that Redis runs there"):
         await store.open()
 
 
 @pytest.mark.full
-async def test_a_redis_that_goes_away_is_told_and_found_again():
+async def test_a_lost_redis_is_reported_and_reconnected():
     port = free_port()
     store = open_store(f"redis://127.0.0.1:{port}")
     with redis_server("--port", port):

@@ -26,7 +26,7 @@ async def store(place):
     await store.aclose()
 
 
-async def test_processes_take_turns_of_one_conversation(place, store):
+async def test_processes_take_turns_in_one_conversation(place, store):
     with (
         turn_taker("take_turns", place, "c1", "a", "20") as a,
         turn_taker("take_turns", place, "c1", "b", "20") as b,
@@ -41,7 +41,7 @@ async def test_processes_take_turns_of_one_conversation(place, store):
     assert (await store.spent(OWNER)).tokens == 40
 
 
-async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(place, store):
+async def test_a_paused_process_cannot_overwrite_newer_turns(place, store):
     with turn_taker("hold", place, "c1", lease_s=0.5) as process:
         assert process.stdout.readline() == "holding\n"
         process.send_signal(signal.SIGSTOP)
@@ -54,7 +54,7 @@ async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(place, st
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks that several processes share")
-async def test_the_only_process_on_a_file_takes_the_turns_of_one_that_was_killed_at_once(tmp_path):
+async def test_the_only_process_on_a_file_takes_over_turns_immediately(tmp_path):
     place = str(tmp_path / "conversations.sqlite")
     with turn_taker("hold", place, "c1", lease_s=600) as other:
         assert other.stdout.readline() == "holding\n"

@@ -43,7 +43,7 @@ def test_another_token_sees_nothing():
         assert mine.get("/agent/conversations/shared-name").json()["messages"][0]["content"] == "secret"
 
 
-def test_a_run_of_a_deleted_conversation_ends():
+def test_deleting_a_conversation_ends_its_run():
     asked, gone = threading.Event(), threading.Event()
 
     async def answer(messages, functions):

@@ -30,7 +30,7 @@ def questions(conversation):
 # -- conversations ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_conversation_comes_back_as_it_was_saved(store):
+async def test_a_conversation_is_loaded_as_it_was_saved(store):
     call = FunctionCall("weather", {"city": "Zürich 💩", "n": [1, None]}, "call_1")
     messages = [
         LLMMessage("system", "Be brief."),
@@ -55,7 +55,7 @@ async def test_a_conversation_comes_back_as_it_was_saved(store):
     assert [*(await store.get(ANNA, "c1")).recorded] == [{"calls": [{"model": "m"}]}, {"calls": []}]
 
 
-async def test_a_turn_changes_and_shortens_what_was_there(store):
+async def test_a_turn_can_change_and_shorten_the_conversation(store):
     await add_turn(store, "c1", "first")
     await add_turn(store, "c1", "second")
     created = (await store.get(ANNA, "c1")).created
@@ -72,7 +72,7 @@ async def test_a_turn_changes_and_shortens_what_was_there(store):
     assert found.spent == Spent(2.0, 21)
 
 
-async def test_owners_see_nothing_of_each_other(store):
+async def test_owners_cannot_see_each_others_data(store):
     await add_turn(store, "same", "mine")
     await add_turn(store, "same", "theirs", owner=BERT)
     await add_turn(store, "other", owner=BERT, answer=KeptAnswer("key", "f", "body"))
@@ -91,7 +91,7 @@ async def test_owners_see_nothing_of_each_other(store):
     assert questions(await store.get(BERT, "same")) == ["theirs"]
 
 
-async def test_pages_hold_each_conversation_once_the_last_changed_first(store):
+async def test_pages_have_each_conversation_once_the_last_changed_first(store):
     ids = [f"c{number}" for number in range(7)]
     for conversation_id in [*ids, "c2"]:
         await add_turn(store, conversation_id)
@@ -107,7 +107,7 @@ async def test_pages_hold_each_conversation_once_the_last_changed_first(store):
     assert (info.message_count, info.spent, info.title) == (4, Spent(1.0, 20), "Is it?")
 
 
-async def test_a_cursor_that_is_none_is_refused(store):
+async def test_an_invalid_cursor_is_refused(store):
     for cursor in ("", "c1", "x:c1", "nan:c1", "'; DROP TABLE conversations"):
         with pytest.raises(ConfigurationError, match="after"):
             await store.page(ANNA, 3, cursor)
@@ -128,7 +128,7 @@ async def test_any_text_can_be_an_id_or_a_key(store):
     assert len(left.title) <= 80
 
 
-async def test_a_deleted_conversation_is_gone_and_what_it_cost_stays_counted(store):
+async def test_a_deleted_conversation_is_gone_but_its_cost_still_counts(store):
     await add_turn(store, "c1", "old")
     assert await store.delete(ANNA, "c1")
     assert not await store.delete(ANNA, "c1")
@@ -140,7 +140,7 @@ async def test_a_deleted_conversation_is_gone_and_what_it_cost_stays_counted(sto
     assert await store.spent(ANNA) == Spent(1.0, 20)
 
 
-async def test_deleting_while_a_turn_runs_ends_the_turn_and_keeps_nothing_of_it(store):
+async def test_deleting_during_a_turn_ends_the_turn_and_keeps_nothing(store):
     await add_turn(store, "c1", "old")
     async with store.turn(ANNA, "c1") as turn:
         assert await store.delete(ANNA, "c1")
@@ -152,7 +152,7 @@ async def test_deleting_while_a_turn_runs_ends_the_turn_and_keeps_nothing_of_it(
     assert await store.spent(ANNA) == Spent(0.75, 11)
 
 
-async def test_a_conversation_that_was_not_changed_for_long_expires(place):
+async def test_an_unchanged_conversation_expires(place):
     store = open_store(place, ttl_s=0.2)
     await store.open()
     await add_turn(store, "c1", "old")
@@ -167,7 +167,7 @@ async def test_a_conversation_that_was_not_changed_for_long_expires(place):
 # -- turns ------------------------------------------------------------------------------------------------------------
 
 
-async def test_turns_of_one_conversation_follow_each_other_in_order(store):
+async def test_turns_of_a_conversation_run_in_order(store):
     inside, order = set(), []
 
     async def take_turn(number):
@@ -185,7 +185,7 @@ async def test_turns_of_one_conversation_follow_each_other_in_order(store):
     assert questions(await store.get(ANNA, "c1")) == order
 
 
-async def test_who_gives_up_waiting_holds_nobody_up(store):
+async def test_a_cancelled_waiter_does_not_block_others(store):
     async with store.turn(ANNA, "c1"):
         waiting = asyncio.create_task(add_turn(store, "c1"))
         await asyncio.sleep(0.02)
@@ -197,7 +197,7 @@ async def test_who_gives_up_waiting_holds_nobody_up(store):
     assert (await store.get(ANNA, "c1")).message_count == 2
 
 
-async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_goes_on(place):
+async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_continues(place):
     store = open_store(place, lease_s=0.1)
     await store.open()
     store._renew = lambda lease: asyncio.sleep(600)  # a process that is paused renews nothing
@@ -236,7 +236,7 @@ async def test_a_long_turn_keeps_its_lease(place):
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_request_repeated_meanwhile_waits_for_the_first_answer(store):
+async def test_a_concurrent_repeat_waits_for_the_first_answer(store):
     async def repeat():
         async with store.request(ANNA, "key") as found:
             return found
@@ -249,7 +249,7 @@ async def test_a_request_repeated_meanwhile_waits_for_the_first_answer(store):
     assert await second == KeptAnswer("key", "f", "body")
 
 
-async def test_a_request_that_failed_is_answered_when_it_is_repeated(store):
+async def test_a_failed_request_can_be_repeated(store):
     with pytest.raises(ZeroDivisionError):
         async with store.request(ANNA, "key"):
             raise ZeroDivisionError
@@ -257,7 +257,7 @@ async def test_a_request_that_failed_is_answered_when_it_is_repeated(store):
         assert found is None
 
 
-async def test_a_second_answer_saves_nothing_of_its_turn(store):
+async def test_a_second_answer_saves_nothing(store):
     await add_turn(store, "c1", "first", answer=KeptAnswer("key", "f", "first"))
     with pytest.raises(TurnLostError):
         await add_turn(store, "c1", "second", answer=KeptAnswer("key", "f", "second"))
@@ -281,7 +281,7 @@ def approval_of(name, *, conversation_id="c1", seconds=600.0):
     return WaitingCall(id=name, owner=ANNA, conversation_id=conversation_id, expires=now + seconds, **facts)
 
 
-async def test_approvals_wait_until_they_are_decided(store):
+async def test_approvals_wait_until_decided(store):
     waiting = [approval_of("b"), approval_of("a", conversation_id="c2", seconds=300.0)]
     for each in waiting:
         await store.ask(each)
@@ -298,7 +298,7 @@ async def test_approvals_wait_until_they_are_decided(store):
     assert (await store.approval(ANNA, "a")).decision == decision
 
 
-async def test_an_approval_that_nobody_decides_expires(store):
+async def test_an_undecided_approval_expires(store):
     await store.ask(approval := approval_of("a1", seconds=0.1))
     assert await store.decision(approval) is None
     while await store.approval(ANNA, "a1"):

@@ -87,7 +87,7 @@ def messages_of(connection, conversation_id):
     return connection.client.get(f"/agent/conversations/{conversation_id}").raise_for_status().json()["messages"]
 
 
-def test_a_conversation_goes_on_in_either_process(both):
+def test_a_conversation_continues_in_either_process(both):
     for number in range(6):
         assert both[number % 2].ask(f"question {number}", "c1") == f"question {number}"
     asked = [each["content"] for each in messages_of(both[0], "c1") if each["role"] == "user"]
@@ -102,7 +102,7 @@ def test_a_conversation_goes_on_in_either_process(both):
     assert first == second != []
 
 
-def test_an_approval_that_waits_in_one_process_is_decided_through_the_other(both):
+def test_an_approval_in_one_process_is_decided_through_the_other(both):
     waiting, other = both
     body = {"message": "erase", "conversation_id": "c1", "waits_for_approval": True}
     with waiting.client.stream("POST", "/agent/chat", json=body, headers={"Accept": "text/event-stream"}) as answer:
@@ -122,7 +122,7 @@ def test_an_approval_that_waits_in_one_process_is_decided_through_the_other(both
     assert results == [f"erased a.txt in {waiting.pid}"]
 
 
-def test_both_processes_spend_one_budget(both):
+def test_both_processes_share_one_budget(both):
     answered = 0
     while (answer := both[answered % 2].client.post("/agent/chat", json={"message": "x"})).status_code == 200:
         answered += 1

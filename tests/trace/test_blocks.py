@@ -43,7 +43,7 @@ def answer(response: LLMResponse) -> LLMMessage:
     return LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
 
 
-async def test_blocks_from_claude_keep_their_order_and_join_messages_calls_and_tool_calls():
+async def test_claudes_blocks_keep_their_order_and_join_messages_calls_and_tool_calls():
     response = await sample("messages_claude_thinking_tools")
     agent = Agent(ScriptedProvider([response, "Done."]), tools=[look])
     await agent.chat("Look around.")
@@ -61,7 +61,7 @@ async def test_blocks_from_claude_keep_their_order_and_join_messages_calls_and_t
         assert blocks.loc[blocks["type"] == kind, "tool_call_id"].tolist() == calls["tool_call_id"].tolist()
 
 
-async def test_blocks_hold_the_whole_answer():
+async def test_blocks_contain_the_whole_answer():
     checked, refusals = 0, set()
     for path in sorted(SAMPLES.glob("*.sse")):
         try:
@@ -82,7 +82,7 @@ async def test_blocks_hold_the_whole_answer():
     assert refusals >= {"chat_refusal", "responses_refusal"}
 
 
-async def test_images_of_users_and_tools_have_their_hash_and_addresses_stay():
+async def test_images_have_their_hash_and_addresses_are_kept():
     def plot() -> Image:
         """A plot."""
         return Image(PNG, "image/png")

@@ -27,7 +27,7 @@ def tips(trace: Trace) -> list[str]:
     return trace.messages.groupby("run_id", sort=False)["message_id"].last().tolist()
 
 
-async def test_a_run_continues_the_branch_before_it_until_the_history_changes():
+async def test_a_run_continues_the_branch_until_the_history_changes():
     agent = agent_of()
     for question in ("say one", "say two"):
         await agent.chat(question)
@@ -49,7 +49,7 @@ async def test_a_run_continues_the_branch_before_it_until_the_history_changes():
     assert said(trace, tips(trace)[6]) == ["say seven", "seven"]
 
 
-async def test_what_follows_a_turn_that_was_asked_again_leads_back_to_its_new_answer():
+async def test_messages_after_a_repeated_turn_follow_its_new_answer():
     agent = agent_of()
     for question in ("say one", "say two"):
         await agent.chat(question)
@@ -58,7 +58,7 @@ async def test_what_follows_a_turn_that_was_asked_again_leads_back_to_its_new_an
     assert said(agent.trace, tips(agent.trace)[-1]) == ["say won", "won", "say two", "two", "say three", "three"]
 
 
-async def test_a_fork_is_a_branch_whose_messages_lead_back_to_the_origin():
+async def test_a_fork_is_a_branch_whose_messages_follow_the_originals():
     agent = agent_of()
     await agent.chat("say one")
     other = agent.fork()
@@ -83,7 +83,7 @@ async def test_agents_that_share_a_trace_have_separate_branches():
     assert trace.runs["branch"].nunique() == 2
 
 
-async def test_trimmed_messages_are_those_that_requests_leave_out(tmp_path):
+async def test_trimmed_messages_are_those_that_requests_omit(tmp_path):
     requests = []
 
     def answer(messages, functions):

@@ -14,7 +14,7 @@ def asking(tool, *answers) -> Agent:
     return Agent(ScriptedProvider([FunctionCall(tool.__name__, {}, "1"), *answers, "Done."]), tools=[tool])
 
 
-async def test_what_a_tool_asks_an_agent_that_is_gone_afterwards():
+async def test_runs_of_a_sub_agent_that_no_longer_exists():
     async def research() -> str:
         """Ask another agent."""
         return (await answering("Gentoo.").chat("Which is heaviest?")).content
@@ -30,7 +30,7 @@ async def test_what_a_tool_asks_an_agent_that_is_gone_afterwards():
     assert "Gentoo." in str(trace.transcript(trace.runs["run_id"][1]))
 
 
-async def test_only_the_runs_that_the_tools_of_this_agent_started_and_theirs():
+async def test_only_runs_started_by_this_agents_tools_and_runs_below_them():
     inner, outer = answering("Deep."), []
 
     async def dig() -> str:
@@ -62,7 +62,7 @@ async def test_forks_of_forks():
     assert trace.messages["message_id"].is_unique
 
 
-async def test_an_agent_that_shares_the_trace_is_there_once():
+async def test_an_agent_that_shares_the_trace_appears_once():
     async def research() -> str:
         """Ask another agent."""
         return (await Agent(ScriptedProvider(["Yes."]), trace=agent.trace).chat("Inside")).content

@@ -46,9 +46,7 @@ def test_an_empty_table_has_all_its_columns_and_their_dtypes():
     [([BROKEN, WHOLE], 1), ([BROKEN, WHOLE], 2), ([BROKEN], 1), ([HALTED], 1), ([replace(HALTED, body=b"")], 1)],
     ids=["sent again", "another model is asked", "the run fails", "stopped", "stopped before the first word"],
 )
-async def test_a_broken_attempt_counts_alike_in_the_budget_the_tables_the_spans_and_the_meter(
-    monkeypatch, answers, models
-):
+async def test_a_broken_attempt_counts_the_same_in_budget_tables_spans_and_metrics(monkeypatch, answers, models):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
     collected, budget, stops_at = Collected(), Budget(max_cost=1), "text" if answers[0].body else "turn_started"
     async with Loopback() as server:
@@ -98,7 +96,7 @@ def test_the_display_hides_ids_and_times(trace):
     assert "run_id" in trace.tool_calls[["run_id"]]._repr_html_()
 
 
-async def test_a_trace_that_does_not_record_stays_empty_and_its_views_say_so():
+async def test_a_disabled_trace_stays_empty_and_its_views_say_so():
     agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}), "It is 8."]), tools=[double], trace=False)
     assert (await agent.chat("Twice 4?")).content == "It is 8."
     assert {name: len(getattr(agent.trace, name)) for name in COLUMNS} == dict.fromkeys(COLUMNS, 0)

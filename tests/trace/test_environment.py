@@ -13,7 +13,7 @@ def traced():
     return agent.trace
 
 
-def test_it_names_code_versions_and_platform_but_no_folder_and_no_secret(tmp_path, monkeypatch):
+def test_it_names_code_versions_and_platform_but_no_folders_or_secrets(tmp_path, monkeypatch):
     def git(*arguments):
         identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
         return subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)

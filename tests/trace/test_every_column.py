@@ -122,7 +122,7 @@ def test_every_key_refers_to_a_row(trace):
     assert trace.messages["parent_id"].dropna().isin(trace.messages["message_id"]).all()
 
 
-def test_columns_hold_what_happened(trace):
+def test_columns_have_the_right_values(trace):
     calls, runs = trace.calls, trace.runs
     first, failed = calls.iloc[0], calls.iloc[3]
     assert (first["attempt"], first["retries"], first["http_status"], first["retry_wait_s"] > 0) == (2, 1, 200, True)

@@ -40,7 +40,7 @@ def assert_same(one: Trace, other: Trace) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_a_round_trip_is_exact_and_what_was_loaded_continues_recording(trace, tmp_path, name):
+async def test_a_round_trip_is_exact_and_a_loaded_trace_continues_recording(trace, tmp_path, name):
     Trace().save(tmp_path / name)
     assert_same(Trace(), Trace.load(tmp_path / name))
     trace.save(tmp_path / name)
@@ -66,14 +66,14 @@ def test_extreme_values_survive(tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_any_name_is_the_name_of_a_file(tmp_path, name):
+def test_any_file_name_works(tmp_path, name):
     path = tmp_path / f"ä ?mode=memory&cache=shared#%41{name}"
     Trace().save(path)
     Trace.load(path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-async def test_several_traces_become_one(trace):
+async def test_traces_are_concatenated(trace):
     other = Trace()
     await Agent(ScriptedProvider(["Hi."]), trace=other).chat("Hello")
     both = Trace.concat([trace, other])
@@ -84,7 +84,7 @@ async def test_several_traces_become_one(trace):
     assert Trace.concat([]).runs.empty
 
 
-def test_columns_that_an_older_version_lacks_are_na_and_are_added_when_a_trace_goes_on_in_its_file(trace, tmp_path):
+def test_columns_missing_in_an_older_file_are_na_and_added_when_it_is_continued(trace, tmp_path):
     trace.save(tmp_path / "t.sqlite")
     with sqlite3.connect(tmp_path / "t.sqlite") as database:
         database.execute("ALTER TABLE runs DROP COLUMN status")
@@ -97,7 +97,7 @@ def test_columns_that_an_older_version_lacks_are_na_and_are_added_when_a_trace_g
 
 
 @pytest.mark.parametrize("version", [1, FORMAT.version + 1])
-def test_a_file_of_another_version_is_an_error(tmp_path, version):
+def test_a_file_with_another_version_is_an_error(tmp_path, version):
     Trace().save(tmp_path / "t.sqlite")
     with sqlite3.connect(tmp_path / "t.sqlite") as database:
         database.execute(f"PRAGMA user_version = {version}")
@@ -122,7 +122,7 @@ def test_a_file_of_another_version_is_an_error(tmp_path, version):
         (None, None, "expected a path"),
     ],
 )
-def test_what_is_no_trace_is_a_clear_error(tmp_path, name, content, told):
+def test_other_files_raise_a_clear_error(tmp_path, name, content, told):
     path = name and tmp_path / name
     if content is not None:
         path.write_bytes(content)
@@ -140,7 +140,7 @@ def test_what_is_no_trace_is_a_clear_error(tmp_path, name, content, told):
         ("started", 1e300, "Unix seconds"),
     ],
 )
-async def test_a_value_of_another_kind_is_named_when_the_file_is_loaded(trace, tmp_path, name, value, expected):
+async def test_a_value_of_the_wrong_kind_is_named_when_the_file_is_loaded(trace, tmp_path, name, value, expected):
     trace.recorder.add_rows("runs", [{"run_id": "odd", name: value}])
     for path in (tmp_path / "t.sqlite", tmp_path / "t.jsonl"):
         trace.save(path)
@@ -154,7 +154,7 @@ def test_an_unknown_suffix_is_an_error_that_names_the_formats(tmp_path):
             use(tmp_path / "t.csv")
 
 
-async def test_other_databases_and_files_that_were_cut_off_are_errors(trace, tmp_path):
+async def test_other_databases_and_truncated_files_are_errors(trace, tmp_path):
     with sqlite3.connect(tmp_path / "other.sqlite") as database:
         database.execute("CREATE TABLE runs (a)")
     database.close()

@@ -115,7 +115,7 @@ def told(providers, tmp_path_factory):
     return trace, provider, received
 
 
-def test_files_tell_each_request(told, tmp_path):
+def test_files_contain_each_request(told, tmp_path):
     trace, provider, received = told
     for suffix in (".sqlite", ".parquet", ".jsonl"):
         trace.save(tmp_path / f"t{suffix}")
@@ -124,7 +124,7 @@ def test_files_tell_each_request(told, tmp_path):
         trace.request("call_1")
 
 
-def test_a_run_has_the_system_prompt_that_was_in_force(told):
+def test_a_run_has_its_system_prompt(told):
     trace, *_ = told
     runs = trace.runs.loc[trace.runs["source"] == "python", "run_id"].tolist()
     for run_id, texts in ((runs[0], ["Be brief."]), (runs[1], ["Be brief."]), (runs[-1], [])):
@@ -164,7 +164,7 @@ def random_plan(chance, takes_images):
 
 
 @pytest.mark.full
-async def test_five_hundred_random_requests_are_told_with_their_tokens_and_dollars(providers, tmp_path, monkeypatch):
+async def test_five_hundred_random_requests_are_rebuilt_with_tokens_and_dollars(providers, tmp_path, monkeypatch):
     counted, step = [], providers.step
 
     def noted(case, asked):
@@ -202,7 +202,7 @@ async def test_five_hundred_random_requests_are_told_with_their_tokens_and_dolla
     assert told >= 500
 
 
-async def test_refused_options_are_told():
+async def test_refused_options_are_rebuilt():
     refusal = json.dumps({"error": {"message": "Unsupported parameter: 'top_p' is not supported."}}).encode()
     async with Loopback() as server:
         server.answers = [Answer(refusal, 400), Answer(sse(said("Hi."))), Answer(sse(said("Hi.")))]
@@ -215,7 +215,7 @@ async def test_refused_options_are_told():
     assert [json.loads(text) for text in agent.trace.calls["refused"]] == [{"top_p": None}] * 2
 
 
-async def test_a_loaded_conversation_is_told(providers, tmp_path):
+async def test_requests_of_a_loaded_conversation_are_rebuilt(providers, tmp_path):
     providers.start_anew()
     case = CASES["gemini, streaming"]
     provider = providers.provider(case)

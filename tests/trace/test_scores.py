@@ -23,7 +23,7 @@ def listed(trace):
     return [(*row[:3],) for row in trace.scores[["name", "value", "by"]].itertuples(index=False)]
 
 
-def test_a_score_belongs_to_a_run_a_call_or_a_tool_call(agent):
+def test_a_score_belongs_to_a_run_call_or_tool_call(agent):
     trace = agent.trace
     run, made, tool = trace.runs["run_id"][0], trace.calls["call_id"][1], trace.tool_calls["tool_call_id"][0]
     trace.score(run, "good", True, "It is.")
@@ -37,7 +37,7 @@ def test_a_score_belongs_to_a_run_a_call_or_a_tool_call(agent):
     assert len(trace.run(run)["scores"]) == 3
 
 
-def test_an_author_has_one_score_of_a_name(agent):
+def test_an_author_has_one_score_per_name(agent):
     trace, run = agent.trace, agent.trace.runs["run_id"][0]
     for value in (1, 0):
         trace.score(run, "good", value)
@@ -47,7 +47,7 @@ def test_an_author_has_one_score_of_a_name(agent):
     assert listed(trace) == [("good", 1.0, "other")]
 
 
-def test_concatenated_traces_keep_the_scores_of_all_and_the_newest_of_each_author(agent, tmp_path):
+def test_concatenated_traces_keep_all_scores_and_the_newest_of_each_author(agent, tmp_path):
     agent.trace.save(tmp_path / "t.sqlite")
     run = agent.trace.runs["run_id"][0]
     ann, bob = (Trace.load(tmp_path / "t.sqlite") for _ in range(2))

@@ -33,7 +33,7 @@ def assert_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame]) ->
         pd.testing.assert_frame_equal(one[name], other[name], check_exact=True)
 
 
-async def test_rows_are_there_before_they_are_complete_and_tables_are_the_same_however_often_somebody_looks():
+async def test_incomplete_rows_are_visible_and_reading_does_not_change_tables():
     watched, once = Trace(max_bytes=0), Trace(max_bytes=None)
     seen = set()
     for trace in (watched, once):
@@ -84,7 +84,7 @@ print(asyncio.run(peak(None, steps)), asyncio.run(peak(max_bytes, steps)))
 
 
 @pytest.mark.full
-def test_memory_is_bounded_within_one_long_run_too():
+def test_memory_is_bounded_even_within_one_long_run():
     steps, most = 300, 400_000
     done = subprocess.run([sys.executable, "-c", PEAKS, str(steps), str(most)], capture_output=True, text=True)
     whole, bounded = map(int, done.stdout.split())
@@ -122,7 +122,7 @@ os._exit(0)  # the threads are the parent's
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_has_a_trace_of_its_own(tmp_path):
+def test_a_forked_process_has_its_own_trace(tmp_path):
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     parent, child = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("True", "False"))
@@ -132,7 +132,7 @@ def test_a_forked_process_has_a_trace_of_its_own(tmp_path):
     assert sorted(streamed) == sorted([*parent, *child, "child20"])
 
 
-async def test_results_count_towards_the_limit_and_move_to_the_file():
+async def test_results_count_towards_the_limit_and_spill_to_the_file():
     def load(seed: int) -> pd.DataFrame:
         """Numbers."""
         return pd.DataFrame({"x": np.full(100_000, float(seed))})
@@ -150,7 +150,7 @@ async def test_results_count_towards_the_limit_and_move_to_the_file():
 
 
 @pytest.mark.full
-def test_agents_in_threads_share_a_trace_that_another_thread_reads(tmp_path):
+def test_agents_in_threads_share_a_trace_while_another_thread_reads(tmp_path):
     trace, runs, agents = Trace(max_bytes=30_000), 10, 4
     trace.stream_to(tmp_path / "t.sqlite")
     faults = []

@@ -32,7 +32,7 @@ def assert_same(one: Trace, other: Trace) -> None:
         pd.testing.assert_frame_equal(pd.DataFrame(getattr(one, table)), pd.DataFrame(getattr(other, table)))
 
 
-async def test_the_file_equals_the_trace_after_each_run_and_can_be_read_before_that(tmp_path, monkeypatch):
+async def test_the_file_equals_the_trace_after_each_run_and_is_always_readable(tmp_path, monkeypatch):
     path = tmp_path / "t.sqlite"
     asked = agent()
     monkeypatch.chdir(tmp_path)
@@ -76,7 +76,7 @@ def test_files_that_cannot_be_appended_to_are_errors(tmp_path):
     assert (tmp_path / "other.sqlite").read_text() == "hello\n"
 
 
-async def test_a_file_keeps_what_it_has_if_the_trace_cannot_be_written_to_it_anew(tmp_path):
+async def test_a_failed_rewrite_keeps_the_files_content(tmp_path):
     def fail(row):
         raise OSError("disk full")
 
@@ -88,7 +88,7 @@ async def test_a_file_keeps_what_it_has_if_the_trace_cannot_be_written_to_it_ane
     assert_same(Trace.load(path), asked.trace)
 
 
-async def test_rows_wait_for_a_program_that_reads_the_file(tmp_path, monkeypatch):
+async def test_rows_wait_while_another_program_reads_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr("nbagent.trace.store._TURN_BUSY_MS", 1)
     monkeypatch.setattr("nbagent.store.sqlite_file.BUSY_S", 0.01)
     asked, path = agent(), tmp_path / "t.sqlite"
@@ -122,7 +122,7 @@ for number in range(20):
 """
 
 
-def test_three_processes_write_one_file_and_lose_no_run(tmp_path):
+def test_three_processes_write_one_file_without_losing_runs(tmp_path):
     path = tmp_path / "t.sqlite"
     run_together(NEWCOMERS, *[(path, who) for who in "abc"])
     runs = Trace.load(path).runs
@@ -130,7 +130,7 @@ def test_three_processes_write_one_file_and_lose_no_run(tmp_path):
     assert set(runs["status"]) == {"ok"}
 
 
-async def test_a_file_that_was_deleted_ends_but_not_the_run(tmp_path, caplog):
+async def test_a_deleted_file_stops_streaming_but_not_the_run(tmp_path, caplog):
     asked = agent()
     asked.trace.stream_to(tmp_path / "t.sqlite")
     (tmp_path / "t.sqlite").unlink()
@@ -157,7 +157,7 @@ Agent(ScriptedProvider(turns), tools=[say], trace=trace).chat_sync("Go on.", max
 '''
 
 
-def test_a_killed_process_leaves_its_turns_but_no_temporary_file(tmp_path):
+def test_a_killed_process_leaves_its_turns_but_no_temporary_files(tmp_path):
     (tmp_path / "temporary").mkdir()
     paths = {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path / "temporary")}
     command = [sys.executable, "-c", KILLED, str(tmp_path / "t.sqlite")]

@@ -28,7 +28,7 @@ def spilled(value):
     return results["id"]
 
 
-def test_values_come_back_the_same():
+def test_values_are_kept_unchanged():
     for value in WRITTEN:
         back = spilled(value)
         assert type(back) is type(value)
@@ -42,6 +42,6 @@ def test_values_come_back_the_same():
             assert back == value
 
 
-def test_of_what_cannot_be_pickled_the_text_is_kept_with_a_note():
+def test_the_text_of_unpicklable_values_is_kept_with_a_note():
     text = "the text\n[only the text of this function is kept: it can't be pickled]"
     assert spilled(lambda: 1) == text

@@ -49,7 +49,7 @@ def exported(trace, path, *selected):
     return lines
 
 
-async def test_a_line_is_what_the_last_call_sent_and_its_answer(tmp_path):
+async def test_a_line_is_the_last_request_and_its_answer(tmp_path):
     call = {"index": 0, "id": "w1", "function": {"name": "double", "arguments": '{"x":4}'}}
     calls = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
     async with Loopback() as server:
@@ -70,7 +70,7 @@ async def test_a_line_is_what_the_last_call_sent_and_its_answer(tmp_path):
     assert exported(Trace.load(tmp_path / "t.sqlite"), tmp_path / "again.jsonl") == [first, second]
 
 
-async def test_thinking_is_left_out_and_images_of_results_and_answers_are_described(tmp_path):
+async def test_thinking_is_omitted_and_images_in_results_and_answers_are_described(tmp_path):
     parts = {"parts": [{"type": "text", "text": "Here."}, PNG], "thinking": "Well, well."}
     called = LLMResponse("", [FunctionCall("picture", {}, "w1")], None, {"thinking": "Hm."})
     agent = Agent(ScriptedProvider([called, LLMResponse("Here.", None, "stop", parts)]), tools=[picture])
@@ -85,7 +85,7 @@ async def test_thinking_is_left_out_and_images_of_results_and_answers_are_descri
     assert not any(thought in json.dumps(line) for thought in ("Hm.", "Well, well."))
 
 
-async def test_only_good_ends_are_written(tmp_path):
+async def test_only_successful_runs_are_written(tmp_path):
     async def wait(messages, functions):
         asked.set()
         await asyncio.Event().wait()
@@ -113,7 +113,7 @@ async def test_only_good_ends_are_written(tmp_path):
     assert set(trace.runs["status"]) == {"limit", "truncated", "blocked", "error", "ok", "interrupted"}
 
 
-async def test_runs_are_chosen_by_their_ids(tmp_path):
+async def test_runs_are_selected_by_id(tmp_path):
     agent = Agent(ScriptedProvider(["one", "two", "three"]))
     results = [await agent.chat(word) for word in ("1", "2", "3")]
     for result, value in zip(results, (1, 0, 1), strict=True):
@@ -125,7 +125,7 @@ async def test_runs_are_chosen_by_their_ids(tmp_path):
         agent.trace.export(tmp_path / "chat.jsonl", ["run_x"])
 
 
-async def test_what_can_not_be_written_is_a_clear_error_and_changes_nothing(tmp_path):
+async def test_an_export_that_fails_raises_a_clear_error_and_changes_nothing(tmp_path):
     agent = Agent(ScriptedProvider(["Hi."]))
     path = tmp_path / "chat.jsonl"
     path.write_text("mine")

@@ -89,7 +89,7 @@ async def test_the_curl_command_sends_the_same_request(server, text):
     assert {**sent.headers, **dict.fromkeys(own)} == {**again.headers, **dict.fromkeys(own)}
 
 
-def test_the_curl_command_of_requests_without_a_body_and_by_index():
+def test_curl_commands_without_a_body_and_by_index():
     get = exchange(method="GET", url="https://host/v1/models?key=$GEMINI_API_KEY&x=1", request_body="", request_bytes=0)
     trace = trace_of(get, exchange())
     assert trace.curl(0) == (

@@ -173,7 +173,7 @@ async def talked(agent):
 
 
 @pytest.mark.parametrize("value", ["", "false", "EVENT_ONLY"])
-async def test_texts_of_messages_are_left_out(collected, monkeypatch, value):
+async def test_message_texts_are_omitted(collected, monkeypatch, value):
     monkeypatch.setenv(CAPTURE_VARIABLE, value)
     await talked(collected.follow(talk()))
     assert "execute_tool fail" in collected.everything()
@@ -181,7 +181,7 @@ async def test_texts_of_messages_are_left_out(collected, monkeypatch, value):
 
 
 @pytest.mark.parametrize("how", ["argument", "SPAN_ONLY"])
-async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how):
+async def test_message_texts_are_sent_on_request(collected, monkeypatch, how):
     if how != "argument":
         monkeypatch.setenv(CAPTURE_VARIABLE, how)
     await talked(collected.follow(talk(), **({"capture_content": True} if how == "argument" else {})))
@@ -247,7 +247,7 @@ async def test_a_collector_over_http(monkeypatch, is_in_environment):
     assert names == {"gen_ai.client.token.usage", "gen_ai.client.operation.duration"}
 
 
-def test_wrong_settings_are_errors(monkeypatch):
+def test_wrong_settings_raise_errors(monkeypatch):
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     trace = Agent("scripted").trace
     with pytest.raises(ConfigurationError, match="OpenTelemetry is not set up"):
@@ -277,7 +277,7 @@ def sums(spans, name):
     return sum(span.attributes.get(name, 0) for span in spans)
 
 
-async def test_a_sum_over_all_spans_is_what_was_used(collected):
+async def test_the_sum_over_all_spans_is_the_usage(collected):
     result = await collected.follow(twice()).chat("Twice 4?")
     assert sums(collected.spans, "gen_ai.usage.output_tokens") == 200
     assert sums(collected.spans, "operation.cost") == pytest.approx(result.cost)
@@ -288,7 +288,7 @@ async def test_a_sum_over_all_spans_is_what_was_used(collected):
     assert reasons == [("stop",), ("tool_call",), None, ("stop",)]
 
 
-async def test_a_conversation_has_one_id_and_a_run_its_labels(collected):
+async def test_a_conversation_has_one_id_and_each_run_its_labels(collected):
     agent, other = (collected.follow(Agent(ScriptedProvider(list("abcd")))) for _ in range(2))
     await agent.chat("1", user="ada", session="monday", tags=["draft", "x"])
     run = collected.named("invoke_agent").attributes
@@ -309,7 +309,7 @@ async def test_a_conversation_has_one_id_and_a_run_its_labels(collected):
     assert len({first, cleared, others}) == 3
 
 
-async def test_http_requests_stand_below_their_call_whose_first_chunk_is_timed(collected):
+async def test_http_requests_are_below_their_call_and_the_first_chunk_is_timed(collected):
     instrumentation = pytest.importorskip("opentelemetry.instrumentation.httpx")
     async with Loopback() as server, httpx.AsyncClient() as client:
         instrumentation.HTTPXClientInstrumentor.instrument_client(client, tracer_provider=collected.tracers)

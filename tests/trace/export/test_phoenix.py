@@ -90,7 +90,7 @@ def no_metrics(monkeypatch):
     monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
 
 
-async def test_phoenix_reads_what_was_used(phoenix):
+async def test_phoenix_reads_the_usage(phoenix):
     result, session, spans = await sent(phoenix, agent())
     used = result.usage
     assert (session["token_count_prompt"], session["token_count_completion"]) == (used.input_tokens, used.output_tokens)

@@ -93,7 +93,7 @@ async def test_all_turns_of_a_trace_and_of_a_file(tmp_path):
         agent.trace.to_notebook("nobody")
 
 
-async def test_a_server_can_put_no_code_into_a_cell():
+async def test_an_mcp_server_cannot_put_code_into_a_cell():
     foreign = FunctionDefinition("weather", "The weather.\n\nIn Python: print(city)", None, weather, source="mcp:sky")
     for tool, code in ((foreign, []), (replace(foreign, source=""), ["print('Bonn')"])):
         agent = Agent(script(FunctionCall("weather", {"city": "Bonn"}, "1")), tools=[tool])
@@ -101,7 +101,7 @@ async def test_a_server_can_put_no_code_into_a_cell():
         assert sources(agent.trace.to_notebook(), "code") == code
 
 
-async def test_cells_that_a_run_added_are_as_it_left_them():
+async def test_added_cells_have_their_final_source():
     document = MemoryNotebook("mine = 1")
 
     async def play(messages, functions):

@@ -68,7 +68,7 @@ async def test_tokens_cost_answers_and_results():
     assert len(found) == 8  # these, the cost, and what the tool said
 
 
-async def test_a_call_of_only_one_run_does_not_shift_the_others():
+async def test_a_call_that_only_one_run_has_does_not_shift_others():
     masses, bills, counts = call("mean", column="mass"), call("mean", column="bill"), call("count", group="sex")
     trace = await trace_of([[masses, bills], "ok"], [[counts, masses, bills], "ok"])
     found = told(trace.diff(*trace.runs["run_id"]))

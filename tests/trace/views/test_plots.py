@@ -94,7 +94,7 @@ async def test_usage_is_drawn_by_run(trace):
     assert costs[0] == f"${trace.runs['cost_usd'].iloc[0]:.2g}"
 
 
-async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(trace):
+async def test_tools_are_drawn_with_counts_failures_and_durations(trace):
     counts, seconds = trace.plot_tools()
     assert texts(counts) == ["double"]
     assert [bar.get_width() for container in counts.containers for bar in container] == [1, 1]
@@ -113,7 +113,7 @@ async def test_the_trace_displays_a_summary(trace):
     assert "run_" not in text
 
 
-async def test_waiting_for_approval_is_not_time_of_the_tool():
+async def test_approval_waits_do_not_count_as_tool_time():
     async def approve(call, definition):
         await asyncio.sleep(0.15)
         return call.arguments["table"] == "cities"
@@ -168,7 +168,7 @@ def font(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-async def test_labels_are_drawn_in_a_font_that_has_their_characters_and_else_as_boxes(font):
+async def test_labels_use_fonts_that_have_their_characters_or_boxes(font):
     agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), *["Done."] * 3]), tools=[double])
     await agent.chat("日本 \U00020000?")
     ax = agent.trace.timeline()

@@ -53,7 +53,7 @@ def test_each_criterion_selects_rows_of_every_table(tables):
         assert Search(**wanted).rows(tables, name)[column].tolist() == values, (wanted, name)
 
 
-def test_nothing_given_finds_everything_and_an_empty_trace_has_nothing(tables):
+def test_empty_criteria_match_everything_and_an_empty_trace_has_nothing(tables):
     empty = {name: getattr(Trace(), name) for name in TABLES}
     every = Search("run_x", "mean", "text", errors=True, text="x")
     for name in TABLES:

@@ -42,7 +42,7 @@ def test_tags_tools_and_days():
     assert trace.summary("day")["calls"].sum() == 3
 
 
-def test_replayed_calls_cost_nothing_and_took_no_time():
+def test_replayed_calls_cost_no_money_and_no_time():
     calls = trace_of_two().calls
     calls["replayed"] = [True, False, True]
     calls["cost_usd"] = [5.0, 2.0, 5.0]

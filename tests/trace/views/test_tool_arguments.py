@@ -48,7 +48,7 @@ async def test_arguments_become_columns_with_dtypes(trace):
     assert trace.tool_calls.join(trace.args("load"), how="inner")["rows"].tolist() == [2, -1, 1]
 
 
-async def test_results_are_the_values_themselves_and_frames_are_one_frame(trace):
+async def test_results_are_the_values_and_dataframes_are_concatenated(trace):
     means = trace.results("mean")
     assert means.index.tolist() == [0, 2]
     assert means.tolist() == [{"column": "a", "mean": 2}, {"column": "b", "mean": None}]
@@ -58,7 +58,7 @@ async def test_results_are_the_values_themselves_and_frames_are_one_frame(trace)
     assert frame.droplevel("call")["x"].tolist() == [0, 1, 0]
 
 
-async def test_values_that_were_dropped_are_an_error():
+async def test_dropped_values_raise_an_error():
     agent = Agent(ScriptedProvider([FunctionCall("load", {"rows": 1}, "1"), "x"]), tools=[load], trace=Trace())
     agent.trace.recorder.keep_results = False
     await agent.chat("Go.")

@@ -79,7 +79,7 @@ async def test_one_run_of_several(trace):
         trace.transcript("x")
 
 
-async def test_labels_and_scores_stand_where_they_belong(tmp_path):
+async def test_labels_and_scores_appear_in_their_places(tmp_path):
     turns = [LLMResponse("", [FunctionCall("mean", {"column": "mass"}, "1")]), "4.2 kg.", "Hello."]
     agent = Agent(ScriptedProvider(turns, model="m"), tools=[mean])
     await agent.chat("How heavy?", tags=["exam", "<b>hard</b>"], user="u1", session="s1", metadata={"variant": 2})
@@ -102,7 +102,7 @@ async def test_labels_and_scores_stand_where_they_belong(tmp_path):
     assert str(Trace.load(tmp_path / "t.sqlite").transcript()) == str(trace.transcript())
 
 
-async def test_no_text_becomes_live_html():
+async def test_no_text_becomes_raw_html():
     text = "\n\n".join(HOSTILE)
 
     def echo(text: str) -> str:

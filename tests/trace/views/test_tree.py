@@ -47,7 +47,7 @@ def without_times(text):
     return re.sub(r" · [\d.]+ [mµ]?s$", "", str(text), flags=re.MULTILINE).splitlines()
 
 
-async def test_a_tree_as_text_also_of_a_saved_trace(agent, tmp_path):
+async def test_a_tree_as_text_even_from_a_saved_trace(agent, tmp_path):
     lines = without_times(agent.trace.tree())
     assert [" ".join(line.split()) for line in lines] == [
         "Which one? ok · 6 requests · 600 tokens · $0.0600",
@@ -62,7 +62,7 @@ async def test_a_tree_as_text_also_of_a_saved_trace(agent, tmp_path):
     assert str(Trace.load(tmp_path / "t.sqlite").tree()) == str(agent.trace.tree())
 
 
-async def test_one_run_and_what_it_started(agent):
+async def test_one_run_and_the_runs_below_it(agent):
     first, second = agent.trace.runs["run_id"]
     assert len(without_times(agent.trace.tree(first))) == 5
     assert str(agent.trace.tree(second)).startswith("Thanks")
@@ -70,7 +70,7 @@ async def test_one_run_and_what_it_started(agent):
         agent.trace.tree("run_x")
 
 
-async def test_the_picture(agent):
+async def test_the_plot_of_a_tree(agent):
     ax = agent.trace.tree().plot()
     shown = [text.get_text() for text in ax.texts]
     assert shown[::2][:2] == ["Which one?", 'research(question="Heaviest?")']
@@ -79,14 +79,14 @@ async def test_the_picture(agent):
     assert Trace().tree().plot().texts[0].get_text() == "Nothing yet."
 
 
-async def test_a_question_is_shown_as_text():
+async def test_a_prompt_is_shown_as_text():
     agent = Agent(ScriptedProvider(lambda *_: "x"))
     for payload in PAYLOADS:
         await agent.chat(payload.text)
     assert set(re.findall(r"<(\w+)", agent.trace.tree()._repr_html_())) == {"div", "pre", "style"}
 
 
-async def test_the_timeline_has_what_a_child_did_below_its_call(agent):
+async def test_the_timeline_has_a_childs_steps_below_its_call(agent):
     names = [label.get_text() for label in agent.trace.timeline().get_yticklabels()]
     assert names[2:4] == ["› Heaviest?", '› search(query="mass")']
     assert names[5] == "› › How heavy?"

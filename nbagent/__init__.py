@@ -3,7 +3,7 @@
 >>> %load_ext nbagent                                                       # doctest: +SKIP
 >>> import nbagent; agent = nbagent.Agent("local", tools=[my_function])     # doctest: +SKIP
 
-Names are loaded at first use, so that `import nbagent` costs nothing.
+Names are loaded at first use, so `import nbagent` costs nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import import_module
 
 from nbagent.upgrade import upgrade_advice
 
-TYPE_CHECKING = False  # type checkers know the name; importing `typing` takes longer than all of this
+TYPE_CHECKING = False  # type checkers know this name, and importing `typing` would take longer than this module
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent as Agent
     from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint

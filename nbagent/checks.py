@@ -1,6 +1,6 @@
-"""Checks of users' arguments, at the public boundary. Inside, types are trusted.
+"""Checks of users' arguments at the public boundary. Inside, types are trusted.
 
-Every message names the argument, the expected and the actual value, and ends with the next step:
+Each message names the argument, what was expected and what was passed, and ends with the next step:
 
 >>> check_type("limits", {"max_cost": 1}, dict, fix="Pass Limits(max_cost=1).")
 >>> check_number("timeout", -1, above=0)
@@ -26,14 +26,14 @@ from nbagent.text import shortened, without_keys
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-#: Characters of a value that a message repeats.
+#: How many characters of a value a message repeats.
 SHOWN_CHARS = 60
 
 
 def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: bool = False) -> ConfigurationError:
-    """The error for an argument: `raise invalid("speed", speed, "a number above 0, or None")`.
+    """Return the error for an argument: `raise invalid("speed", speed, "a number above 0, or None")`.
 
-    With `secret` the message names the value's type only.
+    With `secret`, the message names only the value's type.
     """
     kind = type(value).__name__
     if secret:
@@ -46,13 +46,13 @@ def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: b
 
 
 def problem_in(error: ValidationError) -> str:
-    """The first error and its place: `servers.files.env: Field required`. The value may be secret and is omitted."""
+    """Return the first error and its location: `servers.files.env: Field required`. The value may be secret."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
 
 
 def check_type(name: str, value: object, *kinds: type, optional: bool = False, fix: str = "") -> None:
-    """Raise `ConfigurationError` unless `value` is an instance of one of `kinds`, or None where it is `optional`."""
+    """Raise `ConfigurationError` unless `value` is an instance of one of `kinds`, or None if `optional`."""
     if isinstance(value, kinds) or (optional and value is None):
         return
     names = [_with_article(kind.__name__) for kind in kinds]
@@ -76,9 +76,9 @@ def check_number(
     optional: bool = False,
     fix: str = "",
 ) -> None:
-    """Raise `ConfigurationError` unless `value` is a number (including numpy's, excluding True and False) in the range.
+    """Raise `ConfigurationError` unless `value` is a number in the range. NumPy numbers are accepted, bools are not.
 
-    `math.inf` counts as a whole number, since it lifts a limit of any kind.
+    `math.inf` counts as a whole number, because it lifts any kind of limit.
     """
     if optional and value is None:
         return
@@ -93,7 +93,7 @@ def check_number(
 
 
 def checked_path(path: Any, fix: str = "") -> Path:
-    """A path that a user passed. Raises `ConfigurationError` unless it can be one; `~` is the home folder.
+    """Return a user's path, with `~` expanded. Raises `ConfigurationError` if the value is not a path.
 
     >>> checked_path("run.jsonl").name
     'run.jsonl'
@@ -102,13 +102,13 @@ def checked_path(path: Any, fix: str = "") -> Path:
         text = os.fspath(path)
         if isinstance(text, str) and "\0" not in text:
             return Path(text).expanduser()
-    except (TypeError, RuntimeError):  # RuntimeError for a home folder of an unknown user
+    except (TypeError, RuntimeError):  # RuntimeError: an unknown user's home folder
         pass
     raise invalid("path", path, "a path as a str or os.PathLike", fix)
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a real number, including numpy's, but not NaN and not a bool."""
+    """Return whether `value` is a real number. NumPy numbers are; NaN and bools are not."""
     return type(value) is not bool and isinstance(value, Real) and value == value
 
 

@@ -1,24 +1,28 @@
-"""Settings of an agent as plain data."""
+"""An agent's settings as plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Default limit of model requests in one run.
+#: How many model requests one run may send.
 DEFAULT_MAX_ITERATIONS = 10
-#: How deep agents may call agents through their tools, and how many requests they may send in total.
+#: How deep agents may call agents through their tools, and how many requests these may send in total.
 DEFAULT_MAX_DEPTH = 5
 DEFAULT_MAX_REQUESTS = 1000
 
 
 @dataclass
 class AgentConfig:
-    """The settings of an agent as one value, for `Agent(AgentConfig(...))`.
+    """An agent's settings as one value, for `Agent(AgentConfig(...))`.
 
-    `provider` is a name that `create_provider` knows; None means an OpenAI-compatible server at `base_url` or, without
-    one, the model's provider. For the limits see `Limits`; its docstring lists the environment variables and arguments
-    that override them. The key is never in a repr.
+    - `provider`: a name for `create_provider`. None means an OpenAI-compatible server at `base_url`, or without a
+      `base_url` the model's own provider.
+    - `max_tool_iterations`: the model requests of one run. For the other limits, and the environment variables and
+      arguments that override them, see `Limits`.
+    - `price`: dollars per million tokens, as for `create_provider`
+
+    The key never appears in a repr.
 
     >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
     True
@@ -40,5 +44,4 @@ class AgentConfig:
     max_cost: float | None = None  # US dollars
     max_seconds: float | None = None
     tool_seconds: float | None = None
-    #: Dollars per million tokens, as for `create_provider`.
     price: Mapping[str, float] | None = None

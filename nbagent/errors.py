@@ -1,41 +1,41 @@
-"""Every error that nbagent raises, grouped by what the caller can do about it.
+"""Every error that nbagent raises, grouped by what you can do about it.
 
 ::
 
     NbagentError
     ├── ConfigurationError (ValueError)   correct what you passed: a name, an option, a value
     │   └── MissingDependencyError        install the named packages
-    ├── ProviderError                     the provider did not answer; `.retryable` says whether to try later
+    ├── ProviderError                     the provider did not answer; `.retryable`: whether to try again later
     │   ├── AuthenticationError           401, 403: correct the key
     │   ├── ModelNotFoundError            404: correct the model's name or base_url
-    │   ├── BadRequestError               400, 422: the provider refused the request
+    │   ├── BadRequestError               400, 413, 422: the provider refused the request
     │   │   ├── ContextLengthError        the conversation is longer than the model's window
-    │   │   └── ImageInputError           the model takes no images, and the prompt has one
+    │   │   └── ImageInputError           the prompt has an image, and the model does not accept images
     │   ├── RateLimitError                429: wait
-    │   ├── QuotaError                    402 and the providers' codes: no credit or quota is left; not retried
+    │   ├── QuotaError                    402 and providers' own codes: no credit or quota left; not retried
     │   ├── RegionError                   the provider does not serve the request's country
     │   ├── ServerError                   408, 409, 5xx, 529: the provider failed or is overloaded
-    │   ├── ProviderConnectionError       no connection, no TLS, no such host
-    │   ├── ProviderTimeoutError          no byte came within `timeout` seconds
-    │   ├── IncompleteStreamError         the stream ended, or broke, before its terminal marker
-    │   └── InvalidResponseError          the answer is not in the provider's format
-    ├── LocalModelError                   the embedded model could not be fetched or loaded; the message says what to do
-    ├── ToolError                         a tool failed or could not be called (raised by `ToolExecutor.execute` only)
+    │   ├── ProviderConnectionError       unknown host, refused connection, or failed TLS
+    │   ├── ProviderTimeoutError          nothing arrived for `timeout` seconds
+    │   ├── IncompleteStreamError         the stream ended before its terminal marker
+    │   └── InvalidResponseError          the response is not in the provider's format
+    ├── LocalModelError                   the embedded model could not be fetched or loaded
+    ├── ToolError                         a tool failed or could not be called (raised only by `ToolExecutor.execute`)
     │   ├── UnknownToolError
     │   ├── ToolArgumentsError
     │   ├── ToolTimeoutError
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
-    ├── MCPServerError                    an MCP server could not be started or reached, or it ended
-    ├── StoreError                        the server's conversations, or a map's checkpoint, can't be read or written
-    │   └── TurnLostError                 the turn went to another process, or its conversation was deleted
+    ├── MCPServerError                    an MCP server could not be started or reached, or it exited
+    ├── StoreError                        the server's conversations, a checkpoint or notes can't be read or written
+    │   └── TurnLostError                 another process took over the turn, or its conversation was deleted
     ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
-    ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
+    ├── ExtractionError                   no answer fit the requested type; `.answer` is the last one
     ├── AnswerRejectedError               no answer passed the agent's validators; `.answer` is the last one
-    ├── AgentBusyError                    the new run would wait for a run that waits for it
-    └── AgentDepthError                   agents call agents deeper than `Limits.max_depth`
+    ├── AgentBusyError                    the new run would deadlock, or the agent is in the middle of an answer
+    └── AgentDepthError                   agents called agents deeper than `Limits.max_depth`
 
-Messages name the value and the remedy. No message, attribute or repr ever contains a key.
+Messages name the wrong value and the remedy. No message, attribute or repr ever contains a key.
 """
 
 from __future__ import annotations
@@ -49,26 +49,27 @@ from nbagent.upgrade import DISTRIBUTION
 class NbagentError(Exception):
     """Base of all nbagent errors.
 
-    `partial` is the failed run's unfinished `AgentResult`, if there is one; for a map, its DataFrame so far.
+    `partial` is the failed run's unfinished `AgentResult`, or the failed map's DataFrame so far, else None.
     """
 
     partial: Any = None
 
 
 class ConfigurationError(NbagentError, ValueError):
-    """A name, an option or a setting is wrong. The message never repeats text in the form of a key."""
+    """A name, an option or a setting is wrong. The message never repeats anything that looks like a key."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(without_keys(message))
 
 
 class MissingDependencyError(ConfigurationError):
-    """An optional package is not installed; the message has the command that installs it."""
+    """An optional package is not installed. The message has the command that installs it."""
 
 
 def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependencyError:
-    """The error if `what` needs an extra that is not installed. It names the packages from our own metadata, or the
-    extra if sources without metadata are used.
+    """Return the error for a feature (`what`) whose extra is not installed.
+
+    Its packages come from nbagent's own metadata; without metadata, the message names the extra.
 
     >>> print(missing_extra("A picture", "plot"))                           # doctest: +ELLIPSIS
     A picture needs this first: pip install "matplotlib>=..."
@@ -80,8 +81,8 @@ def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependen
     except PackageNotFoundError:
         where = f"the packages of the extra {extra!r} in nbagent's pyproject.toml"
         return MissingDependencyError(f"{what} needs {where}{otherwise}")
-    needed = [each.partition(";")[0] for each in lines if each.endswith(f"extra == '{extra}'")]
-    command = " ".join(f'"{each}"' for each in needed)  # Windows shells know no other quotes
+    packages = [line.partition(";")[0] for line in lines if line.endswith(f"extra == '{extra}'")]
+    command = " ".join(f'"{package}"' for package in packages)  # the only quotes that Windows shells understand
     return MissingDependencyError(f"{what} needs this first: pip install {command}{otherwise}")
 
 
@@ -91,12 +92,12 @@ class ProviderError(NbagentError):
     Attributes: `provider`, `model`, `status` (HTTP status or None), `code` (the provider's own, such as "1214" or
     "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None), `retryable` (whether the retry policy
     sends the request again; the provider's `x-should-retry` takes precedence), `may_fall_back` (whether another
-    provider may well answer: `Agent([…])` then continues with the next one).
+    provider is likely to answer, so `Agent([…])` continues with the next one).
     """
 
     #: Whether the retry policy sends the request again, unless the provider says otherwise.
     retryable = False
-    #: Whether another provider may well answer the same request: this one is down, or refuses every request.
+    #: Whether another provider is likely to answer the same request: this one is down, or refuses every request.
     may_fall_back = False
     #: The next step for the user, appended to the message.
     remedy = ""
@@ -128,7 +129,7 @@ class ProviderError(NbagentError):
             self.may_fall_back = may_fall_back
 
     def __str__(self) -> str:
-        """`provider model: message (status 429, request req_1). What to do next.`"""
+        """Return `provider model: message (status 429, request req_1). Remedy.`"""
         who = " ".join(part for part in (self.provider, self.model) if part)
         details = [f"status {self.status}"] if self.status is not None else []
         details += [f"code {self.code}"] if self.code and self.code not in self.message else []
@@ -142,7 +143,7 @@ class ProviderError(NbagentError):
 class AuthenticationError(ProviderError):
     """The key is missing, wrong, or not allowed to do this (401, 403).
 
-    Only if the key is missing does `Agent([…])` continue with the next model.
+    `Agent([…])` continues with the next model only if the key is missing.
     """
 
     remedy = "Check the key: pass api_key=..., set the provider's environment variable, or type it after %agent key."
@@ -151,7 +152,7 @@ class AuthenticationError(ProviderError):
 class ModelNotFoundError(ProviderError):
     """No such model, or no such address (404)."""
 
-    remedy = "Check the model's name and base_url."
+    remedy = "Check the model name and base_url."
 
 
 class BadRequestError(ProviderError):
@@ -167,10 +168,10 @@ class ContextLengthError(BadRequestError):
 
 
 class ImageInputError(BadRequestError):
-    """The model takes no images, and the prompt has one."""
+    """The prompt has an image, and the model does not accept images."""
 
     remedy = (
-        "Send the prompt without the image, or choose a model that takes images, such as 'claude:claude-sonnet-5', "
+        "Send the prompt without the image, or choose a model that accepts images, such as 'claude:claude-sonnet-5', "
         "'openai:gpt-5.6-terra', 'gemini:gemini-3.7-flash' or 'qwen:qwen3.7-plus'."
     )
 
@@ -183,7 +184,7 @@ class RateLimitError(ProviderError):
 
 
 class QuotaError(ProviderError):
-    """The account has no credit or quota left, or its bill is unpaid: trying again does not help."""
+    """The account has no credit or quota left, or its bill is unpaid. Retrying does not help."""
 
     may_fall_back = True
     remedy = "Add credit or raise the quota in the provider's console, or use another model."
@@ -211,32 +212,32 @@ class ProviderConnectionError(ProviderError):
 
 
 class ProviderTimeoutError(ProviderError):
-    """No byte arrived within the time limit."""
+    """Nothing arrived within the time limit."""
 
     retryable = may_fall_back = True
     remedy = "Raise timeout=..., or try again."
 
 
 class IncompleteStreamError(ProviderError):
-    """A streamed answer ended or broke off before its terminal marker. No tool was run from it."""
+    """A streamed answer ended or broke off before its terminal marker. None of its tool calls ran."""
 
     retryable = may_fall_back = True
     remedy = "Try again."
 
 
 class InvalidResponseError(ProviderError):
-    """The answer is not in the format of the provider's API."""
+    """The response is not in the format of the provider's API."""
 
     may_fall_back = True
     remedy = "Check that base_url points to the API, not to a web page or a proxy."
 
 
 class LocalModelError(NbagentError):
-    """The embedded model could not be fetched, checked or loaded."""
+    """The embedded model could not be fetched, checked or loaded. The message says what to do."""
 
 
 class MCPServerError(NbagentError):
-    """An MCP server could not be started or reached, or it ended. The message has its name and its last output."""
+    """An MCP server could not be started or reached, or it exited. The message has its name and its last output."""
 
 
 class ToolError(NbagentError):
@@ -252,7 +253,7 @@ class UnknownToolError(ToolError):
 
 
 class ToolArgumentsError(ToolError):
-    """The arguments don't fit the tool's schema; the message is the feedback for the model.
+    """The arguments don't fit the tool's schema. The message is the feedback for the model.
 
     `kind` ("missing", "unexpected", "type", "value" or "json") and `field` (`filters[0].name`) describe the first
     error.
@@ -273,11 +274,11 @@ class ToolDeniedError(ToolError):
 
 
 class ToolExecutionError(ToolError):
-    """The tool's function raised; the original exception is `__cause__`."""
+    """The tool's function raised. The original exception is `__cause__`."""
 
 
 class ExtractionError(NbagentError):
-    """The model's answer does not fit the requested type, even after corrections. `answer` is its last text."""
+    """The model's answer did not fit the requested type, even after corrections. `answer` is its last text."""
 
     def __init__(self, message: str, *, answer: str = "") -> None:
         super().__init__(message)
@@ -285,7 +286,7 @@ class ExtractionError(NbagentError):
 
 
 class AnswerRejectedError(NbagentError):
-    """The model's answer fails a check of `Agent(validators=…)`, even after corrections. `answer` is its last text."""
+    """The model's answer failed one of `Agent(validators=…)`, even after corrections. `answer` is its last text."""
 
     def __init__(self, message: str, *, answer: str = "") -> None:
         super().__init__(message)
@@ -293,7 +294,7 @@ class AnswerRejectedError(NbagentError):
 
 
 class ReplayError(NbagentError):
-    """The recording has no answer to a request. `difference` is a diff from the nearest recorded request, if any."""
+    """The recording has no answer to a request. `difference` is a diff with the closest recorded request, if any."""
 
     def __init__(self, message: str, *, difference: str = "") -> None:
         super().__init__(message)
@@ -301,22 +302,22 @@ class ReplayError(NbagentError):
 
 
 class StoreError(NbagentError):
-    """Stored data can't be read or written: the disk is full, or Redis can't be reached.
+    """The server's conversations, a map's checkpoint or an agent's notes can't be read or written.
 
-    This concerns the server's conversations and a map's checkpoint.
+    The disk may be full, or Redis unreachable.
     """
 
 
 class TurnLostError(StoreError):
-    """A turn can't be saved: its conversation was deleted, or another process has taken the turn."""
+    """A turn can't be saved: its conversation was deleted, or another process took over the turn."""
 
 
 class AgentBusyError(NbagentError):
-    """The new run would deadlock: a tool of the same agent started it, or a call that blocks another run.
+    """The new run would deadlock, because a tool of the same agent, or a call that blocks another run, started it.
 
-    It is also raised if an agent should switch to another conversation or branch while it answers.
+    Also raised when an agent is asked to switch its conversation or branch while it answers.
     """
 
 
 class AgentDepthError(NbagentError):
-    """Tools called agents whose tools called agents, deeper than `Limits.max_depth`."""
+    """Agents called agents through their tools, deeper than `Limits.max_depth`."""

@@ -1,4 +1,4 @@
-"""Names that people know from other tools, and what an `Agent` has for them."""
+"""Names that people know from other tools, and their equivalents in nbagent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable
 from nbagent.errors import ConfigurationError
 from nbagent.text import did_you_mean
 
-#: Attributes of agents in other tools, and their names in nbagent.
 OTHER_ATTRIBUTES = {
     **dict.fromkeys(("run", "ask", "invoke", "ainvoke", "arun"), "`await agent.chat(...)`, or `agent.chat_sync(...)`"),
     **dict.fromkeys(("run_sync", "kickoff"), "`agent.chat_sync(...)`"),
@@ -29,10 +28,13 @@ OTHER_ARGUMENTS = {
 
 
 def unknown_argument(name: str, known: Iterable[str], limits: Container[str]) -> ConfigurationError:
-    """The error for an unknown argument of `Agent`. `known` and `limits` are the arguments of `Agent` and `Limits`."""
-    ours = f"Agent(limits=Limits({name}=...))" if name in limits else OTHER_ARGUMENTS.get(name)
-    if ours is not None:
-        return ConfigurationError(f"Agent() has no argument {name!r}: write {ours}.")
-    known = [each for each in known if each != "unknown"]
+    """Return the error for an unknown argument of `Agent`.
+
+    `known` and `limits` are the arguments of `Agent` and `Limits`.
+    """
+    equivalent = f"Agent(limits=Limits({name}=...))" if name in limits else OTHER_ARGUMENTS.get(name)
+    if equivalent is not None:
+        return ConfigurationError(f"Agent() has no argument {name!r}. Write {equivalent}.")
+    known = [argument for argument in known if argument != "unknown"]
     hint = did_you_mean(name, known) or "."
-    return ConfigurationError(f"Agent() has no argument {name!r}{hint} It takes {', '.join(known)}.")
+    return ConfigurationError(f"Agent() has no argument {name!r}{hint} Its arguments are {', '.join(known)}.")

@@ -1,4 +1,4 @@
-"""Helpers for texts that people and models read: shorten, suggest a name, mask keys."""
+"""Helpers for text that people and models read: shorten it, suggest a name, mask keys."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import takewhile
 from typing import Any
 
 #: Keys of well-known services, tokens, private keys, and passwords in addresses.
-_FORM = re.compile(
+_KEY = re.compile(
     r"\bsk-[\w+/.-]{8,}|\b(?:sk|pk|rk|gsk|xai)[-_][\w-]{16,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
     r"|\bxox[a-z]-[\w-]{10,}|\bAIza[\w-]{30,}|\b[0-9a-f]{32}\.\w{16}\b|\bhf_\w{20,}|\bnpm_\w{20,}|\bpypi-[\w-]{20,}|\bSG\.[\w-]{16,}\.[\w-]{16,}"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{0,4096}|(?<=Bearer )[\w.~+/-]{8,}|(?<=Basic )[\w+/=-]{8,}"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----"
-    r"|(?<=://)(?!user:password@)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)"  # `user:password` is how messages say it
+    r"|(?<=://)(?!user:password@)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)"  # our own messages write `user:password`
 )
 
-#: `password="…"`, `db_token: str = "…"`, `{"api_key": "…"}` and `API_KEY=…`, where the value looks random.
-_NAMED = re.compile(
+#: `password="…"`, `db_token: str = "…"`, `{"api_key": "…"}` and `API_KEY=…`, if the value looks random.
+_NAMED_KEY = re.compile(
     r"""((?<![a-z])(?:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret|private)[-_]?key)["']?"""
     r"""(?:\s{0,4}:\s{0,4}str)?\s{0,4}[:=]\s{0,4}(?:str\s)?["']?)(?![/.~])(?=\S{0,40}\d)(?=\S{0,40}[a-z])[^\s:"',;&()}\]]{12,}""",
     re.IGNORECASE,
@@ -26,7 +26,7 @@ _NAMED = re.compile(
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most `limit` characters; an ellipsis replaces the rest.
+    """Return at most `limit` characters of a text. An ellipsis replaces the rest.
 
     >>> shortened("penguins", 5)
     'peng…'
@@ -35,9 +35,9 @@ def shortened(text: str, limit: int) -> str:
 
 
 def beginning(value: Any, limit: int) -> Any:
-    """The value, or the beginning of a large text or built-in container, whose `repr` has at least `limit` characters.
+    """Return the value, or enough of a large text or built-in container for a `repr` of `limit` characters.
 
-    Writing out a container of a gigabyte would block the process.
+    The `repr` of a container of a gigabyte would block the process.
 
     >>> beginning({"a": [0] * 1_000_000}, 6)
     {'a': [0, 0]}
@@ -49,9 +49,9 @@ def beginning(value: Any, limit: int) -> Any:
         left -= 1
         kind = type(value)
         if kind in (str, bytes):
-            taken = value[: max(left, 0)]
-            left -= len(taken)
-            return taken
+            text = value[: max(left, 0)]
+            left -= len(text)
+            return text
         if kind not in (list, tuple, set, frozenset, dict):
             return value
         items = takewhile(lambda _: left > 0, value.items() if kind is dict else value)
@@ -63,24 +63,22 @@ def beginning(value: Any, limit: int) -> Any:
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
-    """`; did you mean temperature?` for a message about an unknown name; empty if no known one is close.
+    """Return a hint for a message about an unknown name, or "" if no known name is close.
 
     >>> did_you_mean("temprature", ["temperature", "top_p"])
     '; did you mean temperature?'
     """
-    spellings = {each.lower(): each for each in known}
-    near = [spellings[each] for each in get_close_matches(word.lower(), spellings, n=most)]
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    spellings = {name.lower(): name for name in known}
+    close = [spellings[name] for name in get_close_matches(word.lower(), spellings, n=most)]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def without_keys(text: str, mask: str = "***") -> str:
-    """The text with keys, tokens and passwords in addresses masked.
-
-    Random-looking values after a name such as `password` or `api_key` are also masked.
+    """Mask the keys, tokens and passwords in a text, and random-looking values of names such as `api_key`.
 
     >>> without_keys("expected a number, got 'sk-proj-0123456789'")
     "expected a number, got '***'"
     >>> without_keys("DB_PASSWORD=postgres db_password='a8Xk29sLq0pZ' primary_key: a8Xk29sLq0pZ")
     "DB_PASSWORD=postgres db_password='***' primary_key: a8Xk29sLq0pZ"
     """
-    return _NAMED.sub(lambda found: f"{found[1]}{mask}", _FORM.sub(mask, text))
+    return _NAMED_KEY.sub(lambda found: f"{found[1]}{mask}", _KEY.sub(mask, text))

@@ -57,7 +57,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     agent = Agent(ScriptedProvider(["A dot."]))
     await agent.chat(["What is this?", GIF])
     agent.provider = connect()
-    with pytest.raises(ImageInputError, match=r"m1: Invalid content type.*status 400.*a model that takes images"):
+    with pytest.raises(ImageInputError, match=r"m1: Invalid content type.*status 400.*a model that accepts images"):
         await agent.chat(["And this?", GIF])
     assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
     assert len(loopback.requests) == 1, "trying again would change what was asked"

@@ -1,9 +1,4 @@
-"""The `nbagent` command.
-
-`nbagent pull` fetches the embedded model, or a larger one; after that everything works offline. `nbagent write
-report.ipynb TASK` lets an agent write a notebook. `nbagent serve app.py:agent` serves an agent over HTTP. `nbagent mcp
-FILE` serves the tools of a Python file to MCP clients.
-"""
+"""The `nbagent` command: `nbagent pull`, `nbagent write report.ipynb TASK`, `nbagent serve app.py:agent` and others."""
 
 from __future__ import annotations
 
@@ -20,8 +15,9 @@ from nbagent.text import did_you_mean
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit status: 0, 1 for an error (printed to standard error) and for a notebook
-    that does not run again, 130 for Ctrl-C.
+    """Run a subcommand and return its exit status.
+
+    It is 0 for success, 1 for an error (printed to standard error) or a notebook that fails, and 130 for Ctrl-C.
 
     >>> main(["pull", "--quiet"])                                           # doctest: +SKIP
     0
@@ -45,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         "pull", help="fetch the embedded model (93 MB, once), or a larger one", description=_pull.__doc__
     )
     larger = ", ".join(f"{each.name} ({each.size})" for each in LARGER_MODELS.values())
-    pull.add_argument("name", nargs="?", metavar="NAME", help=f"the embedded model by default; or {larger}")
+    pull.add_argument("name", nargs="?", metavar="NAME", help=f"the embedded model by default, or {larger}")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
     doctor = commands.add_parser(
@@ -58,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     mcp = commands.add_parser("mcp", help="serve the tools of a Python file to MCP clients", description=_mcp.__doc__)
     mcp.add_argument("file", help="a Python file with functions decorated with @nbagent.tool")
     mcp.add_argument("--http", action="store_true", help="serve on a loopback port instead of stdin and stdout")
-    mcp.add_argument("--port", type=int, metavar="N", help="the port for --http; a free one by default")
+    mcp.add_argument("--port", type=int, metavar="N", help="the port for --http; by default a free one")
     mcp.add_argument("--tools", metavar="NAME,NAME", help="offer only these tools")
     mcp.set_defaults(run=_mcp)
     return parser
@@ -67,19 +63,17 @@ def _parser() -> argparse.ArgumentParser:
 def _add_notebooks(commands: Any) -> None:
     write = commands.add_parser("write", help="let an agent write a notebook", description=_write.__doc__)
     fix = commands.add_parser("fix", help="let an agent repair a notebook", description=_fix.__doc__)
-    verify = commands.add_parser("verify", help="check whether a notebook runs again", description=_verify.__doc__)
+    verify = commands.add_parser("verify", help="check that a notebook reproduces", description=_verify.__doc__)
     for command, run in ((write, _write), (fix, _fix), (verify, _verify)):
         command.add_argument("file", help="a notebook, such as report.ipynb")
         command.set_defaults(run=run)
     write.add_argument("task", help="what to find out, in words")
     for command in (write, fix):
-        command.add_argument("--model", metavar="PROVIDER:MODEL", help="default: the model that Agent() uses")
-        command.add_argument(
-            "--budget", type=float, metavar="DOLLARS", help="the most that the model may cost, in total"
-        )
+        command.add_argument("--model", metavar="PROVIDER:MODEL", help="by default the model that Agent() uses")
+        command.add_argument("--budget", type=float, metavar="DOLLARS", help="maximum total cost of the model")
     for command in (write, fix, verify):
         command.add_argument("--kernel", metavar="NAME", help="an installed kernel; by default the notebook's")
-        command.add_argument("--seconds", type=float, default=60.0, metavar="N", help="for each cell; 60 by default")
+        command.add_argument("--seconds", type=float, default=60.0, metavar="N", help="per cell; 60 by default")
 
 
 def _add_acp(commands: Any) -> None:
@@ -90,8 +84,10 @@ def _add_acp(commands: Any) -> None:
         default=os.environ.get("NBAGENT_AGENT"),
         help="app.py:agent or module:function; by default $NBAGENT_AGENT, else Agent()",
     )
-    acp.add_argument("--store", metavar="ADDRESS", help="keeps the sessions, as for serve; a file by default")
-    acp.add_argument("--model", action="append", default=[], metavar="PROVIDER:MODEL", help="a session may choose it")
+    acp.add_argument("--store", metavar="ADDRESS", help="where sessions are kept, as for serve; by default a file")
+    acp.add_argument(
+        "--model", action="append", default=[], metavar="PROVIDER:MODEL", help="sessions may choose it; repeatable"
+    )
     acp.set_defaults(run=_acp)
 
 
@@ -100,20 +96,22 @@ def _add_serve(commands: Any) -> None:
         "serve",
         help="serve an agent over HTTP",
         description=_serve.__doc__,
-        epilog="Each option has an environment variable, such as NBAGENT_SERVE_MAX_COST for --max-cost. Where an "
-        "option may be given several times, the variable has commas; 1 turns on an option without a value.",
+        epilog="Each option has an environment variable, such as NBAGENT_SERVE_MAX_COST for --max-cost. Separate the "
+        "values of repeatable options with commas. 1 turns on an option without a value.",
     )
     serve.add_argument(
-        "agent", nargs="*", help="app.py:agent or module:function; by default Agent(). Several are models of /v1/models"
+        "agent",
+        nargs="*",
+        help="app.py:agent or module:function; by default Agent(). Several agents are listed at /v1/models",
     )
     where = _Options(serve.add_argument_group("where it serves, and what it keeps"))
-    where.add("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
-    where.add_number("--port", 8000, "0 takes a free one")
+    where.add("--host", default="127.0.0.1", help="the address to listen on; 127.0.0.1 by default")
+    where.add_number("--port", 8000, "the port; 0 chooses a free one")
     where.add_number("--workers", 1, "processes")
-    where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
+    where.add("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; by default a file")
     where.add("--keep-days", type=float, metavar="N", help="delete a conversation N days after its last turn")
     where.add_number("--grace", 10.0, "time for runs to end when the server stops", "SECONDS")
-    who = _Options(serve.add_argument_group("who may ask"))
+    who = _Options(serve.add_argument_group("who may use it"))
     who.add("--token-file", metavar="FILE", help="a TOML file of named tokens; changes apply immediately")
     who.add(
         "--allow-host", action="append", default=[], metavar="NAME", help="a host name that clients use; repeatable"
@@ -123,17 +121,17 @@ def _add_serve(commands: Any) -> None:
     most = _Options(serve.add_argument_group("limits"))
     most.add("--max-cost", type=float, metavar="DOLLARS", help="budget of each request")
     most.add("--max-cost-per-conversation", type=float, metavar="DOLLARS", help="budget of each conversation")
-    most.add("--max-cost-per-token", type=float, metavar="DOLLARS", help="budget of each token's holder")
-    most.add_number("--requests-per-minute", 600, "limit for each token, 0 for none")
-    most.add_number("--max-concurrent", 64, "runs at the same time for each token, 0 for no limit")
+    most.add("--max-cost-per-token", type=float, metavar="DOLLARS", help="budget of each token")
+    most.add_number("--requests-per-minute", 600, "per token, 0 for no limit")
+    most.add_number("--max-concurrent", 64, "simultaneous runs per token, 0 for no limit")
     most.add_number("--max-connections", 1000, "open connections of all clients")
     most.add_number("--max-body-bytes", 10 * 2**20, "the largest request body")
     most.add_number("--body-seconds", 30.0, "time for a request body to arrive", "SECONDS")
     most.add_number("--approval-seconds", 300.0, "time for a person to approve a call", "SECONDS")
     logs = _Options(serve.add_argument_group("logs, on standard error"))
     logs.add("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="info by default")
-    logs.add("--log-json", action="store_true", help="a line of JSON for each entry")
-    logs.add("--access-log", action="store_true", help="a line for each request, with its id")
+    logs.add("--log-json", action="store_true", help="write each entry as a line of JSON")
+    logs.add("--access-log", action="store_true", help="log each request with its id")
     serve.set_defaults(run=_serve)
 
 
@@ -144,7 +142,7 @@ class _Options:
         self._group = group
 
     def add(self, name: str, **options: Any) -> None:
-        """Add an option. argparse checks a text default like typed input."""
+        """Add an option. argparse parses a default that is text as if it were typed."""
         text = os.environ.get(f"NBAGENT_SERVE_{name.removeprefix('--').replace('-', '_').upper()}")
         if text is not None:
             default = {"append": text.split(","), "store_true": text == "1"}.get(options.get("action", ""), text)
@@ -152,13 +150,13 @@ class _Options:
         self._group.add_argument(name, **options)
 
     def add_number(self, name: str, default: float, about: str, metavar: str = "N") -> None:
-        """Add an option that takes numbers like its default, which its help names."""
+        """Add an option for numbers of its default's type. Its help names the default."""
         self.add(name, type=type(default), default=default, metavar=metavar, help=f"{about}; {default:.12g} by default")
 
 
 def _pull(arguments: argparse.Namespace) -> None:
     """Fetch the embedded model or a larger one, check it, and print its path. `Agent("local:NAME")` uses a larger one.
-    An interrupted download of a larger one continues where it stopped.
+    If the download of a larger one is interrupted, the same command continues it.
     """
     from nbagent.providers.local.download import SMOLLM2, pull
 
@@ -166,23 +164,21 @@ def _pull(arguments: argparse.Namespace) -> None:
     model = SMOLLM2 if name == SMOLLM2.name else LARGER_MODELS.get(name)
     if model is None:
         hint = did_you_mean(name, LARGER_MODELS) or "."
-        raise ConfigurationError(f"pull: {name!r} is not the name of a model{hint} Known: {', '.join(LARGER_MODELS)}.")
+        raise ConfigurationError(f"pull: there is no model {name!r}{hint} The models are {', '.join(LARGER_MODELS)}.")
     print(pull(model, progress=not arguments.quiet))
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    """Print versions, extras, names of keys, servers on this machine, models, and the model that `Agent()` would
-    use.
-    """
+    """Print versions, extras, names of keys, local servers, models, and the model that `Agent()` would use."""
     from nbagent.doctor import report
 
     print(report())
 
 
 def _write(arguments: argparse.Namespace) -> int:
-    """Let an agent do a task in a notebook, cell by cell, until it runs again in a fresh kernel. The code runs with
-    your rights and without approval. Existing cells are kept: run the same command again to continue after an
-    interruption. The exit status is 0 if the notebook runs again.
+    """Let an agent do a task in a notebook, cell by cell, until the notebook runs in a fresh kernel. The code runs with
+    your rights and without approval. Existing cells are kept, so the same command continues after an interruption. The
+    exit status is 0 if the notebook runs.
     """
     from nbagent.notebook.analyst import terminal
 
@@ -191,7 +187,7 @@ def _write(arguments: argparse.Namespace) -> int:
 
 def _fix(arguments: argparse.Namespace) -> int:
     """Run a notebook from top to bottom, let an agent repair failing cells, and print the diff. The exit status is 0 if
-    the notebook runs again.
+    the notebook then runs.
     """
     from nbagent.notebook.analyst import terminal
 
@@ -199,8 +195,8 @@ def _fix(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Run a notebook from top to bottom in a fresh kernel, and compare its outputs with the saved ones. The file is not
-    changed, and no model is called. The exit status is 0 if nothing fails or differs.
+    """Run a notebook from top to bottom in a fresh kernel, and compare its outputs with the saved ones. It changes no
+    file and calls no model. The exit status is 0 if no cell fails and no output differs.
     """
     from nbagent.notebook.analyst import terminal
 
@@ -227,8 +223,8 @@ def _mcp(arguments: argparse.Namespace) -> None:
 
 
 def _acp(arguments: argparse.Namespace) -> None:
-    """Serve an agent to the client that starts this command, such as an editor, over stdin and stdout (Agent Client
-    Protocol). Needs the extra `acp`.
+    """Serve an agent over stdin and stdout (Agent Client Protocol) to the program that starts this command, such as an
+    editor. Needs the extra `acp`.
     """
     try:
         from nbagent.acp import stdio

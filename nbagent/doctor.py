@@ -1,4 +1,4 @@
-"""The output of `nbagent doctor`: what is installed and reachable, and which model `Agent()` would use."""
+"""`nbagent doctor`: what is installed and reachable, and which model `Agent()` would use."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from nbagent.providers.local.download import SMOLLM2, cached
 from nbagent.providers.local.server import check_installed
 from nbagent.providers.local_servers import SERVERS, LocalServer, local_servers
 
-#: Seconds that a busy server gets to answer; an agent waits less.
+#: How long to wait for a busy server, in seconds. An agent waits less.
 PATIENCE_S = 2.0
-#: Extras for contributors, and the one that includes all others.
+#: Extras for contributors, and the extra that includes all others.
 _NO_FEATURES = frozenset({"all", "browser", "dev", "docs"})
 
 
 def report() -> str:
-    """A screen of text. It calls no model, and names variables, never keys."""
+    """Return the report as text. It calls no model, and names variables, never keys."""
     look = cache(lambda: local_servers(PATIENCE_S))
-    # whatever our package is called, it has our command
+    # the package's name may differ, so find it by its command
     ours = next((each.dist for each in entry_points(group="console_scripts") if each.value == "nbagent.cli:main"), None)
     lines = [
         ("nbagent", f"{ours.version if ours else 'not installed'}, {Path(__file__).parent}"),
         ("python", f"{platform.python_version()}, {sys.executable}"),
         ("kernel", ", ".join(f"{name} {_version(name) or '–'}" for name in ("ipykernel", "ipython", "jupyterlab"))),
-        ("extras", _extras(ours.requires or []) if ours else "not known"),
-        ("keys", _told(_keys)),
-        ("servers", _told(lambda: _servers(look()))),
+        ("extras", _extras(ours.requires or []) if ours else "unknown"),
+        ("keys", _or_problem(_keys)),
+        ("servers", _or_problem(lambda: _servers(look()))),
         ("models", "; ".join(_models())),
-        ("Agent()", _told(lambda: _choice(look))),
+        ("Agent()", _or_problem(lambda: _choice(look))),
     ]
     return key_values_text(lines)
 
 
 def _version(package: str) -> str:
-    """The version of an installed package, else nothing."""
+    """The version of an installed package, else ""."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -57,28 +57,28 @@ def _version(package: str) -> str:
 
 def _extras(requirements: list[str]) -> str:
     """The extras whose packages are all installed, and the others."""
-    needed: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     for line in requirements:
         if found := re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", line):
-            needed.setdefault(found[2], []).append(found[1])
-    there = {extra: all(map(_version, packages)) for extra, packages in needed.items() if extra not in _NO_FEATURES}
-    missing = ", ".join(extra for extra, is_there in there.items() if not is_there)
-    return (", ".join(filter(there.get, there)) or "none") + (f"; not installed: {missing}" if missing else "")
+            packages.setdefault(found[2], []).append(found[1])
+    installed = {extra: all(map(_version, names)) for extra, names in packages.items() if extra not in _NO_FEATURES}
+    missing = ", ".join(extra for extra, is_installed in installed.items() if not is_installed)
+    return (", ".join(filter(installed.get, installed)) or "none") + (f"; not installed: {missing}" if missing else "")
 
 
 def _keys() -> str:
-    """The names of the keys that are found."""
+    """The names of the keys found."""
     return ", ".join(name for row in CATALOG.values() for name in row.key_vars if keys.find([name])) or "none"
 
 
 def _servers(found: list[LocalServer]) -> str:
-    """The servers found and their models; else the servers that were not found."""
-    told = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
-    return "; ".join(told) or f"no {', '.join(title for title, *_ in SERVERS)}"
+    """The servers found, with their models, or the names of those searched for."""
+    lines = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
+    return "; ".join(lines) or f"no {', '.join(title for title, *_ in SERVERS)}"
 
 
 def _models() -> list[str]:
-    """The local model files, always including the embedded one."""
+    """The embedded model, and the larger ones that were fetched."""
     path = cached()
     embedded = f"{SMOLLM2.gguf_bytes / 1e6:.0f} MB, {path}" if path else "not fetched: run `nbagent pull`"
     pulled = [f"{name} ({model.size})" for name, model in LARGER_MODELS.items() if cached(model)]
@@ -86,7 +86,7 @@ def _models() -> list[str]:
 
 
 def _choice(look: Callable[[], list[LocalServer]]) -> str:
-    """The model that an agent without a name would use, and why."""
+    """The model that `Agent()` would use, and why."""
     provider = default_provider(look)
     row = CATALOG.get(provider.provider_name)
     key = next((name for name in row.key_vars if keys.find([name])), "") if row and not row.keyless else ""
@@ -97,9 +97,9 @@ def _choice(look: Callable[[], list[LocalServer]]) -> str:
     return f"uses {provider.provider_name}:{provider.model_name} ({reason})"
 
 
-def _told(tell: Callable[[], str]) -> str:
-    """A line, or the problem that prevents it, such as a broken .env."""
+def _or_problem(line: Callable[[], str]) -> str:
+    """A line's text, or the problem with it, such as a broken .env."""
     try:
-        return tell()
+        return line()
     except NbagentError as error:
         return str(error)

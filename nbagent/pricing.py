@@ -1,7 +1,7 @@
-"""Request costs: from the provider, your own `price`, or the `genai-prices` price list.
+"""Request costs: reported by the provider, computed from your own `price`, or from the `genai-prices` price list.
 
-An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and a replayed answer
-is not paid for again.
+An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and replayed answers
+are not paid for again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from nbagent.core.run import Provider
     from nbagent.providers.base import LLMProvider
 
-#: A batched answer's share of the usual price, with every provider that has a batch endpoint.
+#: A batched answer's share of the usual price. It is the same for every provider with a batch endpoint.
 BATCH_SHARE = 0.5
-#: The provider of an agent on a server, which reports a run's cost.
+#: The provider of an agent on a server, which reports each run's cost.
 NBAGENT_SERVER = "nbagent server"
 
 
@@ -37,14 +37,16 @@ def price(
     *,
     rates: Mapping[str, float] | None = None,
 ) -> float | None:
-    """US dollars for these tokens, or None if the price list lacks the provider's model or the tier.
+    """Return the price of these tokens in US dollars, or None if the price list lacks the model or its tier.
 
-    `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list. `raw` is the provider's
-    own usage object. It may contain the cost itself (OpenRouter), the tier that served the request, tokens cached for
-    an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its `provider_calls` are calls of
-    the provider's own tools; searches have a fee. Models on the user's machine are free. `is_batched`: the provider's
-    batch endpoint answered. Without a batch price in the list, and for `rates`, such an answer costs `BATCH_SHARE` of
-    the usual price.
+    - `raw`: the provider's own usage object. It may contain the cost itself (OpenRouter), the tier that served the
+      request, tokens cached for an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its
+      `provider_calls` are calls of the provider's own tools; searches have a fee.
+    - `is_batched`: whether the provider's batch endpoint answered. The answer then costs `BATCH_SHARE` of the usual
+      price, unless the list has a batch price.
+    - `rates`: the user's own `price` (see `LLMProvider.price`), which replaces the list
+
+    Models on the user's machine are free.
 
     >>> from nbagent.core.messages import Usage
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
@@ -56,7 +58,7 @@ def price(
 
 
 def _counted(dollars: float | None) -> float | None:
-    """A cost that limits can count; None for NaN, infinity or a negative number from a server."""
+    """Return a cost that limits can count, or None if a server sent NaN, infinity or a negative number."""
     return dollars if dollars is not None and 0 <= dollars < math.inf else None
 
 
@@ -93,24 +95,25 @@ def _computed(
 
 
 def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False) -> float | None:
-    """The price, by the provider's own rates if it has some."""
+    """Return the price, by the provider's own rates if it has any."""
     return price(usage, model, provider.provider_name, raw, is_batched, rates=provider.price)
 
 
 def check_priced(max_cost: float | None, provider: LLMProvider, name: str = "max_cost") -> None:
-    """Raise `ConfigurationError` if the limit `name` is in dollars and the price is unknown."""
+    """Raise `ConfigurationError` if a dollar limit is set and the provider's price is unknown."""
     tape = current_recording()
-    if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid for again
+    if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replays cost nothing
         return
     for member in provider.members:
         provider_name, model = member.provider_name, member.model_name
-        is_free = _is_free(type(member).provider_name)  # a replay has the name of the provider it replays
+        is_free = _is_free(type(member).provider_name)  # a replay's instance has the name of the provider it replays
         if is_free or _reports(provider_name) or price_at(Usage(), model, member) is not None:
             continue
         raise ConfigurationError(
-            f"{name}={max_cost:g}: the price of {provider_name}:{model} is not known, so its costs can't be counted. "
-            f'Give its price in dollars per million tokens, create_provider({provider_name!r}, ..., price={{"input": '
-            f'0.5, "output": 1.5, "cached": 0.05}}), or limit tokens in place of {name}, Limits(max_total_tokens=...).'
+            f"{name}={max_cost:g}: the price of {provider_name}:{model} is unknown, so its costs can't be counted. "
+            f"Pass its price in dollars per million tokens, as in create_provider({provider_name!r}, ..., "
+            f'price={{"input": 0.5, "output": 1.5, "cached": 0.05}}), or limit tokens instead: '
+            "Limits(max_total_tokens=...)."
         )
 
 
@@ -126,27 +129,27 @@ def _reports(provider: str) -> bool:
 
 
 def _reported(raw: Any, provider: str) -> float | None:
-    """The request's cost with fees, if the provider reports it.
+    """Return the request's cost with fees, if the provider reports it.
 
-    With your own key for the model, OpenRouter's fee and the model provider's bill are separate parts. xAI counts in
-    ten-billionths of a dollar.
+    If you use your own key for the model, OpenRouter reports its fee and the model provider's bill separately. xAI
+    counts in ten-billionths of a dollar.
     """
-    said: Any = raw if isinstance(raw, dict) and _reports(provider) else {}
-    if is_number(ticks := said.get("cost_in_usd_ticks")):
+    report: Any = raw if isinstance(raw, dict) and _reports(provider) else {}
+    if is_number(ticks := report.get("cost_in_usd_ticks")):
         return float(ticks) / 1e10
-    details: Any = (said.get("is_byok") and said.get("cost_details")) or {}
-    cost, billed = said.get("cost"), details.get("upstream_inference_cost")
+    details: Any = (report.get("is_byok") and report.get("cost_details")) or {}
+    cost, billed = report.get("cost"), details.get("upstream_inference_cost")
     return float(cost) + (float(billed) if is_number(billed) else 0.0) if is_number(cost) else None
 
 
-#: Names of the usual tier, which the price list leaves empty.
+#: Names of the usual tier, which has no name in the price list.
 _USUAL_TIERS = ("", "auto", "batch", "default", "on_demand", "standard")
 
 
 def _tier(raw: Any) -> dict[str, str]:
-    """The tier that served the request, as the price list names it; empty for the usual one."""
-    said = raw if isinstance(raw, dict) else {}
-    named = {"service_tier": said.get("service_tier") or said.get("serviceTier"), "speed": said.get("speed")}
+    """Return the tier that served the request, in the price list's terms. The usual tier is empty."""
+    report = raw if isinstance(raw, dict) else {}
+    named = {"service_tier": report.get("service_tier") or report.get("serviceTier"), "speed": report.get("speed")}
     tiers = {name: tier.lower() for name, tier in named.items() if isinstance(tier, str)}
     return {name: tier for name, tier in tiers.items() if tier not in _USUAL_TIERS}
 
@@ -156,13 +159,13 @@ def _is_free(provider: str) -> bool:
 
 
 def _listed_at(provider: str) -> str:
-    """The price list's name for a provider."""
+    """Return the price list's name for a provider."""
     return (CATALOG[provider].price_name if provider in CATALOG else "") or provider
 
 
 @lru_cache(maxsize=256)
 def _is_listed(model: str, listed_at: str) -> bool:
-    """Whether the price list has the model. Cached, because searching for an unknown model is slow."""
+    """Return whether the price list has the model. Cached, because searching for an unknown model is slow."""
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
@@ -174,20 +177,20 @@ def _is_listed(model: str, listed_at: str) -> bool:
 
 
 def priced_models(provider: str) -> list[str]:
-    """The provider's models in the price list that are not deprecated. The list ships with the package.
+    """Return the provider's models in the price list, without deprecated ones. The list ships with the package.
 
     >>> "claude-sonnet-5" in priced_models("claude")
     True
     """
     from genai_prices.data_snapshot import get_snapshot
 
-    listed = [each for each in get_snapshot().providers if each.id == _listed_at(provider)]
-    models = [model for each in listed for model in each.models if not model.deprecated]
-    return [model.id for model in models if model.id[-1].isalnum()]  # an id that ends in "-" or "." is a prefix
+    listed = [model for each in get_snapshot().providers if each.id == _listed_at(provider) for model in each.models]
+    # an id that ends in "-" or "." is a prefix
+    return [model.id for model in listed if not model.deprecated and model.id[-1].isalnum()]
 
 
 def context_window(provider: LLMProvider) -> int | None:
-    """The context window of the provider's model in tokens, if the provider or the price list has it.
+    """Return the context window of the provider's model in tokens, or None if neither it nor the price list has one.
 
     >>> context_window(create_provider("claude:claude-sonnet-5"))           # doctest: +SKIP
     1000000
@@ -197,7 +200,7 @@ def context_window(provider: LLMProvider) -> int | None:
 
 @lru_cache(maxsize=1024)
 def listed_window(model: str, provider: str) -> int | None:
-    """A model's context window in tokens, from the price list; None for an unknown model.
+    """Return a model's context window in tokens from the price list, or None for an unknown model.
 
     >>> listed_window("claude-sonnet-5", "claude")
     1000000
@@ -219,7 +222,7 @@ def _one_hour_cache_writes(raw: Any) -> dict[str, int]:
 
 
 def _tool_fees(raw: Any, model: str, provider: str) -> float:
-    """US dollars for the calls of the provider's own tools, as far as their fees are known."""
+    """Return the known fees for calls of the provider's own tools, in US dollars."""
     calls = raw.get("provider_calls", ()) if isinstance(raw, dict) and provider in CATALOG else ()
     fees, billed = 0.0, set[str]()
     for call in calls:
@@ -234,9 +237,9 @@ def _tool_fees(raw: Any, model: str, provider: str) -> float:
 
 
 def _tool_use_prompt_tokens(raw: Any) -> int:
-    """Tokens that Gemini's own tools (code execution, URLs, files) added to the prompt.
+    """Return the tokens that Gemini's own tools (code execution, URLs, files) added to the prompt.
 
-    Gemini counts them separately from `promptTokenCount` and bills both as input:
+    Gemini counts them separately from `promptTokenCount`, and bills both as input:
     https://ai.google.dev/gemini-api/docs/code-execution#billing
     """
     tokens = raw.get("toolUsePromptTokenCount") if isinstance(raw, dict) else None

@@ -1,1 +1,1 @@
-"""SQLite, where nbagent keeps what lasts: traces, conversations of the server, answers of maps, notes."""
+"""nbagent's SQLite files, which keep traces, server conversations, map answers and notes."""

@@ -1,4 +1,4 @@
-"""nbagent's own SQLite files: created atomically, distinguished from other programs' files, with clear errors."""
+"""nbagent's SQLite files: created atomically, told apart from other programs' files, with clear errors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ BUSY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SQLiteFormat:
-    """A kind of file: its content, such as "answers of a map", and its marks.
+    """A kind of file.
 
-    `application` are the four letters in the head of the file:
-    https://www.sqlite.org/pragma.html#pragma_application_id
-
-    `journal` is SQLite's journal mode. "WAL" lets others read while one writes; "DELETE" keeps all in the one file, and
-    works on network drives.
+    - `content`: what it contains, such as "map answers", for messages
+    - `application`: the four letters in the file's header: https://www.sqlite.org/pragma.html#pragma_application_id
+    - `journal`: SQLite's journal mode. "WAL" lets others read while one process writes. "DELETE" keeps everything in
+      one file and works on network drives.
     """
 
-    holds: str
+    content: str
     application: str
     version: int
     tables: str
@@ -36,13 +35,14 @@ class SQLiteFormat:
 
     @property
     def application_id(self) -> int:
-        """The letters as SQLite's number."""
+        """The letters as a number."""
         return int.from_bytes(self.application.encode())
 
     def open(self, path: Path) -> sqlite3.Connection:
-        """The database, created if missing. Another program's file is not changed.
+        """Open the database, and create it if it is missing. Another program's file is not changed.
 
-        Raises `ConfigurationError` if the file is another's, or can't be made; `StoreError` if it can't be read.
+        Raises `ConfigurationError` if the file is another program's or can't be created, and `StoreError` if it can't
+        be read.
         """
         try:
             if not path.exists():
@@ -51,11 +51,13 @@ class SQLiteFormat:
                 raise OSError(errno.EISDIR, "it is not a file")
         except OSError as error:
             reason = error.strerror or error
-            raise ConfigurationError(f"{str(path)!r} can't hold {self.holds}: {reason}. Name another file.") from None
+            raise ConfigurationError(
+                f"{str(path)!r} can't store {self.content}: {reason}. Name another file."
+            ) from None
         return self._connect(path)
 
     def open_readonly(self, path: Path) -> sqlite3.Connection:
-        """The database in an existing file. Raises like `open`."""
+        """Open an existing file for reading. Raises the same errors as `open`."""
         if not path.is_file():
             raise ConfigurationError(f"{str(path)!r} {'is a folder' if path.exists() else 'does not exist'}.")
         database = self._connect(path)
@@ -63,9 +65,10 @@ class SQLiteFormat:
         return database
 
     def private(self, cache_bytes: int | None) -> sqlite3.Connection:
-        """A database of this process. Beyond `cache_bytes`, it moves to a file without a name; None keeps it in memory.
+        """Open a database for this process only. Beyond `cache_bytes`, it spills to a file without a name.
 
-        The file disappears with the process, however it ends. SQLITE_TMPDIR or TMPDIR set its folder.
+        The file disappears with the process, however that ends. SQLITE_TMPDIR or TMPDIR set its folder. With None, the
+        database stays in memory.
         """
         database = sqlite3.connect(
             ":memory:" if cache_bytes is None else "", uri=True, isolation_level=None, check_same_thread=False
@@ -87,17 +90,17 @@ class SQLiteFormat:
             return database
 
     def _make(self, path: Path) -> None:
-        """Create the file elsewhere and rename it when complete, because another process may also create it.
+        """Create the file elsewhere and link it when complete, because another process may create it at the same time.
 
-        (A process that opens and closes the file would lose SQLite's locks on it.)
+        (A process that opens and closes the file itself would lose SQLite's locks on it.)
         """
         with tempfile.TemporaryDirectory(prefix=".nbagent-", dir=path.parent) as folder:
-            made = Path(folder, path.name)
-            made.touch(0o600)
-            with closing(sqlite3.connect(made)) as database:
+            new = Path(folder, path.name)
+            new.touch(0o600)
+            with closing(sqlite3.connect(new)) as database:
                 self._write_schema(database, self.journal)
             with suppress(FileExistsError):
-                os.link(made, path)
+                os.link(new, path)
 
     def _write_schema(self, database: sqlite3.Connection, journal: str) -> None:
         database.executescript(
@@ -115,27 +118,27 @@ class SQLiteFormat:
             application = None
         if application != self.application_id:
             raise ConfigurationError(
-                f"{str(path)!r} is not a file for {self.holds}. Name another one; if it is missing, it is made."
+                f"{str(path)!r} is not a file for {self.content}. Name another file; a missing one is created."
             )
         if version != self.version:
             raise ConfigurationError(
-                f"{str(path)!r} has version {version} of the format, expected {self.version}. Update nbagent, or name "
-                "another file."
+                f"{str(path)!r} has format version {version}, expected {self.version}. Update nbagent, or name another "
+                "file."
             )
 
     @contextmanager
     def clear_errors(self, path: Path) -> Iterator[None]:
-        """Raises `StoreError`, which says what to do, for SQLite's errors in the block."""
+        """Raise SQLite's errors in this block as `StoreError` with the remedy."""
         try:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorname", "") or ""
             if code == "SQLITE_FULL":
-                what = "the disk is full. Free some space; what was saved before is still there."
+                problem = "the disk is full. Free some space; everything saved before is still there."
             elif code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                what = f"another program has locked the file for more than {BUSY_S:g} seconds."
+                problem = f"another program has locked the file for more than {BUSY_S:g} seconds. Try again later."
             elif code.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
-                what = f"{error}. Check the disk, and whether the file and its folder can be written."
+                problem = f"{error}. Check the disk, and that the file and its folder are writable."
             else:
-                what = f"{error}."
-            raise StoreError(f"The {self.holds} in {str(path)!r} can't be read or written: {what}") from error
+                problem = f"{error}."
+            raise StoreError(f"The {self.content} in {str(path)!r} can't be read or written: {problem}") from error

@@ -102,7 +102,7 @@ def test_a_file_with_another_version_is_an_error(tmp_path, version):
     with sqlite3.connect(tmp_path / "t.sqlite") as database:
         database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    with pytest.raises(ConfigurationError, match=rf"version {version} of the format, expected {FORMAT.version}"):
+    with pytest.raises(ConfigurationError, match=rf"format version {version}, expected {FORMAT.version}"):
         Trace.load(tmp_path / "t.sqlite")
 
 

@@ -1,6 +1,6 @@
-"""`connect`: an agent on a server, reached over the Responses API. Its model is the server's agent.
+"""`connect`: an agent on a server, reached over the Responses API.
 
-Calls that need approval there are approved here, while the answer arrives.
+The server's agent is the model here. Its calls that need approval are approved here, while the answer arrives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from nbagent.agent.agent import Agent, Approve
+from nbagent.agent.agent import Agent
+from nbagent.agent.options import Approve
 from nbagent.checks import check_type
 from nbagent.core.events import Approval, Event
 from nbagent.core.limits import Limits
@@ -70,27 +71,30 @@ def connect(
     timeout: float = 60.0,
     max_retries: int = 3,
 ) -> Agent:
-    """An agent on a server (`nbagent serve`). Nothing is sent before the first prompt.
+    """Return an agent that answers with the agent of a server (`nbagent serve`).
+
+    The conversation is kept here and sent with each prompt. The model and the tools are the server's. Nothing is sent
+    before the first prompt.
 
     Args:
         url: the server's address, such as "https://agents.example.org".
         token: the server's token; by default the environment variable NBAGENT_CONNECT_TOKEN.
-        trace: the `Trace` to record into, as for `Agent`. It has each answer, with the server's tool calls and the
-            run's cost. approve: decides on the server's tool calls that need approval, as for `Agent`; in a notebook,
-            its user does.
-        timeout: seconds between two reads. The server sends a keep-alive every 15 s.
-        max_retries: how often a prompt is sent again if no answer has begun.
+        trace: the `Trace` to record into, as for `Agent`. It records each answer with the server's tool calls and the
+            run's cost.
+        approve: decides on the server's tool calls that need approval, as for `Agent`. In a notebook, the default asks
+            you.
+        timeout: seconds to wait for the next data. The server sends a keep-alive every 15 s.
+        max_retries: how often a prompt is sent again if no answer has started.
 
-    The conversation is kept here and sent with each prompt. The model and the tools are the server's. Raises
-    `ConfigurationError` for a wrong argument. Prompts raise a `ProviderError` if the server can't be reached or
-    refuses.
+    Raises `ConfigurationError` for a wrong argument. Prompts raise a `ProviderError` if the server can't be reached or
+    refuses them.
 
     >>> agent = nbagent.connect("http://127.0.0.1:8000", token="...")       # doctest: +SKIP
     >>> agent.chat_sync("Which orders are late?")                           # doctest: +SKIP
     """
     check_type("url", url, str, fix="Pass the server's address, such as 'http://127.0.0.1:8000'.")
     served = ServedAgent(token, None, url, approve=approve, timeout=timeout, max_retries=max_retries)
-    limits = Limits()  # the environment's limits are for agents that run here
+    limits = Limits()  # limits in the environment are for agents that run here
     agent = Agent(served, FunctionRegistry(), limits=limits, trace=trace)
     agent.tool_executor = _NoTools(agent.function_registry)
     return agent
@@ -116,46 +120,46 @@ class _Codec(ResponsesCodec):
 
 
 class ServedAgent(HTTPProvider):
-    """A server's agent as a provider, made by `connect`. It takes the options of `HTTPProvider`."""
+    """A server's agent as a provider, created by `connect`. It accepts the options of `HTTPProvider`."""
 
     provider_name = NBAGENT_SERVER
 
     def __init__(self, *arguments: Any, approve: Approve | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._approve = approve
-        #: Tools allowed for the rest of the session, each with arguments as JSON, or None for all.
+        #: Tools allowed for the rest of the session, each with its arguments as JSON, or None for any arguments.
         self._allowed: set[tuple[str, str | None]] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `HTTPProvider.stream`. Approval requests are not part of it."""
+        """See `HTTPProvider.stream`. Approval requests are handled here and not passed on."""
         options = request.resolved
         body = {"waits_for_approval": approver_of(self._approve) is not None, **options.extra_body}
-        return self._asking(super().stream(replace(request, resolved=replace(options, extra_body=body))))
+        return self._deciding(super().stream(replace(request, resolved=replace(options, extra_body=body))))
 
-    async def _asking(self, answer: AsyncGenerator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:
-        questions = []
+    async def _deciding(self, answer: AsyncGenerator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:
+        decisions = []
         try:
             async with aclosing(answer) as items:
                 async for item in items:
                     if isinstance(item, Approval):
-                        questions.append(asyncio.create_task(self._decide(item)))
+                        decisions.append(asyncio.create_task(self._decide(item)))
                     else:
                         yield item
         finally:
-            for question in questions:
-                question.cancel()
+            for decision in decisions:
+                decision.cancel()
 
-    async def _decide(self, asked: Approval) -> None:
-        """Ask the user here and send the decision to the server. In doubt, deny."""
-        decision = await self._decision(asked.tool_name or "", asked.tool_arguments or {})
-        send = partial(self.call, f"/agent/approvals/{quote(asked.content, safe='')}", is_repeatable=False)
+    async def _decide(self, request: Approval) -> None:
+        """Ask the user here, and send the decision to the server. A decision that can't be sent denies the call."""
+        decision = await self._decision(request.tool_name or "", request.tool_arguments or {})
+        send = partial(self.call, f"/agent/approvals/{quote(request.content, safe='')}", is_repeatable=False)
         try:
             try:
                 await send(dumps(decision))
-            except (BadRequestError, TypeError) as error:  # arguments that the tool, or JSON, does not take
+            except (BadRequestError, TypeError) as error:  # edited arguments that don't fit the tool, or JSON
                 await send(dumps(_denied(error)))
         except ProviderError as error:  # somebody else decided, or the run is over
-            log.warning("the decision on %s did not count: %s", asked.tool_name, error)
+            log.warning("the decision on %s did not count: %s", request.tool_name, error)
 
     async def _decision(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         key = as_key(arguments)
@@ -186,7 +190,7 @@ class ServedAgent(HTTPProvider):
         if isinstance(error, ProviderError):
             error.model, error.remedy = "", _REMEDIES.get(type(error), error.remedy)
             if response is not None and response.status_code == 200:
-                error.retryable = False  # the agent's tools may have run
+                error.retryable = False  # tools may have run already
         return error
 
 

@@ -1,1 +1,1 @@
-"""`Agent` and its surroundings: run set-up, plans, side questions, the summary."""
+"""`Agent`, and its run set-up, plans, extraction, summary and worker factory."""

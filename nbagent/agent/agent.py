@@ -1,7 +1,6 @@
-"""`Agent`: a provider, functions, a history and a trace, wired together: the one entry point.
+"""`Agent`: a provider, functions, a history and a trace, wired together.
 
-This file only wires and delegates: the loop is in `core/loop.py`, its events are in `core/events.py`. It is long
-because the class has every public method with its documentation; each is a few lines.
+The loop is in `core/loop.py`, and its events are in `core/events.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cached_property, partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, Unpack, overload
 
-from nbagent.agent.plan import Plans, plans_of_agent
-from nbagent.agent.run_setup import limits_of_agent, limits_of_run, options_of_requests, provider_and_tools
-from nbagent.agent.summary import keyless_note
+from nbagent.agent import run_setup
+from nbagent.agent.options import AgentOptions, Approve
+from nbagent.agent.plan import Plans, plan_frame, plans_of_agent
+from nbagent.agent.summary import agent_repr, agent_summary, keyless_note
 from nbagent.agent.worker_factory import worker_factory
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
@@ -39,7 +39,8 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.output import Output, output_of
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.control_chars import readable_record
-from nbagent.core.request_options import RequestOptions, RunOptions
+from nbagent.core.render.key_values import key_values_html, key_values_text
+from nbagent.core.request_options import LabelledOptions, RequestOptions, RunOptions
 from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
@@ -47,7 +48,6 @@ from nbagent.core.threads import run_in_thread
 from nbagent.core.tool_run import run_tool
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.agent_tool import agent_tool
-from nbagent.functions.asking import agrees
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
@@ -69,36 +69,13 @@ if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
 
 T = TypeVar("T")
-Approve = Callable[[FunctionCall, FunctionDefinition], Any]
-#: The arguments `use_tools`, `tools` and `approve_all` of `Agent.chat_stream`.
-Offer = tuple[bool, Iterable[str] | None, bool]
-
-
-class AgentOptions(TypedDict, total=False):
-    """`Agent`'s keywords besides the provider, for `Agent.load`."""
-
-    function_registry: FunctionRegistry | None
-    system_prompt: str | None
-    tools: ToolsInput | None
-    context: ContextManager | None
-    limits: Limits | None
-    budget: Budget | None
-    trace: Trace | Literal[False] | None
-    approve: Approve | None
-    tool_tracebacks: bool
-    validators: Sequence[UserCheck]
-    guards: Sequence[UserCheck]
-    plan: bool | Literal["first"]
-    approve_plan: bool
-
-
 log = logging.getLogger("nbagent")
 log.addHandler(logging.NullHandler())
 log.addFilter(readable_record)
 
 
 def offer_accessor() -> None:
-    """Add `df.agent` to pandas where that is loaded; nothing loads it for this."""
+    """Add `df.agent` to pandas if pandas is loaded already."""
     if "pandas" in sys.modules:
         import nbagent.batch.accessor  # noqa: F401  imported for its effect
 
@@ -107,27 +84,30 @@ class Agent:
     """A conversation with a model that can call your functions.
 
     Args:
-        provider: an `LLMProvider`, such as `Candidates`; a name such as `"claude:claude-sonnet-5"` or `"local"`; an
-            `AgentConfig`; or a list of these: if one is down or refuses, the next one takes over. None means
+        provider: an `LLMProvider`, such as `Candidates`; a name, such as `"claude:claude-sonnet-5"` or `"local"`; an
+            `AgentConfig`; or a list of these, in which the next one takes over if one is down or refuses. None means
             NBAGENT_MODEL, then the first provider with a key, then a server on this machine whose model can call tools
-            (Ollama, LM Studio, llama.cpp), then the embedded model. It is made and connected at the first message; its
-            imports begin now.
-        function_registry: the functions that the model may call; or pass `tools`: functions, or `nbagent.live`.
+            (Ollama, LM Studio, llama.cpp), then the embedded model. The provider is created at the first message.
+        function_registry: the functions that the model may call, as an alternative to `tools`.
         system_prompt: instructions for the whole conversation.
+        tools: the functions that the model may call: a list, or `nbagent.live`.
         context: a `ContextManager` that trims long conversations.
-        limits: a `Limits`; a run that reaches one ends and keeps its results so far.
-        budget: a `Budget` shared by all runs of this agent, its forks and everything else that has it.
-        trace: the `Trace` to record into; a new one by default. False records nothing.
-        approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, a dict of edited
-            arguments, or an `Allow`, which also holds for later calls. Without an approver such calls are denied.
-        validators: check each answer: functions of its text (with `output`, of the value), or of both it and a
-            `RunContext`; sync or async. If one returns False, or raises a ValueError or an AssertionError, the answer
-            goes back to the model with the reason. After two corrections an `AnswerRejectedError` is raised.
-        guards: the same for prompts: a refused prompt is not sent, and the result's status is "blocked".
-        plan: the model gets a tool that writes and updates a list of steps: see `agent.plan`. With "first", other tools
-            wait for a plan; with `approve_plan`, a plan with new steps also waits for approval.
-        tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, it also reads the
-            lines of your code that led to it, with file names. The trace always has the whole traceback.
+        limits: a `Limits`. A run that reaches a limit ends and keeps its results so far.
+        budget: a `Budget` shared by all runs of this agent and its forks, and by everything else that you pass it to.
+        trace: the `Trace` to record into; by default a new one. False records nothing.
+        approve: called with `(call, definition)` for tools marked `approve=True`. It returns True, False, a dict of
+            edited arguments, or an `Allow`, which also covers later calls. Without an approver, such calls are denied.
+        tool_tracebacks: whether the model also reads the lines of your code that led to a tool's exception, with file
+            names. It always reads the exception's type and text. The trace always has the whole traceback.
+        validators: functions that check each answer, sync or async. They receive its text (with `output`, its value),
+            and a `RunContext` if they take a second argument. If one returns False, or raises a ValueError or an
+            AssertionError, the answer goes back to the model with the reason. After two corrections, an
+            `AnswerRejectedError` is raised.
+        guards: functions that check each prompt in the same way. A refused prompt is not sent, and the result's status
+            is "blocked".
+        plan: gives the model a tool to write and update a list of steps: see `agent.plan`. With "first", other tools
+            wait for a plan.
+        approve_plan: makes a plan with new steps wait for approval.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
@@ -156,7 +136,7 @@ class Agent:
         if unknown:
             raise unknown_argument(next(iter(unknown)), signature(Agent).parameters, signature(Limits).parameters)
         if function_registry is not None and tools is not None:
-            raise ConfigurationError("Pass function_registry or tools, not both: register the tools in the registry.")
+            raise ConfigurationError("Pass function_registry or tools, not both. Register the tools in the registry.")
         fix = "Pass functions as tools=[...]."
         check_type("function_registry", function_registry, FunctionRegistry, optional=True, fix=fix)
         check_type("context", context, ContextManager, optional=True, fix="Pass ContextManager(...).")
@@ -168,14 +148,14 @@ class Agent:
         config = provider if isinstance(provider, AgentConfig) else None
         self._spec: Any = provider
         self._provider: LLMProvider | None = None
-        self._looking: Future[LLMProvider] | None = None
+        self._provider_search: Future[LLMProvider] | None = None
         #: Toolsets added with `use`, and the plan tools.
         self.toolsets = Toolsets()
         own = as_registry(tools) if function_registry is None else function_registry
         self.function_registry = self.toolsets.add(plans_of_agent(plan, approve_plan), own)
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve, tracebacks=tool_tracebacks)
         self.context = context or ContextManager()
-        self.limits, self.budget = limits_of_agent(limits, config), budget
+        self.limits, self.budget = run_setup.limits_of_agent(limits, config), budget
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
         #: Called with each event of each run, on the run's thread, before the event is yielded. They must not raise.
@@ -183,12 +163,12 @@ class Agent:
         #: Routes added with `route`, in the order in which they are tried.
         self.routes: list[Route] = []
         self._last_map: Map | None = None
-        #: Called with each state of the progress bar of a map in a notebook, as HTML, and with "" at its end.
+        #: Called with each update of a map's progress bar in a notebook, as HTML, and with "" at the end.
         self.bar_watchers: list[Callable[[str], None]] = []
         #: Names of tools that are offered only if a call of `chat` names them.
         self.tools_off: set[str] = set()
         self.validators, self.guards = checked_functions("validators", validators), checked_functions("guards", guards)
-        #: The default `RunContext.deps` for prompts without their own, such as prompts in cells and panels.
+        #: The default `RunContext.deps`, for example for prompts in cells and panels.
         self.deps: Any = None
         #: The labels of open `tagged` blocks, for prompts from elsewhere, such as a panel.
         self.open_labels: list[Labels] = []
@@ -201,16 +181,16 @@ class Agent:
         if prompt:
             self.context.set_system_message(prompt)
 
-    if not TYPE_CHECKING:  # type checkers also report them
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
 
         def __getattr__(self, name):
             if name in OTHER_ATTRIBUTES:
-                raise AttributeError(f"An Agent has no {name!r}: use {OTHER_ATTRIBUTES[name]}.", name=name, obj=self)
-            return object.__getattribute__(self, name)  # raises what a missing attribute raises
+                raise AttributeError(f"An Agent has no {name!r}. Use {OTHER_ATTRIBUTES[name]}.", name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     @property
     def provider(self) -> LLMProvider:
-        """The provider, made at first use. Assign a provider or a name to switch; the conversation stays."""
+        """The provider, created at first use. Assign another provider or a name to switch; the conversation stays."""
         if self._provider is None:
             self._provider = resolve(self._spec)
             if self._spec is None and (note := keyless_note(self._provider)):
@@ -219,24 +199,24 @@ class Agent:
 
     @provider.setter
     def provider(self, spec: ProviderInput) -> None:
-        made = None if spec is None else resolve(spec)
-        if made is not None:
+        provider = None if spec is None else resolve(spec)
+        if provider is not None:
             tape = current_recording()
             if tape is None or not tape.replay_only:
-                made.check()  # a wrong name or a missing key raises here, before anything changes
-        self._spec, self._provider = spec, made
+                provider.check()  # raises for a wrong name or a missing key, before anything changes
+        self._spec, self._provider = spec, provider
 
     @property
     def provider_or_spec(self) -> ProviderInput:
-        """The provider, or before its first use its description. Assign it to `provider` to restore it."""
+        """The provider, or its description before the first use. Assign it to `provider` to restore it."""
         return self._provider or self._spec
 
     @property
     def default_note(self) -> str:
-        """A note, shown once, about a model that was chosen because none was named and no key was found; else ""."""
+        """A note, shown once, on the model that was chosen because none was named and no key was found; else ""."""
         tape = current_recording()
-        another = tape is not None and tape.replay_only and "local" not in tape.providers
-        return "" if self._spec is not None or another else keyless_note(self.provider)
+        is_replayed = tape is not None and tape.replay_only and "local" not in tape.providers
+        return "" if self._spec is not None or is_replayed else keyless_note(self.provider)
 
     @property
     def system_prompt(self) -> str | None:
@@ -249,7 +229,7 @@ class Agent:
 
     @property
     def conversation_history(self) -> list[LLMMessage]:
-        """The live list of messages, system message first."""
+        """The live list of messages. The system message is the first one."""
         return self.context.messages
 
     async def chat(
@@ -259,12 +239,15 @@ class Agent:
         handler: StreamingHandler | None = None,
         **options: Unpack[RunOptions],
     ) -> AgentResult:
-        """Ask, let the model use the tools, and return the answer.
+        """Send a prompt, let the model call tools, and return the answer.
 
-        `message` is a text; a figure, an image, a PDF or a text file (its bytes or `pathlib.Path`); a list of these and
-        content parts; or a list of messages, which replaces the history except for the system message. With `output`,
-        such as a pydantic model, the result's `data` is the answer as such a value. `chat_stream` lists the `options`.
-        Raises a `ProviderError` if the provider fails; `error.partial` is the unfinished result.
+        - `message`: text; a figure, an image, a PDF or a text file (its bytes or `pathlib.Path`); a list of these and
+          content parts; or a list of messages, which replaces the history except for the system message
+        - `max_iterations`: overrides the limit on model requests
+        - `handler`: a `StreamingHandler` for the events
+        - `options`: see `chat_stream`. With `output`, such as a pydantic model, the result's `data` is such a value.
+
+        Raises a `ProviderError` if the provider fails. Its `partial` is the unfinished result.
 
         >>> result = await agent.chat("Which city is the oldest?", output=City)     # doctest: +SKIP
         >>> result.data.name, result.cost                                           # doctest: +SKIP
@@ -295,29 +278,33 @@ class Agent:
         metadata: Mapping[str, Any] | None = None,
         **options: Unpack[RequestOptions],
     ) -> AgentStream:
-        """The same run as a stream of events, for `async for` and plain `for`; `.preview()` shows the request unsent.
+        """Send a prompt as `chat` does, and stream the events, for `async for` and plain `for`.
 
-        `tools` names the tools to offer; with `approve_all`, their calls wait for approval. `instructions` follow the
-        system prompt in this run only. `limits` override the agent's. `trace.runs` keeps `origin`: source, agent,
-        cell_id, execution_count. For `tags`, `user`, `session` and `metadata` see `tagged`, for `options` see
-        `RequestOptions`. For `deps` see `RunContext`; the default is `agent.deps`, then the `deps` of the run whose
-        tool starts this one.
+        The stream's `.preview()` shows the request without sending it.
 
-        `output` is the type of the result's `data`: a pydantic model, `list[Model]` or another that pydantic supports.
-        The model may use tools, then answers in JSON. After two corrections an `ExtractionError` is raised. The history
-        keeps answers and corrections in the prompt's turn, but not the JSON Schema.
+        - `use_tools`, `tools`: whether to offer tools, and the names of those to offer
+        - `approve_all`: makes all tool calls wait for approval
+        - `instructions`: text after the system prompt, for this run only
+        - `limits`: override the agent's
+        - `output`: the type of the result's `data`: a pydantic model, `list[Model]` or another type that pydantic
+          supports. The model may call tools before it answers in JSON. After two corrections, an `ExtractionError` is
+          raised. The history keeps the answers and corrections, but not the JSON Schema.
+        - `deps`: see `RunContext`. The default is `agent.deps`, then the `deps` of the run whose tool starts this one.
+        - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns stay
+        - `branch_at`: a prompt before which a new branch starts; `context.switch` goes back
+        - `origin`: source, agent, cell_id and execution_count, for `trace.runs`
+        - `raise_errors`: whether the iteration raises the `exception` of a final `error` event, with the unfinished
+          result as `partial`
+        - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
 
-        `replaces` is a prompt of `conversation_history`: if still there, its turn is replaced, and later turns stay.
-        `branch_at` is also one: a branch begins before it; `context.switch` goes back. If the run fails, the old turn
-        or branch stays. The last event is an `error`, and the iteration raises its `exception`, with the unfinished
-        result as `partial`, unless `raise_errors=False`.
+        If the run fails, the old turn or branch stays.
 
         >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
         ...     print(event.type, event.content)
         """
         check_type("raise_errors", raise_errors, bool)
-        for name, question in (("replaces", replaces), ("branch_at", branch_at)):
-            check_type(name, question, LLMMessage, optional=True, fix="Pass a message of agent.conversation_history.")
+        for name, prompt in (("replaces", replaces), ("branch_at", branch_at)):
+            check_type(name, prompt, LLMMessage, optional=True, fix="Pass a message of agent.conversation_history.")
         toolsets = self.toolsets if use_tools else Toolsets()
         new_run = partial(
             self._new_run,
@@ -325,9 +312,9 @@ class Agent:
             offer=(use_tools, tools, approve_all),
             toolsets=toolsets,
             instructions=instructions,
-            limits=limits_of_run(limits, max_iterations, self.limits),
+            limits=run_setup.limits_of_run(limits, max_iterations, self.limits),
             output=None if output is None else output_of(output),
-            options=options_of_requests(options, self.temperature),
+            options=run_setup.options_of_requests(options, self.temperature),
             labels=labels_here(tags, user, session, metadata),
             deps=deps,
             origin=origin or {},
@@ -339,37 +326,35 @@ class Agent:
         return AgentStream(new_run, message, self._queue, raise_errors, prepare)
 
     async def _prepare(self, toolsets: Toolsets, message: MessageInput) -> None:
-        """The slow steps before a run."""
+        """Do the slow steps before a run."""
         if self._provider is None and self._spec is None and provider_for(self.routes, message) is None:
-            await self._look_for_provider()
+            await self._find_provider()
         await toolsets.prepare()
 
-    async def _look_for_provider(self) -> None:
-        """Make the provider outside the event loop, because it may query servers on this machine. Concurrent prompts
-        share it.
-        """
-        if self._looking is None or self._looking.done():
-            look = run_in_thread(lambda: self.provider)
-            self._looking = asyncio.run_coroutine_threadsafe(look, background_loop())
-        await asyncio.shield(asyncio.wrap_future(self._looking))
+    async def _find_provider(self) -> None:
+        """Create the provider in a thread, because this may query local servers. Concurrent prompts share it."""
+        if self._provider_search is None or self._provider_search.done():
+            search = run_in_thread(lambda: self.provider)
+            self._provider_search = asyncio.run_coroutine_threadsafe(search, background_loop())
+        await asyncio.shield(asyncio.wrap_future(self._provider_search))
 
     def _new_run(
         self,
         entry: QueueEntry,
         is_preview: bool,
         *,
-        offer: Offer,
+        offer: run_setup.Offer,
         toolsets: Toolsets,
         instructions: str,
         limits: Limits,
         output: Output | None,
         message: MessageInput,
-        **of_question: Any,
+        **of_prompt: Any,
     ) -> Run:
-        """A run for a prompt, with the agent's current settings."""
-        executor = self._executor(*offer, limits.tool_seconds)
+        """Return a run for a prompt, with the agent's current settings."""
+        executor = run_setup.executor_of_run(self, offer, limits.tool_seconds)
         model = provider_for(self.routes, message) or self.provider
-        provider, tools = provider_and_tools(model, executor, output, limits, self.budget)
+        provider, tools = run_setup.provider_and_tools(model, executor, output, limits, self.budget)
         return Run(
             entry=entry,
             provider=provider,
@@ -385,32 +370,30 @@ class Agent:
             checks=[as_answer_check(function) for function in self.validators],
             guards=list(self.guards),
             **self._of_any_run(),
-            **of_question,
+            **of_prompt,
         )
 
     def run_call(self, call: FunctionCall, tools: ToolExecutor, origin: Mapping[str, Any]) -> AsyncGenerator[Event]:
-        """The events of a run that is one call, which no model made: see `core.tool_run`."""
+        """Run one tool call that no model made, and yield the run's events. See `core.tool_run`."""
         return run_tool(call, tools, limits=self.limits, origin=origin, **self._of_any_run())
 
     def _of_any_run(self) -> dict[str, Any]:
-        observers = (self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell)
+        observers = (
+            self.trace.record,
+            *(partial(observe, self.trace) for observe in self.trace.observers),
+            self._notify,
+        )
         return {"observers": observers, "budget": self.budget, "agent": self}
 
     @contextmanager
     def tagged(
-        self,
-        *tags: str,
-        user: str | None = None,
-        session: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, *tags: str, user: str | None = None, session: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Iterator[None]:
-        """Label the runs of this block in `trace.runs`. Blocks nest: tags add up; other inner values override outer
-        ones.
+        """Label all runs that this block starts, in `trace.runs`.
 
-        It labels every run that the block starts, including other agents' runs, and runs that this agent's panels start
-        during the block. `session` is a name from your application, such as the id of a visit. `session_id` in the
-        trace identifies the process.
-        Labels are never sent to the model.
+        This includes other agents' runs, and runs from this agent's panels during the block. Blocks nest: tags add up,
+        and other inner values override outer ones. `session` is a name from your application, such as the id of a
+        visit, while `session_id` in the trace identifies the process. Labels are never sent to the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
         ...     await agent.chat("What is a monad?", tags=["hard"])
@@ -425,28 +408,19 @@ class Agent:
         finally:
             self.open_labels.remove(labels)
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for observe in tuple(self.observers):
             observe(event)
 
-    def _executor(
-        self, use_tools: bool, names: Iterable[str] | None, approve_all: bool, timeout: float | None
-    ) -> ToolExecutor:
-        if not use_tools:
-            names = ()
-        elif isinstance(names, str):
-            names = [names]
-        elif names is None and self.tools_off:
-            names = self.offered_tools()
-        return self.tool_executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
-
     def route(self, when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Self:
-        """Let a function answer prompts of this conversation in place of a model. The first matching route wins.
+        """Let a function answer some prompts of this conversation instead of a model. The first matching route wins.
 
-        `when` is a regular expression to search for in the prompt, or a function of the prompt that returns True.
-        `function`, sync or async, gets the `re.Match`, or else the prompt, and returns the answer. The run is shown and
-        traced like any other, costs nothing, and needs no key. Forks inherit the routes; `map`, `extract` and summaries
-        ignore them. `agent.routes` is the list.
+        - `when`: a regular expression to search for in the prompt, or a function of the prompt that returns True
+        - `function`: returns the answer, sync or async. It receives the `re.Match`, or the prompt if `when` is a
+          function.
+
+        The run is shown and traced like any other. It costs nothing and needs no key. Forks inherit the routes. `map`,
+        `extract` and summaries ignore them. `agent.routes` is the list.
 
         >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
         """
@@ -457,50 +431,44 @@ class Agent:
     def plan(self) -> DataFrame:
         """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
 
-        It is a copy: assign it to change the plan, even while the agent works. The model sees the change in its next
-        request. You can also assign a list of texts, or None to clear the plan. Needs `Agent(plan=True)`.
+        It is a copy. Assign it back to change the plan, even while the agent works: the model sees the change in its
+        next request. You can also assign a list of texts, or None to clear the plan. Needs `Agent(plan=True)`.
 
         >>> plan = agent.plan                                               # doctest: +SKIP
         >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
         >>> agent.plan = plan                                               # doctest: +SKIP
         """
-        import pandas as pd
-
-        plans = self._plans
-        rows = [(each.step, each.status, each.note) for each in plans.of(self.context)] if plans else []
-        frame = pd.DataFrame(rows, columns=["step", "status", "note"], dtype="str")
-        frame.index += 1
-        return frame
+        return plan_frame(self._plans.of(self.context) if self._plans else [])
 
     @plan.setter
     def plan(self, plan: Any) -> None:
         if (plans := self._plans) is None:
-            raise ConfigurationError("This agent makes no plans. Make it with Agent(..., plan=True).")
+            raise ConfigurationError("This agent has no plan. Create it with Agent(..., plan=True).")
         plans.edit(self.context, plan)
 
     @property
     def _plans(self) -> Plans | None:
-        return next((each for each in self.toolsets if isinstance(each, Plans)), None)
+        return next((toolset for toolset in self.toolsets if isinstance(toolset, Plans)), None)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
     ) -> None:
-        """Offer a function to the model. Without `parameters`, the schema is read from the signature."""
+        """Offer a function to the model. Without `parameters`, the schema comes from the signature."""
         self.function_registry.register(name, description, func, parameters)
 
     def register_tool(
         self, name: str, description: str, parameters: dict[str, Any], function: Callable[..., Any]
     ) -> None:
-        """Offer a function with the given schema; the parameters are the keys of a tool definition."""
+        """Offer a function with the given JSON Schema. The arguments are the keys of a tool definition."""
         self.function_registry.register(name, description, function, parameters)
 
     def use(self, *toolsets: Toolset) -> Self:
-        """Offer the tools of skills, MCP servers and other toolsets, in addition to the agent's own. Forks use them.
+        """Offer the tools of skills, MCP servers and other toolsets, in addition to the agent's own. Forks have them.
 
         >>> agent = Agent("local").use(SkillHost("skills"))                 # doctest: +SKIP
         """
         self.function_registry = self.toolsets.add(toolsets, self.function_registry)
-        self.tool_executor = self.tool_executor.with_options()  # another one: forks have the same
+        self.tool_executor = self.tool_executor.with_options()  # a copy, because forks share the executor
         self.tool_executor.registry = self.function_registry
         return self
 
@@ -513,12 +481,14 @@ class Agent:
         keep_conversation: bool = False,
         **options: Unpack[ToolOptions],
     ) -> FunctionDefinition:
-        """This agent as a tool for other agents: their models send a prompt and read its answer.
+        """Return this agent as a tool for other agents. Their models send it a prompt and read its answer.
 
-        Each call is a new conversation, so several may run at once. With `keep_conversation` all calls, and all clients
-        of a server, continue this agent's conversation, one after the other. `limits` override the agent's for each
-        call; its spending also counts for the caller. It has no timeout unless `options` (see `tool`) set one. Its own
-        `approve` decides on calls that need approval; without one, the caller's does.
+        - `limits`: override the agent's for each call. The call's spending also counts for the caller.
+        - `keep_conversation`: all calls, and all clients of a server, continue this agent's conversation, one after
+          the other. Otherwise each call is a new conversation, and several may run at once.
+        - `options`: see `tool`. There is no timeout unless they set one.
+
+        This agent's own `approve` decides on calls that need approval. Without one, the caller's does.
 
         >>> researcher = Agent("claude", tools=[search])                    # doctest: +SKIP
         >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP
@@ -527,28 +497,25 @@ class Agent:
         return agent_tool(self, name, description, limits, keep_conversation, options)
 
     def offered_tools(self) -> list[str]:
-        """The names of the tools on offer: the registry's, without switched-off ones."""
+        """Return the names of the tools on offer: the registry's, except those switched off."""
         return [name for name in self.function_registry.names() if name not in self.tools_off]
 
     def tool_stats(self) -> DataFrame:
-        """Each tool's calls, failures, invalid arguments, denials and seconds so far, from the trace.
-
-        Tools that were never called have zeros.
-        """
+        """Return each tool's calls, failures, invalid arguments, denials and seconds so far; zeros if never called."""
         from nbagent.trace.views.tool_stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
 
     def stop(self) -> int:
-        """Stop the current run and all queued runs; the text so far stays. Callable from any thread.
+        """Stop the current run and all queued runs, and return their number. Callable from any thread.
 
-        Returns the number of runs. Awaiting one raises `asyncio.CancelledError`.
+        The text so far stays. Awaiting a stopped run raises `asyncio.CancelledError`.
         """
         streams = [reference() for reference in self._queue.streams.valuerefs()]
         return sum(stream.stop() for stream in streams if stream is not None)
 
     def clear_history(self) -> None:
-        """Forget the conversation, but not the system prompt. `context.new_conversation()` keeps it for later."""
+        """Delete the conversation except for the system prompt. To keep it, use `context.new_conversation()`."""
         self.context.clear()
 
     def undo(self) -> list[LLMMessage]:
@@ -556,18 +523,12 @@ class Agent:
         return self.context.undo()
 
     def fork(self) -> Agent:
-        """Another agent that continues this conversation: same provider and tools, its own history and trace.
+        """Return another agent that continues this conversation, with its own history and trace.
 
-        `agent.trace.with_children()` has the runs of both.
+        Provider and tools are the same. `agent.trace.with_children()` has the runs of both.
         """
-        mine = self.trace
-        trace = Trace(
-            mine.record_http, mine.recorder.keep_results, mine.recorder.max_bytes, is_recording=mine.is_recording
-        )
-        trace.observers += self.trace.observers
-        mine.recorder.forks.add(trace.recorder)
-        other = self._like_this(trace)
-        # set last, since an AgentConfig brings its own system prompt
+        other = self._like_this(self.trace.fork())
+        # set here, because an AgentConfig sets its own system prompt
         other.context = self.context.copy()
         other.limits, other.budget, other.temperature = self.limits, self.budget, self.temperature
         other.deps, other.validators, other.guards = self.deps, list(self.validators), list(self.guards)
@@ -579,18 +540,16 @@ class Agent:
         return other
 
     def __reduce__(self) -> Never:
-        raise ConfigurationError(
-            "An Agent can't be copied or pickled. Use agent.fork(), or agent.save(path) for a file."
-        )
+        raise ConfigurationError("An Agent can't be copied or pickled. Use agent.fork(), or agent.save(path).")
 
     def _like_this(self, trace: Trace) -> Agent:
-        """A new agent of the same kind."""
+        """Return a new agent of the same class."""
         return Agent(self.provider_or_spec, self.function_registry, trace=trace)
 
     def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
-        """An agent for a question outside the conversation: same provider, limits and trace; no history.
+        """Return an agent for prompts outside the conversation, with the same provider, limits and trace.
 
-        It has tools only with `tools=True`.
+        It has no history, and no tools unless `tools=True`.
         """
         other = self.fork()
         other.context = ContextManager()
@@ -600,28 +559,22 @@ class Agent:
             other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
         return other
 
-    async def agrees(self, asker: str, text: str) -> bool:
-        """Whether the approver agrees to a question; False if there is none."""
-        return await agrees(asker, text, self.tool_executor.approver)
-
     def row_agent(self, tools: bool) -> Agent:
-        """An agent for rows of a batch: this one's system prompt and trace; its tools only on request."""
+        """Return an agent for a map's rows, with this agent's system prompt and trace, and its tools on request."""
         return self.side_agent(self.system_prompt or "", tools)
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
-        """The settings that decide the answers of its `row_agent`, as JSON data."""
-        offered = [each for each in self.function_registry.list_functions() if each["name"] in self.offered_tools()]
+        """Return the settings that determine the answers of `row_agent`, as JSON data."""
+        offered = [tool for tool in self.function_registry.list_functions() if tool["name"] in self.offered_tools()]
         return {"system": self.system_prompt, "temperature": self.temperature, "tools": offered if tools else []}
 
     def worker_factory(self) -> Callable[[], Agent]:
-        """A recipe for an agent like this one in another process, for `cloudpickle`. It contains no key.
+        """Return a function that creates an agent like this one in another process, for `cloudpickle`, without keys.
 
-        Conversation, trace, budget, approver and deps stay here. Raises `ConfigurationError` for tools that can't be
+        The conversation, trace, budget, approver and deps stay here. Raises `ConfigurationError` if a tool can't be
         sent.
         """
         return worker_factory(self)
-
-    # -- outside the conversation ----------------------------------------------------------------------------------
 
     @overload
     async def extract(
@@ -636,22 +589,21 @@ class Agent:
     async def extract(
         self, message: MessageInput, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> T: ...
-    @overload  # a union, a Literal, an Annotated: type checkers can't express their values yet
+    @overload  # unions, Literal, Annotated: type checkers can't express their values yet
     async def extract(
         self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> Any: ...
     async def extract(
         self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> Any:
-        """Data from a message, as a `shape`: a pydantic model, `list[Model]`, or another type that pydantic supports.
+        """Extract data from a message as a `shape`: a pydantic model, `list[Model]` or another pydantic type.
 
-        `message` is a text, an image or a list of both; `message` and `options` are as for `chat`. The conversation
-        does not change, and the system prompt is another. The agent's tools are offered if `tools` or `use_tools` says
-        so. It is one run, with the limits and the budget of one, corrections included: see `output` of `chat_stream`.
-        Raises `ExtractionError` if the answer stays wrong or is not whole.
+        `message` and `options` are as for `chat`. The conversation does not change, and the system prompt is not used.
+        Tools are offered only if `tools` or `use_tools` is given. It is a single run, including corrections: see
+        `output` of `chat_stream`. Raises `ExtractionError` if the answer stays wrong or incomplete.
 
-        A list has `.to_frame()`, `.run_id` and `.cost`. For these of a single value, and for the conversation and the
-        system prompt to count, use `chat(message, output=shape)`.
+        A list has `.to_frame()`, `.run_id` and `.cost`. To get the run and cost of a single value, or to use the
+        conversation and the system prompt, call `chat(message, output=shape)`.
 
         >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
         >>> people.to_frame()                                               # doctest: +SKIP
@@ -659,7 +611,7 @@ class Agent:
         from nbagent.agent.extract import EXTRACT, extract
 
         if "output" in options:
-            raise ConfigurationError("extract() takes no output: its second argument is the type.")
+            raise ConfigurationError("extract() has no argument 'output'. Pass the type as the second argument.")
         has_tools = options.get("use_tools", options.get("tools") is not None)
         ask = partial(self.side_agent(EXTRACT, has_tools).chat, max_iterations=max_iterations, **options)
         return await extract(ask, message, shape)
@@ -703,49 +655,60 @@ class Agent:
         allow_partial: bool = False,
         preview: bool = False,
         progress: bool = True,
-        tags: Iterable[str] | None = None,
-        user: str | None = None,
-        session: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        **options: Unpack[RequestOptions],
+        **options: Unpack[LabelledOptions],
     ) -> DataFrame | MapPreview:
-        """Send a prompt for each row of a Series or DataFrame, and get a DataFrame of answers with the same index.
+        """Send a prompt for each row of a Series or DataFrame, and return the answers with the same index.
 
-        - `prompt`: a text with columns in braces; without one, the values are the prompts: texts, images (PIL images,
-          figures, bytes, paths), paths to PDFs, lists of messages. A row without a value is skipped.
+        - `prompt`: text with column names in braces. Without one, the values are the prompts: texts, images (PIL
+          images, figures, bytes, paths), paths to PDFs, lists of messages. Rows without a value are skipped.
         - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type. `explode`
-          names a list in it: each item becomes a row.
-        - `concurrency`: rows that are sent at the same time; `rpm` and `tpm`: requests and tokens a minute, at most
-        - `limits` apply to each row, `budget` (US dollars, or a `Budget`) for all. When it is spent, rows are left. If
-          the estimate is higher than either, the map asks the person before it begins, in a notebook or a terminal.
-          Without approval it raises `ConfigurationError` and sends nothing; `allow_partial=True` begins without asking.
-        - `checkpoint`: a file that keeps the answers, so that the same call continues after any end. Without one, the
-          agent keeps them in memory until all rows have their answer.
-        - `engine`: None sends rows now; "batch" uses the provider's batch endpoint; a `distributed.Client` uses a
-          cluster
-        - `on_error`: "keep" puts a row's error into its row, "raise" ends the map
-        - `tools`: whether the model may use the agent's tools
-        - `preview`: show what would be sent and cost, and send nothing
-        - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
+          names a list in it; each item becomes a row.
+        - `concurrency`: how many rows are sent at the same time
+        - `rpm`, `tpm`: maximum requests and tokens per minute
+        - `limits`, `budget`: for each row, and for all rows (US dollars, or a `Budget`). Rows beyond the budget are
+          left. If the estimate exceeds either, the map asks for approval before it starts, in a notebook or a terminal.
+          Without approval it raises `ConfigurationError` and sends nothing.
+        - `allow_partial`: start without asking, even if the budget may not cover all rows
+        - `checkpoint`: a file that keeps the answers, so the same call continues after an interruption. Without one,
+          the agent keeps them in memory until all rows are answered.
+        - `engine`: None sends rows now, "batch" uses the provider's batch endpoint, a `distributed.Client` a cluster
+        - `on_error`: "keep" puts an error into its row, "raise" stops the map
+        - `tools`: whether the model may call the agent's tools
+        - `preview`: return the requests and an estimate, and send nothing
+        - `progress`: show a progress bar
+        - `options`: see `RequestOptions`; for `tags`, `user`, `session` and `metadata` see `tagged`
 
-        The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
-        For a Dask DataFrame it is a Dask DataFrame, in the same partitions, sent when it is awaited.
+        After the answer come `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds` and `run_id`. The
+        answers to a Dask DataFrame are a Dask DataFrame with the same partitions.
 
-        Equal rows are sent once: the first has the tokens and the cost, the others have 0. Errors that every row would
-        have, such as a wrong key, are raised. The conversation does not change. After any end, `last_map` has
-        the answers so far.
+        Equal rows are sent once: the first has the tokens and the cost, the others have 0. Errors that would affect
+        every row, such as a wrong key, are raised. The conversation does not change. `last_map` has the answers so far,
+        even after an interruption.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """
         from nbagent.batch.map import Map, gathered
 
         data, in_parts = await gathered(data, engine)
-        given: dict[str, Any] = {"concurrency": concurrency, "limits": limits, "budget": budget, "engine": engine}
-        given |= {"checkpoint": checkpoint, "on_error": on_error, "tools": tools, "explode": explode}
-        given |= {"allow_partial": allow_partial}
-        labels = {"tags": tags, "user": user, "session": session, "metadata": metadata}
-        given["options"] = {**options, **{name: value for name, value in labels.items() if value is not None}}
-        task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, **given)
+        task = Map(
+            self,
+            data,
+            prompt,
+            output,
+            concurrency=concurrency,
+            limits=limits,
+            budget=budget,
+            checkpoint=checkpoint,
+            engine=engine,
+            on_error=on_error,
+            tools=tools,
+            explode=explode,
+            rpm=rpm,
+            tpm=tpm,
+            allow_partial=allow_partial,
+            progress=progress,
+            options=options,
+        )
         if preview:
             return task.preview()
         self._last_map = task
@@ -758,21 +721,21 @@ class Agent:
 
     @property
     def last_map(self) -> DataFrame | None:
-        """The frame of the latest `map` as far as it has come, also while it runs and after it was stopped.
+        """The answers of the latest `map` so far, even while it runs or after it was stopped; None before the first.
 
-        Rows that were not asked have the status "left". None before the first map.
+        Rows that were not sent have the status "left".
         """
         return None if self._last_map is None else self._last_map.frame()
 
     @cached_property
     def unfinished(self) -> Unfinished:
-        """The answers of interrupted maps without a checkpoint, from which the same call continues."""
+        """The answers of interrupted maps without a checkpoint. The same call continues from them."""
         from nbagent.batch.map import Unfinished
 
         return Unfinished()
 
     async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
-        """The records in an unstructured message, as a list of dicts. Describe a record in the `system_prompt`.
+        """Return the records in an unstructured message as dicts. Describe a record in the `system_prompt`.
 
         The conversation does not change. Raises `ExtractionError` if the model returns no JSON array of objects.
         """
@@ -783,28 +746,25 @@ class Agent:
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
         summariser = self.side_agent(summary.PROMPT)
-        summariser.guards = []  # the provider has read all of it
+        summariser.guards = []  # the provider has read all of this already
         result = await summariser.chat(summary.transcript(messages), origin={"source": "summary"})
-        if result.status not in ("ok", "truncated") or not result.content:  # a part of a summary is better than none
+        if result.status not in ("ok", "truncated") or not result.content:  # part of a summary is better than none
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
         return result.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the conversation, without keys and tools, to a JSON file for `Agent.load`.
 
-        Raises `ConfigurationError` if the file can't be written; then its old content is still there.
+        Raises `ConfigurationError` if the file can't be written. Its old content then stays.
         """
         provider = self.provider
         saved.save(path, self.context.messages, f"{provider.provider_name}:{provider.model_name}")
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        provider: ProviderInput = None,
-        **options: Unpack[AgentOptions],
+        cls, path: str | os.PathLike[str], provider: ProviderInput = None, **options: Unpack[AgentOptions]
     ) -> Self:
-        """An agent that continues a saved conversation, with any provider; `options` as for `Agent`.
+        """Return an agent that continues a saved conversation, with any provider. `options` are `Agent`'s.
 
         The saved system prompt stays unless `options` has another.
 
@@ -812,37 +772,27 @@ class Agent:
         """
         messages = saved.load(path).messages
         agent = cls(provider, **options)
-        given = agent.system_prompt
+        system_prompt = agent.system_prompt
         # without their ids, because a trace may already have their rows
         agent.context.replace_history(message.replace(message_id=None) for message in messages)
-        if given:
-            agent.system_prompt = given
+        if system_prompt:
+            agent.system_prompt = system_prompt
         return agent
 
     async def aclose(self) -> None:
-        """Close toolsets, and the provider's connections on the running event loop. The next message opens new ones."""
+        """Close the toolsets, and the provider's connections on this event loop. The next message opens new ones."""
         await self.toolsets.aclose()
         if self._provider is not None:
             await self._provider.aclose()
 
     def close(self) -> None:
-        """Close the connections that blocking calls (`chat_sync`, a plain `for`) opened."""
+        """Close the connections that blocking calls opened (`chat_sync`, a plain `for`)."""
         run_sync(self.aclose())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """The agent's display in a notebook."""
-        from nbagent.agent.summary import agent_summary
-        from nbagent.core.render.key_values import key_values_html, key_values_text
-
         lines = agent_summary(self, self.provider_or_spec)
         return {"text/html": key_values_html(lines), "text/plain": key_values_text(lines)}
 
     def __repr__(self) -> str:
-        provider: Any = self.provider_or_spec
-        if hasattr(provider, "model_name"):
-            model = f"{provider.provider_name}:{provider.model_name}"
-        else:
-            model = getattr(provider, "model", provider) or "model chosen at the first message"
-        counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]
-        listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
-        return f"<Agent {model}, {listed}>"
+        return agent_repr(self)

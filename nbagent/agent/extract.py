@@ -1,6 +1,6 @@
-"""`Agent.extract` and `Agent.parse_message`: questions outside the conversation whose answers are data.
+"""`Agent.extract` and `Agent.parse_message`: prompts outside the conversation whose answers are data.
 
-They get the `chat` of `Agent.side_agent`, which asks with `output` in one run and records into the same trace.
+Both send one prompt with `output` to a `side_agent`, which records into the same trace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ask = Callable[..., Awaitable[AgentResult]]
 
-#: Rows that a notebook shows.
+#: How many rows a notebook shows.
 ROWS = 60
 #: The system prompt of an extraction.
 EXTRACT = """\
@@ -36,9 +36,9 @@ same keys. Answer with the JSON array alone: no explanation, no code block. If t
 
 
 class Records(list[T]):
-    """The objects that `Agent.extract` found for `list[Model]`; `to_frame` turns the list into a table.
+    """The list that `Agent.extract` returns for `list[Model]`.
 
-    `run_id` names the run in the trace. `cost` is in US dollars; None if a price is unknown.
+    `run_id` is the run's id in the trace. `cost` is in US dollars, or None if a price is unknown.
     """
 
     def __init__(self, items: Sequence[T], fields: Sequence[str], run_id: str = "", cost: float | None = None) -> None:
@@ -48,7 +48,7 @@ class Records(list[T]):
         self.cost = cost
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each object and one column for each field, even if there are no rows."""
+        """Return a DataFrame with a row for each object and a column for each field, even if it has no rows."""
         import pandas as pd
 
         rows = [item.model_dump() if hasattr(item, "model_dump") else item for item in self]
@@ -63,21 +63,21 @@ class Records(list[T]):
 async def extract(ask: Ask, message: Any, shape: Any) -> Any:
     """See `Agent.extract`."""
     if message is None or (isinstance(message, str) and not message.strip()):
-        raise invalid("message", message, "a text, or whatever else chat() takes, to extract from")
+        raise invalid("message", message, "text, or another message for chat(), to extract from")
     output = output_of(shape)
     result = await ask(message, origin={"source": "extract"}, output=output)
-    value = _whole(result, output.type_name).data
+    value = _data(result, output.type_name)
     return Records(value, output.fields, result.run_id, result.cost) if isinstance(value, list) else value
 
 
-def _whole(result: AgentResult, type_name: str) -> AgentResult:
-    """The result. Raises `ExtractionError` if it has no complete answer."""
+def _data(result: AgentResult, type_name: str) -> Any:
+    """Return the result's data. Raises `ExtractionError` if the answer is incomplete."""
     if result.status_reason:
-        text = f"Expected {type_name} in the model's answer: there is no whole answer. {result.status_reason}"
+        text = f"Expected {type_name}, got an incomplete answer. {result.status_reason}"
         error = ExtractionError(text, answer=result.content)
-        error.__dict__["partial"] = result
+        error.partial = result
         raise error
-    return result
+    return result.data
 
 
 async def parse_message(ask: Ask, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
@@ -85,15 +85,15 @@ async def parse_message(ask: Ask, sender: str, timestamp: Any, content: str) -> 
     check_type("content", content, str)
     if not content.strip():
         return []
-    asked = f"Sender: {sender}\nTime: {timestamp}\n\n{content}"
-    result = await ask(asked, origin={"source": "extract"}, output=_records())
-    found: list[dict[str, Any]] = _whole(result, _records().type_name).data
-    return found
+    message = f"Sender: {sender}\nTime: {timestamp}\n\n{content}"
+    result = await ask(message, origin={"source": "extract"}, output=_records())
+    records: list[dict[str, Any]] = _data(result, _records().type_name)
+    return records
 
 
 @cache
 def _records() -> Output:
-    """Any objects. The system prompt already says what a schema could."""
+    """Return the output type: any objects, without a schema, because the system prompt describes them."""
     from pydantic import BeforeValidator
 
     output = output_of(Annotated[list[dict[str, Any]], BeforeValidator(_as_records)])
@@ -101,7 +101,7 @@ def _records() -> Output:
 
 
 def _as_records(data: Any) -> Any:
-    """The records in JSON of another form: a single one, or `{"records": [...]}`."""
+    """Return the records of the answer, which may also be a single object or `{"records": [...]}`."""
     if isinstance(data, dict):
         lists = [value for value in data.values() if isinstance(value, list)]
         data = lists[0] if len(data) == 1 and lists else [data]

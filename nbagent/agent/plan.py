@@ -1,7 +1,7 @@
-"""Plans: the model writes a list of steps, keeps it up to date while it works, and is reminded of it in each request.
+"""Plans: the model writes a list of steps, keeps it up to date while it works, and sees it in each request.
 
-The plan of a conversation is in its history, as the result of the last `update_plan`, so branches, undo, saved
-conversations and forks have their own. Only a person's later changes are kept here.
+A conversation's plan is in its history, as the result of the last `update_plan`, so branches, undo, saved conversations
+and forks have their own. Only the user's later changes are kept here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 from nbagent.checks import check_choice, check_type
@@ -22,8 +22,11 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.text import shortened
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 UPDATE_PLAN = "update_plan"
-#: Steps of a plan; characters of a step; characters of a note.
+#: The maximum number of steps in a plan, and of characters in a step or a note.
 MAX_STEPS, MAX_CHARS = 50, 300
 StepStatus = Literal["pending", "doing", "done", "dropped"]
 STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
@@ -31,22 +34,22 @@ _OPEN = ("pending", "doing")
 _STEP = re.compile(rf"^\d+\. \[({'|'.join(STATUSES)})\] (.+)(?:\n   note: (.+))?$", re.MULTILINE)
 
 _TOOL = """\
-Write the plan, or update it: pass all of its steps, in order. Call it again whenever a step begins, is done or fails. \
+Write or update the plan: pass all of its steps, in order. Call this again whenever a step starts, is done or fails. \
 Exactly one step is "doing" until all are "done" or "dropped". If a step fails, drop it, say why in its note, and add \
-the steps that take its place."""
+the steps that replace it."""
 _INSTRUCTIONS = {
-    False: f"For a task of several steps, first write a plan with {UPDATE_PLAN}, then follow it.",
+    False: f"For a task with several steps, first write a plan with {UPDATE_PLAN}, then follow it.",
     True: f"""\
-Work by plan. First write one with {UPDATE_PLAN}: few steps, each with a result that can be checked. Other tools work \
-only while a step is open. Do one step after the other, and say in its note what came of it. If a step fails, change \
-the plan. At the end, answer from what the steps have found, and say what was dropped.""",
+Follow a plan. First write one with {UPDATE_PLAN}: a few steps, each with a result that can be checked. Other tools \
+work only while a step is open. Do one step at a time, and write its result in its note. If a step fails, change the \
+plan. At the end, answer from the results of the steps, and say what was dropped.""",
 }
 _EDITED = "The user has changed the plan. Follow it as it is now."
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the plan, pending by default. The note has its result, or why it was dropped."""
+    """One step of the plan. The note has its result, or the reason why it was dropped."""
 
     step: str
     status: StepStatus = "pending"
@@ -54,7 +57,7 @@ class Step:
 
 
 def read_plan(text: str) -> list[Step]:
-    """The steps in the result of `update_plan`; an empty list if it is something else.
+    """Return the steps in a result of `update_plan`, or an empty list for any other text.
 
     >>> read_plan("1. [done] Load the data\\n2. [doing] Plot it")
     [Step(step='Load the data', status='done', note=''), Step(step='Plot it', status='doing', note='')]
@@ -64,47 +67,57 @@ def read_plan(text: str) -> list[Step]:
 
 
 def plan_in(result: ToolResult) -> list[Step]:
-    """The plan that a call wrote; an empty list if the call failed or used another tool."""
+    """Return the plan that a call wrote, or an empty list if the call failed or used another tool."""
     wrote = result.tool_name == UPDATE_PLAN and not result.metadata.get("is_error")
     return read_plan(result.content) if wrote else []
 
 
 def write_plan(steps: Iterable[Step]) -> str:
-    """The steps as the model and `read_plan` read them."""
+    """Return the steps as text, for the model and `read_plan`."""
     return "\n".join(
-        f"{number}. [{each.status}] {each.step}" + (f"\n   note: {each.note}" if each.note else "")
-        for number, each in enumerate(steps, 1)
+        f"{number}. [{step.status}] {step.step}" + (f"\n   note: {step.note}" if step.note else "")
+        for number, step in enumerate(steps, 1)
     )
 
 
-def checked_steps(given: Iterable[Mapping[str, Any]]) -> list[Step]:
-    """The steps of a plan.
+def plan_frame(steps: Iterable[Step]) -> DataFrame:
+    """Return the steps as a DataFrame, numbered from 1."""
+    import pandas as pd
 
-    If no step is "doing", the first pending one becomes so. Raises ValueError with the problem.
+    rows = [(step.step, step.status, step.note) for step in steps]
+    frame = pd.DataFrame(rows, columns=["step", "status", "note"], dtype="str")
+    frame.index += 1
+    return frame
+
+
+def checked_steps(rows: Iterable[Mapping[str, Any]]) -> list[Step]:
+    """Return the steps of a plan. If none is "doing", the first pending one becomes so.
+
+    Raises ValueError for an invalid plan.
     """
-    steps = [_checked_step(each) for each in given]
+    steps = [_checked_step(row) for row in rows]
     if len(steps) > MAX_STEPS:
-        raise ValueError(f"a plan has at most {MAX_STEPS} steps, not {len(steps)}")
-    texts = [each.step for each in steps]
-    if twice := sorted({text for text in texts if texts.count(text) > 1}):
-        raise ValueError(f"this step is there twice: {twice[0]!r}")
-    doing = [each.step for each in steps if each.status == "doing"]
+        raise ValueError(f"expected at most {MAX_STEPS} steps, got {len(steps)}")
+    texts = [step.step for step in steps]
+    if repeated := next((text for text in texts if texts.count(text) > 1), None):
+        raise ValueError(f"there are two steps {repeated!r}")
+    doing = [step.step for step in steps if step.status == "doing"]
     if len(doing) > 1:
-        raise ValueError(f"exactly one step is 'doing', not {len(doing)}: {', '.join(doing)}")
-    first = next((index for index, each in enumerate(steps) if each.status == "pending"), None)
+        raise ValueError(f"expected one step that is 'doing', got {len(doing)}: {', '.join(doing)}")
+    first = next((index for index, step in enumerate(steps) if step.status == "pending"), None)
     if not doing and first is not None:
         steps[first] = Step(steps[first].step, "doing", steps[first].note)
     return steps
 
 
-def _checked_step(given: Mapping[str, Any]) -> Step:
-    step, status, note = _one_line(given.get("step")), given.get("status"), _one_line(given.get("note"))
+def _checked_step(row: Mapping[str, Any]) -> Step:
+    step, status, note = _one_line(row.get("step")), row.get("status"), _one_line(row.get("note"))
     if not step:
-        raise ValueError("a step needs a text")
+        raise ValueError("a step has no text")
     if not isinstance(status, str):  # a missing value
         status = "pending"
     if status not in STATUSES:
-        raise ValueError(f"a status is one of {', '.join(STATUSES)}, not {status!r}")
+        raise ValueError(f"expected a status of {', '.join(STATUSES)}, got {status!r}")
     return Step(step, status, note)
 
 
@@ -113,28 +126,28 @@ def _one_line(text: Any) -> str:
 
 
 def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
-    """The new plan with the steps that it omits: done steps stay done, the rest is dropped.
+    """Return the new plan, with the steps that it omits: done steps stay done, open ones are dropped.
 
     >>> print(write_plan(revised([Step("a", "done"), Step("b", "doing")], [Step("c", "doing")])))
     1. [done] a
     2. [dropped] b
     3. [doing] c
     """
-    steps, before = list(new), 0
-    for each in old:
-        place = next((index for index, known in enumerate(steps) if known.step == each.step), None)
-        if place is None:
-            steps.insert(before, Step(each.step, "dropped" if each.status in _OPEN else each.status, each.note))
-            place = before
-        before = place + 1
+    steps, next_index = list(new), 0
+    for step in old:
+        index = next((index for index, known in enumerate(steps) if known.step == step.step), None)
+        if index is None:
+            index = next_index
+            steps.insert(index, Step(step.step, "dropped" if step.status in _OPEN else step.status, step.note))
+        next_index = index + 1
     return steps
 
 
 @dataclass(frozen=True, slots=True)
 class _Newer:
-    """A plan newer than the history's, until the history has another one.
+    """A plan that is newer than the history's, valid until the history has another one.
 
-    With a `run_id` it is the model's, and enters the history at the end of the turn; without one it is a person's.
+    With a `run_id` it is the model's, and enters the history at the end of the turn. Without one it is the user's.
     """
 
     conversation_id: str
@@ -144,7 +157,7 @@ class _Newer:
 
 
 class Plans(Toolset):
-    """The plans of the conversations of an agent and its forks, and the tool for them. `Agent(plan=True)` makes one.
+    """The plans of an agent's conversations and its forks', with the tool for them. `Agent(plan=True)` creates it.
 
     With `ask_first`, a plan with new steps waits for approval. With `plan_first`, other tools wait for a plan.
     """
@@ -160,11 +173,11 @@ class Plans(Toolset):
         )
 
     def here(self) -> list[Step]:
-        """The plan of the conversation that the current tool call belongs to."""
+        """Return the plan of the current tool call's conversation."""
         return self.of(_conversation())
 
     def of(self, history: ContextManager) -> list[Step]:
-        """The plan of a conversation as it is now."""
+        """Return the current plan of a conversation."""
         newer, message = self._newer.get(history), _last_plan(history)
         is_here = newer is not None and (newer.conversation_id, newer.after) == _place(history, message)
         if newer is not None and is_here and newer.run_id in (None, current.get().call.run_id):
@@ -179,12 +192,12 @@ class Plans(Toolset):
             rows = plan.to_dict("records") if hasattr(plan, "to_dict") else plan or ()
             steps = checked_steps({"step": row} if isinstance(row, str) else row for row in rows)
         except (ValueError, TypeError, AttributeError) as error:
-            fix = "Pass a DataFrame with the columns step, status and note, as agent.plan is one, or a list of texts."
+            fix = "Assign a list of texts, or a DataFrame with the columns of agent.plan: step, status and note."
             raise ConfigurationError(f"plan: {error}. {fix}") from None
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Copy a person's plan changes to a copy of the conversation."""
+        """Copy the user's changes of the plan to a copy of the conversation."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.of(history):
             self._set(other, newer.steps, None)
@@ -194,7 +207,7 @@ class Plans(Toolset):
         return _INSTRUCTIONS[self.plan_first]
 
     def reminder(self) -> str:
-        """See `Toolset`: the plan, while a step is open, and a person's changes."""
+        """See `Toolset`. Shows the plan while a step is open or after the user changed it."""
         steps, newer = self.here(), self._newer.get(_conversation())
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):
@@ -211,22 +224,22 @@ class Plans(Toolset):
         return write_plan(new)
 
     def _has_new_steps(self, steps: list[Step]) -> bool:
-        known = {each.step for each in self.here()}
-        return not known.issuperset(each.step for each in checked_steps(map(asdict, steps)))
+        known = {step.step for step in self.here()}
+        return not known.issuperset(step.step for step in checked_steps(map(asdict, steps)))
 
     def _set(self, history: ContextManager, steps: list[Step], run_id: str | None) -> None:
         self._newer[history] = _Newer(*_place(history, _last_plan(history)), steps, run_id)
 
 
 def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Plans]:
-    """The toolsets for an agent with these settings."""
+    """Return the toolsets for these arguments of `Agent`."""
     check_choice("plan", plan, (True, False, "first"))
     check_type("approve_plan", approve_plan, bool)
     return [Plans(approve_plan, plan == "first")] if plan or approve_plan else []
 
 
 class _PlanRegistry(FunctionRegistry):
-    """Has the tool. With `plan_first`, other tools run only once there is a plan."""
+    """With `plan_first`, refuses other tools until there is a plan."""
 
     def __init__(self, plans: Plans) -> None:
         super().__init__()
@@ -241,15 +254,15 @@ class _PlanRegistry(FunctionRegistry):
 def _conversation() -> ContextManager:
     agent = current.get().call.agent
     if agent is None:
-        raise ToolError("A plan belongs to a conversation, and this call to none.")
+        raise ToolError("A plan needs a conversation, and this call has none.")
     history: ContextManager = agent.context
     return history
 
 
 def _last_plan(history: ContextManager) -> LLMMessage | None:
-    """The result in the history that holds the plan."""
-    results = (each for each in reversed(history.messages) if each.role == "tool" and each.name == UPDATE_PLAN)
-    return next((each for each in results if not each.is_error and read_plan(each.text)), None)
+    """Return the tool result in the history that contains the plan."""
+    results = (message for message in reversed(history.messages) if message.name == UPDATE_PLAN)
+    return next((each for each in results if each.role == "tool" and not each.is_error and read_plan(each.text)), None)
 
 
 def _place(history: ContextManager, message: LLMMessage | None) -> tuple[str, str | None]:
@@ -257,4 +270,4 @@ def _place(history: ContextManager, message: LLMMessage | None) -> tuple[str, st
 
 
 def _is_open(steps: Iterable[Step]) -> bool:
-    return any(each.status in _OPEN for each in steps)
+    return any(step.status in _OPEN for step in steps)

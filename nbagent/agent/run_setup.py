@@ -1,8 +1,8 @@
-"""Sets up one run of an agent: its limits and options, and its provider and tools."""
+"""Sets up a run of an agent: its limits and options, its provider and tools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from nbagent.core.output import Output
 from nbagent.core.request_options import RunOptions
 from nbagent.core.run import Provider, Tools
 from nbagent.errors import ConfigurationError
+from nbagent.functions.executor import ToolExecutor
 from nbagent.pricing import check_priced
 from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
@@ -24,34 +25,51 @@ if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
 
 
+#: The arguments `use_tools`, `tools` and `approve_all` of `Agent.chat_stream`.
+Offer = tuple[bool, str | Iterable[str] | None, bool]
+
+
 def limits_of_agent(given: Limits | None, config: AgentConfig | None) -> Limits:
-    """An agent's limits: arguments win over environment variables, and these over the configuration."""
+    """Return an agent's limits. Arguments override environment variables, and these override the configuration."""
     of_environment = Limits.from_environment()
     limits = of_environment if given is None else given.or_else(of_environment)
     if config is None:
         return limits
-    names = {each.name: each.name for each in fields(Limits)} | {"max_iterations": "max_tool_iterations"}
+    names = {field.name: field.name for field in fields(Limits)} | {"max_iterations": "max_tool_iterations"}
     return limits.or_else(Limits(**{name: getattr(config, configured) for name, configured in names.items()}))
 
 
 def limits_of_run(given: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
-    """A run's limits: its own override the agent's."""
+    """Return a run's limits. Its own override the agent's."""
     check_type("limits", given, Limits, optional=True, fix="Pass Limits(...).")
-    both = of_agent if given is None else given.or_else(of_agent)
-    return both if max_iterations is None else replace(both, max_iterations=max_iterations)
+    limits = of_agent if given is None else given.or_else(of_agent)
+    return limits if max_iterations is None else replace(limits, max_iterations=max_iterations)
+
+
+def executor_of_run(agent: Any, offer: Offer, timeout: float | None) -> ToolExecutor:
+    """Return the agent's tool executor, restricted to the tools on offer."""
+    use_tools, names, approve_all = offer
+    if not use_tools:
+        names = ()
+    elif isinstance(names, str):
+        names = [names]
+    elif names is None and agent.tools_off:
+        names = agent.offered_tools()
+    executor: ToolExecutor = agent.tool_executor
+    return executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
 
 
 def options_of_requests(options: Mapping[str, Any], temperature: float | None) -> dict[str, Any]:
-    """The options of a run's requests. Raises `ConfigurationError` for unknown ones."""
+    """Return the request options of a run. Raises `ConfigurationError` for unknown ones."""
     if "handler" in options:
-        raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
+        raise ConfigurationError("chat_stream() has no handler. Iterate over its events, or use chat(handler=...).")
     check_request_options(options, others=("max_iterations", *RunOptions.__optional_keys__))
     is_default = temperature is not None and options.get("temperature") is None
     return {**options, "temperature": temperature} if is_default else dict(options)
 
 
 def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:
-    """The provider, restricted to the output type; if its model can't call tools, the prompt describes them."""
+    """Return the provider, restricted to the output type. If its model can't call tools, the prompt describes them."""
     from nbagent.providers.routing.candidates import Candidates
 
     if isinstance(provider, Candidates):
@@ -70,9 +88,9 @@ def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider
 def provider_and_tools(
     model: LLMProvider, tools: Tools, output: Output | None, limits: Limits, *budgets: Budget | None
 ) -> tuple[Provider, Tools]:
-    """The provider and tools of a run. Raises `ConfigurationError` for a cost limit if a price is unknown.
+    """Return the provider and tools of a run. An active recording or replay wraps both, except for routes.
 
-    A recording or replay wraps both. Functions that answer (routes) still run, as tools do.
+    Raises `ConfigurationError` for a cost limit if a price is unknown.
     """
     for each in (limits, *(budget.account.limits for budget in budgets if budget)):
         check_priced(each.max_cost, model)

@@ -1,4 +1,4 @@
-"""An agent's display in a notebook: its model, tools, conversation, limits and usage so far."""
+"""An agent's repr, and its display in a notebook: its model, tools, conversation, limits and usage so far."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nbagent.text import shortened
 if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
 
-#: Characters shown of the tools' names, and of the system prompt.
+#: How many characters of the tool names and the system prompt are shown.
 MAX_CHARS = 300
 
 
 def keyless_note(provider: LLMProvider) -> str:
-    """A note, shown once, on how it came to a model that needs no key. Empty for any other."""
+    """Return a note, shown once, on where a model that needs no key comes from; "" for other models."""
     if provider.provider_name == "local":
         return "embedded model, no key needed"
     name = provider.provider_name
@@ -29,7 +29,7 @@ def keyless_note(provider: LLMProvider) -> str:
 
 
 def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
-    """`(label, text)` for each line about an `Agent`. Calls no model and changes nothing.
+    """Return `(label, text)` for each line about an `Agent`. Calls no model and changes nothing.
 
     `provider` is the user's argument: an `LLMProvider`, or an input of `resolve`.
     """
@@ -46,19 +46,30 @@ def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
     return [(label, text) for label, text in lines if text]
 
 
+def agent_repr(agent: Any) -> str:
+    """Return `<Agent local:SmolLM2-135M-Instruct, 1 tool, 0 messages>`."""
+    provider = agent.provider_or_spec
+    if hasattr(provider, "model_name"):
+        model = f"{provider.provider_name}:{provider.model_name}"
+    else:
+        model = getattr(provider, "model", provider) or "model chosen at the first message"
+    tools, messages = len(agent.offered_tools()), len(agent.context.messages)
+    return f"<Agent {model}, {tools} tool{'s' * (tools != 1)}, {messages} message{'s' * (messages != 1)}>"
+
+
 def _name(agent: Any) -> str:
-    """The name of the user's variable that holds the agent."""
+    """The name of the user's variable for the agent."""
     variables = list(vars(sys.modules["__main__"]).items())
     return next((name for name, value in variables if value is agent and not name.startswith("_")), "")
 
 
-def _model(given: Any) -> list[tuple[str, str]]:
-    """The model of the next request, and the problem that would stop it, such as a missing key."""
-    name, problem = given if isinstance(given, str) else "", ""
+def _model(spec: Any) -> list[tuple[str, str]]:
+    """The model of the next request, and the problem that would stop the request, such as a missing key."""
+    name, problem = spec if isinstance(spec, str) else "", ""
     try:
-        provider = resolve(given)
+        provider = resolve(spec)
         name = f"{provider.provider_name}:{provider.model_name}"
-        if provider.provider_name == "local" or given is None:
+        if provider.provider_name == "local" or spec is None:
             name += f" ({note})" if (note := keyless_note(provider)) else ""
         provider.check()
     except NbagentError as error:
@@ -79,6 +90,6 @@ def _messages(agent: Any) -> str:
 
 def _limits(agent: Any) -> list[str]:
     """The limits that are set, for each run and for the history."""
-    known: list[tuple[str, Any]] = [(each.name, agent.limits) for each in fields(agent.limits)]
+    known: list[tuple[str, Any]] = [(field.name, agent.limits) for field in fields(agent.limits)]
     known += [(name, agent.context) for name in ("max_messages", "max_tokens")]
-    return [f"{name}={value:,}" for name, holder in known if (value := getattr(holder, name)) is not None]
+    return [f"{name}={value:,}" for name, owner in known if (value := getattr(owner, name)) is not None]

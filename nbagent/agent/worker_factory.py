@@ -1,4 +1,4 @@
-"""Sends an agent for rows to another process, as a recipe for one like it."""
+"""Creates an agent for rows in another process, like one in this process."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def worker_factory(agent: Any) -> Callable[[], Any]:
     names: list[str] = agent.offered_tools()
     if agent.toolsets or (names and type(agent.function_registry) not in (FunctionRegistry, LiveRegistry)):
         raise ConfigurationError(
-            "tools: tools of MCP servers, skills and your own registries stay in this process. Pass functions as "
-            "Agent(tools=[...]), or map without tools."
+            "tools: tools of MCP servers, skills and your own registries can't be sent to other processes. Pass "
+            "functions as Agent(tools=[...]), or map without tools."
         )
-    definitions = [found for name in names if (found := agent.function_registry.get_function(name))]
+    definitions = [tool for name in names if (tool := agent.function_registry.get_function(name))]
     executor, trace = agent.tool_executor, agent.trace
     return partial(
-        _made,
+        _new_agent,
         type(agent),
         agent.provider,
         # the schema is rebuilt from the signature, which `cloudpickle` keeps
-        [replace(each, schema=None, parameters=None) if each.schema else each for each in definitions],
+        [replace(tool, schema=None, parameters=None) if tool.schema else tool for tool in definitions],
         agent.system_prompt,
         agent.limits,
         agent.temperature,
@@ -40,8 +40,8 @@ def worker_factory(agent: Any) -> Callable[[], Any]:
     )
 
 
-def _made(
-    kind: Callable[..., Any],
+def _new_agent(
+    agent_class: Callable[..., Any],
     provider: Any,
     tools: Iterable[FunctionDefinition],
     system_prompt: str | None,
@@ -55,7 +55,7 @@ def _made(
     for definition in tools:
         registry.add(definition)
     recording = Trace(keep_results=False, max_bytes=None, **trace)
-    agent = kind(provider, registry, system_prompt, limits=limits, trace=recording)
+    agent = agent_class(provider, registry, system_prompt, limits=limits, trace=recording)
     for name, value in executor.items():
         setattr(agent.tool_executor, name, value)
     agent.temperature, agent.guards = temperature, guards

@@ -1,4 +1,4 @@
-"""`Agent.map`: send a prompt for each row of a table, and get a table of answers with the same index."""
+"""`Agent.map`: sends a prompt for each row of a table, and returns a table of answers with the same index."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from nbagent.core.messages import Usage
 from nbagent.core.output import output_of
 from nbagent.core.request_options import RequestOptions
 from nbagent.errors import ConfigurationError, StoreError
+from nbagent.functions.asking import agrees
+from nbagent.functions.executor import ToolExecutor
 from nbagent.pricing import price_at
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbagent")
 
-#: Assumed tokens of an answer until one is known.
+#: The assumed length of an answer in tokens until one is known.
 ANSWER_TOKENS = 200
 
 
@@ -50,10 +52,11 @@ class MapAgent(Protocol):
 
     budget: Budget | None
     bar_watchers: list[Callable[[str], None]]
+    tool_executor: ToolExecutor
 
     @property
     def unfinished(self) -> Unfinished:
-        """Keeps answers until a map without a checkpoint is complete."""
+        """The answers of maps without a checkpoint, until these are complete."""
         ...
 
     @property
@@ -61,28 +64,24 @@ class MapAgent(Protocol):
         """The provider."""
         ...
 
-    async def agrees(self, asker: str, text: str) -> bool:
-        """See `Agent.agrees`."""
-        ...
-
     def row_agent(self, tools: bool) -> RowAgent:
         """See `RowAgent`."""
         ...
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
-        """The agent's settings that decide the answers of its `row_agent`."""
+        """See `Agent.row_settings`."""
         ...
 
 
 class Unfinished(dict[str, Answer]):
-    """Replaces a missing checkpoint: the answers of unfinished maps, in memory."""
+    """The answers of unfinished maps in memory, instead of a checkpoint."""
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """All saved answers, by key."""
+        """Return the saved answers, by key."""
         return {key: self[key] for key in keys if key in self}
 
-    def add(self, answer: Answer, question: str = "") -> None:
-        """Save an answer; only files use the question."""
+    def add(self, answer: Answer, prompt: str = "") -> None:
+        """Save an answer. Only files use the prompt."""
         self[answer.key] = answer
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -94,7 +93,7 @@ class Unfinished(dict[str, Answer]):
 class Map:
     """One call of `Agent.map`, with its arguments: the rows, their settings and the answers so far.
 
-    `repeat` counts an evaluation's repetitions.
+    `repeat` is the number of an evaluation's repetition.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class Map:
         for name, rate in (("rpm", rpm), ("tpm", tpm)):
             check_number(name, rate, above=0, optional=True)
         if explode is not None and output is None:
-            raise invalid("explode", explode, "None without output=", "Name a field of output= that is a list.")
+            raise ConfigurationError(f"explode={explode!r} requires output, with a field of that name that is a list.")
         self._path = None if checkpoint is None else checked_path(checkpoint)
         self._engine, self._is_batch = chosen_engine(engine, self._path), engine == "batch"
         self._agent, self._progress, self._allow_partial = agent, progress, allow_partial
@@ -138,7 +137,7 @@ class Map:
             new_agent=lambda: agent.row_agent(tools),
             provider=agent.provider,
             concurrency=concurrency,
-            options=_run_options(options, limits, output),
+            options={**options, "limits": limits, "output": output},
             budget=_budget(budget, agent.budget),
             output=output,
             raises=on_error == "raise",
@@ -146,35 +145,36 @@ class Map:
             tpm=tpm,
         )
         self._probe = self._preview("…")
-        again = {"repeat": repeat} if repeat > 1 else {}  # answers of other repetitions don't count for these
-        self._rows = rows_of(data, prompt, settings_of(agent, tools, options, output) | again)
-        #: By key: why rows are never sent, and the others' answers so far.
+        settings = settings_of(agent, tools, options, output)
+        if repeat > 1:  # so that other repetitions' answers are not used
+            settings["repeat"] = repeat
+        self._rows = rows_of(data, prompt, settings)
+        #: By key: the answers so far, and why some rows are never sent.
         self._answers = {row.key: Answer(row.key, row.status, error=row.problem) for row in self._rows if row.problem}
-        to_frame(data.index[:0], [], {}, output, explode)  # raises for a wrong type or a wrong name of a list
+        to_frame(data.index[:0], [], {}, output, explode)  # raises for an invalid output or explode
         if self._batch.raises and (failed := [row.problem for row in self._rows if row.status == "error"]):
             raise ConfigurationError(f"{len(failed)} rows can't be sent. The first one: {failed[0]}")
 
     def _preview(self, content: Any) -> Preview:
-        """The request for a row. Raises `ConfigurationError` for options, tools and budgets that rows can't have."""
+        """Return the request for a row. Raises `ConfigurationError` for invalid options, tools and budgets."""
         agent = self._batch.new_agent()
         agent.budget = self._batch.budget
         return agent.chat_stream(content, **self._batch.options).preview()
 
     def frame(self) -> pd.DataFrame:
-        """The answers so far, with the data's index."""
+        """Return the answers so far, with the data's index."""
         return self.frames([len(self._rows)])[0]
 
     def frames(self, lengths: Iterable[int]) -> list[pd.DataFrame]:
-        """The same in pieces of `sizes` rows."""
-        ends = list(accumulate(lengths))
+        """Return the answers so far in frames of these lengths."""
         keys = [row.key for row in self._rows]
         return [
-            to_frame(self._index[begin:end], keys[begin:end], self._answers, self._output, self._explode)
-            for begin, end in pairwise([0, *ends])
+            to_frame(self._index[start:end], keys[start:end], self._answers, self._output, self._explode)
+            for start, end in pairwise(accumulate(lengths, initial=0))
         ]
 
     def preview(self) -> MapPreview:
-        """A preview of the requests."""
+        """Return a preview of the requests."""
         with self._kept() as kept:
             missing = self._missing(kept)
         statuses = [self._answers[row.key].status if row.key in self._answers else "left" for row in self._rows]
@@ -190,14 +190,14 @@ class Map:
         )
 
     async def run(self) -> pd.DataFrame:
-        """Send the rows without an answer. Answers are kept until `forget` is called, even if this is interrupted.
+        """Send the rows without an answer, and return the frame. Answers are kept until `forget` is called.
 
-        Raises `ConfigurationError` if they may cost more than is left, and nobody approves that.
+        Raises `ConfigurationError` if the rows may cost more than the budget and nobody approves.
         """
         with self._kept() as kept:
             missing = self._missing(kept)
-            await self._check_the_cost(missing)
-            questions = {row.key: row for row in missing}
+            await self._check_cost(missing)
+            by_key = {row.key: row for row in missing}
             total, watchers = len({row.key for row in self._rows}), self._agent.bar_watchers
             try:
                 with map_progress(total, total - len(missing), self._progress, watchers) as (show, note):
@@ -205,24 +205,24 @@ class Map:
                     def keep(answer: Answer) -> None:
                         self._answers[answer.key] = answer
                         if answer.is_final:
-                            kept.add(answer, questions[answer.key].messages[-1].text)
+                            kept.add(answer, by_key[answer.key].messages[-1].text)
                         show(answer)
 
                     async with heartbeat():
                         await self._engine.ask_rows(replace(self._batch, note=note), missing, keep)
             except BaseException as error:
-                error.add_note(self._how_to_go_on())
-                if isinstance(error, StoreError):  # an answer is not lost, even if it can't be saved
+                error.add_note(self._how_to_continue())
+                if isinstance(error, StoreError):  # the answers are not lost, even if they can't be saved
                     error.partial = self.frame()
                 raise
         if self._left():
             budget = self._batch.budget
             cause = f"the budget is spent ({budget!r})" if budget.is_spent else "a batch was cancelled"
-            _warn(f"The map ended: {cause}. {self._how_to_go_on()}")
+            warnings.warn(f"The map ended: {cause}. {self._how_to_continue()}", stacklevel=3)
         return self.frame()
 
     def forget(self) -> None:
-        """Delete the kept answers once they are delivered, unless rows must be sent again."""
+        """Delete the answers kept in memory once they are returned, unless rows must be sent again."""
         failed = sum(answer.status == "error" for answer in self._answers.values())
         if self._path is None and not self._left() and not failed:
             self._agent.unfinished.forget(row.key for row in self._rows)
@@ -234,56 +234,55 @@ class Map:
         return Checkpoint(self._path, f"{provider.provider_name}:{provider.model_name}")
 
     def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
-        """The rows to send, each once; the others' answers are recorded."""
+        """Return the rows to send, each once. Reads the other rows' answers."""
         found = kept.answers(row.key for row in self._rows).values()
         self._answers |= {answer.key: answer for answer in map(self._read, found) if answer is not None}
         return list({row.key: row for row in self._rows if row.key not in self._answers}.values())
 
     def _read(self, answer: Answer) -> Answer | None:
-        """A saved answer with its values; None if the type no longer accepts it, since validators may have changed."""
+        """Return a saved answer with its values, or None if the type no longer accepts it."""
         if self._output is None or answer.values is not None or answer.status != "ok":
             return answer
         try:
             return replace(answer, values=read_row(self._output, answer.text))
-        except Exception:  # the user's own validators; the row is sent again
+        except Exception:  # raised by the user's validators, which may have changed; the row is sent again
             log.info("a saved answer no longer fits the output type", exc_info=True)
             return None
 
     def _left(self) -> int:
-        """How many rows were not sent, or not completed."""
+        """Return how many rows were not sent or not completed."""
         return sum(row.key not in self._answers or self._answers[row.key].status == "left" for row in self._rows)
 
-    def _how_to_go_on(self) -> str:
+    def _how_to_continue(self) -> str:
         left, rows = self._left(), len(self._rows)
         spent = " with a larger budget" if self._batch.budget.is_spent else ""
         return (
-            f"{rows - left:,} of {rows:,} rows are done, {left:,} are left: agent.last_map has what is done, and the "
-            f"same call{spent} continues."
+            f"{rows - left:,} of {rows:,} rows are done, {left:,} are left. agent.last_map has the answers so far, and "
+            f"the same call{spent} continues."
         )
 
     def _estimate(self, rows: list[Row]) -> Estimate:
-        """An estimate for these rows. Answers are assumed to be as long as the existing ones."""
+        """Return an estimate for these rows. New answers are assumed to be as long as the existing ones."""
         provider, probe = self._batch.provider, self._probe
         shared = max(0, probe.tokens - estimate_tokens(probe.messages[-1]))
         tokens_in = sum(shared + sum(map(estimate_tokens, row.messages)) for row in rows)
         known = [answer.output_tokens for answer in self._answers.values() if answer.output_tokens]
         longest = self._batch.options.get("max_tokens")
         if known:
-            each, assumption = math.ceil(sum(known) / len(known)), f"as in {len(known):,} answers so far"
+            tokens_out, assumption = math.ceil(sum(known) / len(known)), f"as in {len(known):,} answers so far"
         elif longest:
-            each, assumption = longest, f"at most {longest:,} a row"
+            tokens_out, assumption = longest, f"at most {longest:,} a row"
         else:
-            each, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS} tokens"
-        one = Usage(math.ceil(tokens_in / (len(rows) or 1)), each)
+            tokens_out, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS} tokens"
+        one = Usage(math.ceil(tokens_in / (len(rows) or 1)), tokens_out)
         prices = [price_at(one, member.model_name, member, None, self._is_batch) for member in provider.members]
         known_prices = [dollars for dollars in prices if dollars is not None]
         cost = max(known_prices) * len(rows) if len(known_prices) == len(prices) else None  # any of them may answer
-        return Estimate(tokens_in, each * len(rows), cost, assumption)
+        return Estimate(tokens_in, tokens_out * len(rows), cost, assumption)
 
-    async def _check_the_cost(self, rows: list[Row]) -> None:
-        """Ask before spending may exceed the budget. Without approval, nothing is sent."""
-        budgets = [each for each in (self._batch.budget, self._agent.budget) if each is not None]
-        left = min(each.left for each in budgets)
+    async def _check_cost(self, rows: list[Row]) -> None:
+        """Ask for approval if the estimate exceeds the budget. Raises `ConfigurationError` if it is denied."""
+        left = min(budget.left for budget in (self._batch.budget, self._agent.budget) if budget is not None)
         has_cap = left < math.inf or self._max_cost is not None
         if self._allow_partial or not rows or not has_cap or (estimate := self._estimate(rows)).cost is None:
             return
@@ -294,13 +293,13 @@ class Map:
         else:
             return
         text = f"{len(rows):,} rows may cost about ${estimate.cost:,.2f} ({estimate.assumption}), and {cap}"
-        ends = "what this does not pay for is left, and the same call continues with it"
-        if not await self._agent.agrees("map", f"{text}: {ends}. Begin?"):
-            raise ConfigurationError(f"{text}. Nothing was sent. Allow more, or pass allow_partial=True: {ends}.")
+        rest = "Rows beyond that are left, and the same call continues with them"
+        if not await agrees("map", f"{text}. {rest}. Start?", self._agent.tool_executor.approver):
+            raise ConfigurationError(f"{text}. Nothing was sent. Allow more, or pass allow_partial=True. {rest}.")
 
 
 async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | None]:
-    """The data in memory. For Dask data, also a function that makes a Dask DataFrame of the answers; else None."""
+    """Return the data in memory, and for Dask data a function that makes a Dask DataFrame of the answers."""
     if type(data).__module__.partition(".")[0] != "dask":
         return data, None
     from nbagent.batch.dask_frames import as_dask, partitions_of
@@ -311,23 +310,23 @@ async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | 
 
 
 def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """Everything besides the rows that decides the answers: agent settings, models and request options."""
-    given = {name: options[name] for name in options if name in RequestOptions.__optional_keys__}
+    """Return everything besides the rows that determines the answers: agent settings, models, request options."""
+    requested = {name: options[name] for name in options if name in RequestOptions.__optional_keys__}
     return {
         **agent.row_settings(tools),
-        "models": [_model_settings(each, given) for each in agent.provider.members],
+        "models": [_model_settings(member, requested) for member in agent.provider.members],
         "schema": None if output is None else output_of(output).schema,
     }
 
 
-def _model_settings(provider: LLMProvider, given: Mapping[str, Any]) -> list[Any]:
-    own = getattr(provider, "options", {})  # defaults of each request
+def _model_settings(provider: LLMProvider, requested: Mapping[str, Any]) -> list[Any]:
+    defaults = getattr(provider, "options", {})
     address = "" if provider.provider_name == "local" else getattr(provider, "base_url", "")  # a temporary port
-    return [provider.provider_name, address, provider.model_name, {**own, **given}]
+    return [provider.provider_name, address, provider.model_name, {**defaults, **requested}]
 
 
 def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
-    """The engine that `Agent.map`'s argument names, imported here. Raises `ConfigurationError`."""
+    """Return the engine for `Agent.map`'s argument. Raises `ConfigurationError` for any other value."""
     if engine is None:
         return LiveEngine()
     if isinstance(engine, str) and engine == "batch":
@@ -343,18 +342,8 @@ def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
     raise invalid("engine", engine, "None, 'batch' or a distributed.Client")
 
 
-def _budget(given: Budget | float | None, of_agent: Budget | None) -> Budget:
-    if isinstance(given, Budget):
-        return given
-    check_number("budget", given, minimum=0, optional=True, fix="Pass US dollars, or a Budget(...).")
-    return of_agent or Budget() if given is None else Budget(max_cost=given)
-
-
-def _run_options(options: Mapping[str, Any], limits: Limits | None, output: Any) -> dict[str, Any]:
-    """The arguments of each row's `chat`."""
-    own = {"limits": limits, "output": output}
-    return {**options, **{name: value for name, value in own.items() if value is not None}}
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+def _budget(budget: Budget | float | None, of_agent: Budget | None) -> Budget:
+    if isinstance(budget, Budget):
+        return budget
+    check_number("budget", budget, minimum=0, optional=True, fix="Pass US dollars, or a Budget(...).")
+    return of_agent or Budget() if budget is None else Budget(max_cost=budget)

@@ -1,18 +1,17 @@
-"""The options of `Agent.map`, for its variants, which pass them on."""
+"""`Agent.map`'s keyword arguments, for functions that pass them on."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from nbagent.core.budget import Budget
 from nbagent.core.limits import Limits
-from nbagent.core.request_options import RequestOptions
+from nbagent.core.request_options import LabelledOptions
 
 
-class MapOptions(RequestOptions, total=False):
-    """`Agent.map`'s keywords; see there for their meaning."""
+class MapOptions(LabelledOptions, total=False):
+    """`Agent.map`'s keyword arguments besides `preview`. `Agent.map` explains them."""
 
     concurrency: int
     limits: Limits | None
@@ -26,7 +25,3 @@ class MapOptions(RequestOptions, total=False):
     tpm: float | None
     allow_partial: bool
     progress: bool
-    tags: Iterable[str] | None
-    user: str | None
-    session: str | None
-    metadata: Mapping[str, Any] | None

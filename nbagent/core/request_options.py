@@ -34,7 +34,16 @@ class RequestOptions(TypedDict, total=False):
     extra_body: Mapping[str, Any]
 
 
-class RunOptions(RequestOptions, total=False):
+class LabelledOptions(RequestOptions, total=False):
+    """Request options, and labels for runs: see `Agent.tagged`."""
+
+    tags: Iterable[str] | None
+    user: str | None
+    session: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class RunOptions(LabelledOptions, total=False):
     """Options that `Agent.chat`, `chat_sync` and `extract` pass to `chat_stream`, which explains them."""
 
     use_tools: bool
@@ -45,7 +54,3 @@ class RunOptions(RequestOptions, total=False):
     output: Any
     deps: Any
     origin: Mapping[str, Any] | None
-    tags: Iterable[str] | None
-    user: str | None
-    session: str | None
-    metadata: Mapping[str, Any] | None

@@ -549,6 +549,14 @@ class Trace:
             trace._note_environment()
         return cls._made_of([(trace.recorder, None) for trace in every])
 
+    def fork(self) -> Trace:
+        """Return an empty trace with the same settings, for a fork of the agent. `with_children` includes its runs."""
+        recorder = self.recorder
+        trace = Trace(self.record_http, recorder.keep_results, recorder.max_bytes, is_recording=self.is_recording)
+        trace.observers += self.observers
+        recorder.forks.add(trace.recorder)
+        return trace
+
     def with_children(self) -> Trace:
         """Return this trace with the runs of existing forks, and the runs that its tools started in other agents.
 

@@ -84,7 +84,7 @@ def test_options_of_a_run(options, words):
     with pytest.raises(ConfigurationError, match=words):
         asked.chat_sync("hi", **options)
     assert asked.conversation_history == [], "nothing was asked"
-    with pytest.raises(ConfigurationError, match="iterate its events"):
+    with pytest.raises(ConfigurationError, match="Iterate over its events"):
         asked.chat_stream("hi", handler=StreamingHandler())
 
 
@@ -133,7 +133,7 @@ def test_what_is_meant_is_taken():
         (lambda agent: agent.tools, AttributeError, ["agent.function_registry", "offered_tools"]),
         (lambda agent: Agent(model="gpt-4o"), ConfigurationError, ["'model'", "Agent('provider:model')"]),
         (lambda agent: Agent(sistem_prompt="x"), ConfigurationError, ["did you mean system_prompt?"]),
-        (lambda agent: Agent(max_cost=1), ConfigurationError, ["write Agent(limits=Limits(max_cost=...))"]),
+        (lambda agent: Agent(max_cost=1), ConfigurationError, ["Write Agent(limits=Limits(max_cost=...))"]),
         (lambda agent: Agent("gpt-4o").provider, ConfigurationError, ["write 'openai:gpt-4o'"]),
         (lambda agent: Agent("anthropic:claude-opus-5").provider, ConfigurationError, ["write 'claude:claude-opus-5'"]),
         (lambda agent: Agent("google").provider, ConfigurationError, ["write 'gemini:gemini-"]),

@@ -78,10 +78,10 @@ async def test_what_is_left_out_is_dropped_and_the_first_open_step_is_begun():
 
 async def test_a_wrong_plan_goes_back_to_the_model_and_to_the_person():
     for steps, problem in [
-        ([("a", "doing"), ("b", "doing")], "exactly one step is 'doing', not 2: a, b"),
-        ([("a",), ("a",)], "there twice: 'a'"),
-        ([(" ",)], "needs a text"),
-        ([(str(n),) for n in range(MAX_STEPS + 1)], "at most 50 steps, not 51"),
+        ([("a", "doing"), ("b", "doing")], "expected one step that is 'doing', got 2: a, b"),
+        ([("a",), ("a",)], "two steps 'a'"),
+        ([(" ",)], "has no text"),
+        ([(str(n),) for n in range(MAX_STEPS + 1)], "at most 50 steps, got 51"),
     ]:
         agent = planning(update(*steps), "Sorry.")
         result = await agent.chat("Go")
@@ -114,7 +114,7 @@ async def test_a_person_edits_the_plan_and_the_model_sees_it():
 def test_what_is_no_plan_is_refused():
     agent = planning()
     for wrong in (3, [3], {"step": "a"}, [{"step": "a", "status": "later"}]):
-        with pytest.raises(ConfigurationError, match=r"plan: .*columns step, status and note"):
+        with pytest.raises(ConfigurationError, match=r"plan: .*columns of agent.plan: step, status and note"):
             agent.plan = wrong
     with pytest.raises(ConfigurationError, match="plan=True"):
         Agent(ScriptedProvider([])).plan = ["a"]
@@ -147,7 +147,7 @@ async def test_tools_wait_for_a_plan_that_comes_first():
     result = await agent.chat("Plot it.")
     loads = [call["is_error"] for call in result.function_calls if call["name"] == "load"]
     assert loads == [True, True, False]
-    assert "Work by plan." in agent.provider.requests[0][0][0].text
+    assert "Follow a plan." in agent.provider.requests[0][0][0].text
 
 
 async def test_each_conversation_has_its_plan(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nbagent import Agent
-from nbagent.agent.agent import AgentOptions
+from nbagent.agent.options import AgentOptions
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

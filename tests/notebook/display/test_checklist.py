@@ -58,7 +58,7 @@ async def test_the_checklist_is_updated_in_its_place_and_a_failed_update_stands_
     plain = transcript.plain()
     assert plain.count("Plan:") == 1
     assert "\n▸ update_plan(steps=" in plain
-    assert "exactly one step is 'doing'" in plain
+    assert "expected one step that is 'doing'" in plain
     assert 'class="nbagent-dropped"' in displays[0]["text/html"]
     assert transcript.html().count('<div class="nbagent-plan') == 1
     assert REVISED in past_turn(agent.conversation_history).text(), "and so does a turn of the past"

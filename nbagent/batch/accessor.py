@@ -1,7 +1,7 @@
-"""`df.agent.map(…)`: the batches of an agent as a method of a Series or DataFrame.
+"""`df.agent.map(…)`: `Agent.map` as a method of a Series or DataFrame.
 
-Importing this module adds it to pandas. So do `%load_ext nbagent` and the first `Agent`, if pandas is loaded by then. A
-column named `agent` takes precedence as `df.agent`.
+Importing this module adds it to pandas. `%load_ext nbagent` and the first `Agent` also do if pandas is loaded by then.
+If a DataFrame has a column `agent`, `df.agent` is that column.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AgentAccessor:
     ) -> pd.DataFrame | MapPreview:
         """See `Agent.map`."""
         frame: pd.DataFrame | MapPreview
-        frame = await _found(agent).map(self._data, prompt, output, preview=preview, **options)
+        frame = await _agent(agent).map(self._data, prompt, output, preview=preview, **options)
         return frame
 
     map_sync = blocking(map)  # noqa: A003  `map` is the method above, not the builtin
@@ -49,7 +49,7 @@ class AgentAccessor:
 
 
 class _Attribute:
-    """The attribute `agent` of both classes. pandas' own registration would hide a column of that name."""
+    """The attribute `agent` of both classes. With pandas' own registration, it would hide a column of that name."""
 
     def __get__(self, data: Any, kind: type | None = None) -> Any:
         if data is None:
@@ -59,14 +59,13 @@ class _Attribute:
         return AgentAccessor(data)
 
 
-def _found(agent: Any) -> Any:
-    """The given agent, or the `agent` variable of the notebook or script."""
-    found = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
-    if not hasattr(found, "map_sync"):  # a Series also has a `map`
-        raise invalid("agent", found, "an Agent", "Pass agent=…, or name your agent `agent`.")
-    return found
+def _agent(agent: Any) -> Any:
+    """Return the agent passed, or the `agent` variable of the notebook or script."""
+    agent = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
+    if not hasattr(agent, "map_sync"):  # a Series also has a `map`
+        raise invalid("agent", agent, "an Agent", "Pass agent=…, or name your agent `agent`.")
+    return agent
 
 
-_kinds: tuple[Any, ...] = (pd.DataFrame, pd.Series)
-for _kind in _kinds:
-    _kind.agent = _Attribute()
+for _class in (pd.DataFrame, pd.Series):
+    setattr(_class, "agent", _Attribute())  # noqa: B010  pandas' types have no such attribute

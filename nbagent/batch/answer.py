@@ -9,14 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one row: a checkpoint keeps it, and the frame shows it.
+    """The outcome of one row, which a checkpoint keeps and the frame shows.
 
-    - `key`: of the row (see `rows.Row`); equal rows have one answer
+    - `key`: the row's key (see `rows.Row`); equal rows share one answer
     - `status`: the run's status, "error" if it failed, or "left" if it was not sent
     - `text`: the model's text
-    - `seconds`: from the first request to the last answer, without waiting for a slot
-    - `values`: with `output`, the value by column (see `fields`). The checkpoint keeps the text instead and parses it
-      again.
+    - `seconds`: from the first request to the last response, without the time spent waiting for a slot
+    - `values`: with `output`, the values by column (see `fields`). A checkpoint keeps the text and parses it again.
     """
 
     key: str
@@ -33,5 +32,6 @@ class Answer:
     @property
     def is_final(self) -> bool:
         """Whether a checkpoint keeps it. Failed and left rows are sent again."""
-        is_of_model = self.status != "blocked" or bool(self.input_tokens)  # else one of the agent's guards blocked it
-        return self.status in ("ok", "blocked", "truncated") and is_of_model
+        if self.status == "blocked":
+            return bool(self.input_tokens)  # without tokens, one of the agent's guards blocked it, not the provider
+        return self.status in ("ok", "truncated")

@@ -1,8 +1,8 @@
-"""The checkpoint of a map: a SQLite file with an answer for each key.
+"""A map's checkpoint: a SQLite file with an answer for each key.
 
-A row's key is a hash of everything that decides its answer (see `rows`), so one file can hold many maps' answers. Each
-answer is in the file before the next row is sent: a killed process loses only the rows under way. Several processes may
-use one file at the same time; each skips rows that were answered before it began.
+A row's key is a hash of everything that determines its answer (see `rows`), so one file can keep the answers of many
+maps. Each answer is saved before the next row is sent, so a killed process loses only the rows in progress. Several
+processes may use one file at the same time. Each skips the rows that were answered before it started.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from nbagent.text import shortened
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-#: Characters kept of a prompt, to identify its answer.
-QUESTION_CHARS = 200
+#: How many characters of a prompt are kept with its answer.
+PROMPT_CHARS = 200
 
 #: Columns with text from the model or the user.
 _TEXTS = frozenset({"question", "text", "error"})
@@ -50,15 +50,15 @@ _READ = """
 SELECT key, question, model, answered, status, text, input_tokens, output_tokens, cost, seconds, error, run_id
 FROM answers ORDER BY answered
 """
-FORMAT = SQLiteFormat("answers of a map", "nbck", version=1, tables=_TABLES)
+FORMAT = SQLiteFormat("map answers", "nbck", version=1, tables=_TABLES)
 
 
 class Checkpoint:
-    """Keeps answers in a file, which it makes if it is missing; only its owner can read it.
+    """Keeps answers in a file, which is created if missing and which only its owner can read.
 
     Each answer is saved with `model`. Put the file on a local disk: SQLite's locks don't work on most network drives.
-    Raises `ConfigurationError` if the file is not a checkpoint or has a newer version. The constructor and all methods
-    raise `StoreError` if the file can't be read or written.
+    Raises `ConfigurationError` if the file is not a checkpoint, or a newer version wrote it. The constructor and all
+    methods raise `StoreError` if the file can't be read or written.
 
     >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP
     ...     kept.add(Answer("a", text="Hi"), "Say hi.")
@@ -72,10 +72,10 @@ class Checkpoint:
         # a killed process loses nothing; a power failure may lose the last answers, but not the file
         self._database.execute("PRAGMA synchronous = NORMAL")
 
-    def add(self, answer: Answer, question: str = "") -> None:
+    def add(self, answer: Answer, prompt: str = "") -> None:
         """Save an answer. Once this returns, the answer survives the end of the process."""
         values = {name: getattr(answer, name) for name in Answer.__slots__}
-        values |= {"question": shortened(question, QUESTION_CHARS), "model": self._model, "answered": time.time()}
+        values |= {"question": shortened(prompt, PROMPT_CHARS), "model": self._model, "answered": time.time()}
         for name in _TEXTS:
             if values[name]:
                 values[name] = well_formed(values[name])
@@ -83,13 +83,13 @@ class Checkpoint:
             self._database.execute(_ADD, values)
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """All saved answers, by key."""
+        """Return the saved answers, by key."""
         with FORMAT.clear_errors(self._path):
             found = (self._database.execute(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
             return {key: Answer(key, *values) for key, *values in filter(None, found)}
 
     def execute(self, sql: str, *values: Any) -> list[Any]:
-        """Run one statement on another module's tables in the same file -> its rows."""
+        """Run a statement on another module's tables in this file, and return the rows."""
         with FORMAT.clear_errors(self._path):
             return self._database.execute(sql, values).fetchall()
 
@@ -105,13 +105,13 @@ class Checkpoint:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
-    """A map's checkpoint as a DataFrame, with one row for each answer, in order of arrival.
+    """Return a map's checkpoint as a DataFrame with a row for each answer, in order of arrival.
 
-    Its columns are `key` (a hash of everything that decides the answer), `question` (its beginning), `model`,
-    `answered` (the time), `answer` (the model's text), and the columns of `Agent.map`. You can read the file while a
-    map writes it.
+    The columns are `key` (a hash of everything that determines the answer), `question` (the beginning of the prompt),
+    `model`, `answered` (the time), `answer` (the model's text), and the columns of `Agent.map`. You can read the file
+    while a map writes it.
 
-    Raises `ConfigurationError` if the file is missing or is not a checkpoint, `StoreError` if it can't be read.
+    Raises `ConfigurationError` if the file is missing or is not a checkpoint, and `StoreError` if it can't be read.
 
     >>> nbagent.read_checkpoint("reviews.sqlite")["cost"].sum()              # doctest: +SKIP
     """

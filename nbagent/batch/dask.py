@@ -1,7 +1,7 @@
 """The Dask engine: a cluster's workers send the rows.
 
-The client distributes rows and counts costs. Each worker has one `Asker` (an actor), which sends its rows. If a worker
-is lost, others send its rows again; earlier answers are kept.
+The client distributes the rows and counts the costs. Each worker has a `RowSender` (an actor), which sends its rows. If
+a worker is lost, other workers send its current rows again. Its earlier answers are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from nbagent.batch.answer import Answer
-from nbagent.batch.dask_worker import Asker
+from nbagent.batch.dask_worker import RowSender
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
@@ -33,12 +33,12 @@ from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")
 
-#: After this many lost workers, a row fails, since it may be the cause.
+#: A row fails after this many lost workers, because it may be the cause.
 MAX_LOSSES = 3
 #: Seconds between two checks for new workers.
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 #: Errors of a call to a lost worker.
-_GONE = (OSError, RuntimeError, KeyError, KilledWorker, FutureCancelledError)
+_LOST = (OSError, RuntimeError, KeyError, KilledWorker, FutureCancelledError)
 
 
 class DaskEngine:
@@ -57,33 +57,33 @@ class DaskEngine:
 
 
 def pickled(batch: Batch) -> bytes:
-    """The batch as bytes for a worker, without the providers' keys.
+    """Return the batch as bytes for a worker, without the providers' keys.
 
     Raises `ConfigurationError` for settings that can't be sent.
     """
-    travelling = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "budget"}
-    travelling["new_agent"] = batch.new_agent().worker_factory()
+    settings = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "budget"}
+    settings["new_agent"] = batch.new_agent().worker_factory()
     try:
-        data: bytes = cloudpickle.dumps((travelling, current.get().labels))
+        data: bytes = cloudpickle.dumps((settings, current.get().labels))
         return data
     except ConfigurationError:
         raise
-    except Exception as error:  # noqa: BLE001  an object of the user's may raise anything when it is pickled
+    except Exception as error:  # noqa: BLE001  a user's object may raise anything when it is pickled
         raise ConfigurationError(
-            f"This map can't be sent to Dask workers: {error}. cloudpickle sends tools, output types, options: open "
-            "files, connections and agents inside the functions that use them."
+            f"This map can't be sent to Dask workers: {error}. Tools, output types and options are sent with "
+            "cloudpickle. Open files, connections and agents inside the functions that use them."
         ) from None
 
 
 class _Cluster:
-    """All workers as one asker of rows."""
+    """All workers of a cluster, which send the rows of one map."""
 
     def __init__(self, client: Client, batch: Batch) -> None:
         self._client = client
         self._pickled = pickled(batch)
         self._workers: list[_Worker] = []
         self._lock = asyncio.Lock()
-        self._looks_at = 0.0
+        self._next_check = 0.0
 
     async def stop(self) -> None:
         """Stop the workers' current rows."""
@@ -93,12 +93,12 @@ class _Cluster:
             worker.future.release()
 
     async def ask(self, agent: RowAgent, batch: Batch, row: Row) -> Answer:
-        """The answer to a row, from the worker with the fewest rows. Its cost is counted here."""
+        """Let the least busy worker answer a row, and count the cost here."""
         budgets = [batch.budget, *([agent.budget] if agent.budget else [])]
         if any(budget.is_spent for budget in budgets):
             return Answer(row.key, "left")
         try:
-            packed: bytes = cloudpickle.dumps(row)  # reads its images
+            packed: bytes = cloudpickle.dumps(row)  # reads the row's images
         except NbagentError as error:
             if batch.raises:
                 raise
@@ -106,8 +106,8 @@ class _Cluster:
         for _ in range(MAX_LOSSES):
             try:
                 answered = await self._ask_worker(packed)
-            except _GONE as error:
-                log.info("a Dask worker was lost, its rows are asked elsewhere: %s", error)
+            except _LOST as error:
+                log.info("a Dask worker was lost, others send its rows: %s", error)
                 continue
             outcome, tables = cloudpickle.loads(answered)
             self._record(agent.trace, tables)
@@ -115,12 +115,12 @@ class _Cluster:
                 raise outcome
             answer: Answer = outcome
             if answer.input_tokens or answer.output_tokens:
-                spends = tuple(budget.account for budget in budgets)
-                account = Account(parent=current.get().account, budgets=spends)
+                accounts = tuple(budget.account for budget in budgets)
+                account = Account(parent=current.get().account, budgets=accounts)
                 account.add(Usage(answer.input_tokens or 0, answer.output_tokens or 0), answer.cost)
             return answer
-        lost = f"{MAX_LOSSES} workers were lost while they asked this row"
-        return Answer(row.key, "error", error=f"{lost}. Look at their logs: it may be too large for their memory.")
+        lost = f"{MAX_LOSSES} workers were lost while they sent this row"
+        return Answer(row.key, "error", error=f"{lost}. Check their logs: it may be too large for their memory.")
 
     async def _ask_worker(self, row: bytes) -> bytes:
         worker = await self._least_busy()
@@ -128,8 +128,8 @@ class _Cluster:
         try:
             answered: bytes = await self._on_loop(worker.actor.ask, row, len(self._workers))
             return answered
-        except _GONE:
-            self._workers = [each for each in self._workers if each is not worker]
+        except _LOST:
+            self._workers = [other for other in self._workers if other is not worker]
             raise
         finally:
             worker.rows -= 1
@@ -141,41 +141,41 @@ class _Cluster:
         add_runs(trace.recorder, tables)
 
     async def _least_busy(self) -> _Worker:
-        """The worker with the fewest rows. If there is none, the cluster is asked for one, and may grow."""
+        """Return the worker with the fewest rows. If there is none, one is requested, so the cluster may grow."""
         async with self._lock:
-            if not self._workers or monotonic() > self._looks_at:
-                await self._look()
+            if not self._workers or monotonic() > self._next_check:
+                await self._start_senders()
         return min(self._workers, key=lambda worker: worker.rows)
 
-    async def _look(self) -> None:
-        """Start an `Asker` on each worker without one."""
+    async def _start_senders(self) -> None:
+        """Start a `RowSender` on each worker without one."""
         known = {worker.address for worker in self._workers}
-        there = list(await self._on_loop(self._client.nthreads))
-        new = [address for address in there if address not in known] if there else [None]
+        addresses = list(await self._on_loop(self._client.nthreads))
+        new = [address for address in addresses if address not in known] if addresses else [None]
         started = await asyncio.gather(*map(self._start, new), return_exceptions=True)
         for outcome in started:
             if isinstance(outcome, _Worker):
                 self._workers.append(outcome)
-            elif not isinstance(outcome, _GONE) or isinstance(outcome, ConfigurationError):
+            elif not isinstance(outcome, _LOST) or isinstance(outcome, ConfigurationError):
                 raise outcome
         if not self._workers:
             raise OSError("no worker could be started")
-        self._looks_at = monotonic() + LOOK_EVERY_S
+        self._next_check = monotonic() + CHECK_EVERY_S
 
     async def _start(self, address: str | None) -> _Worker:
-        """An `Asker` on that worker, if it is still there."""
+        """Start a `RowSender` on this worker if it still exists, else on any."""
         where = {} if address is None else {"workers": [address], "allow_other_workers": True}
-        future: Any = self._client.submit(Asker, self._pickled, actor=True, pure=False, **where)
+        future: Any = self._client.submit(RowSender, self._pickled, actor=True, pure=False, **where)
         try:
             actor = await self._on_loop(lambda: future)
         except ImportError as error:
             raise ConfigurationError(
-                f"A Dask worker can't send rows: {error}. Install the same packages there as here."
+                f"A Dask worker can't send rows: {error}. Install the missing package there."
             ) from None
         return _Worker(future, actor)
 
     async def _on_loop(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Await a call on the client's event loop, which may be another thread's."""
+        """Await a call on the client's event loop, which may run in another thread."""
 
         async def run() -> Any:
             return await call(*arguments)
@@ -186,7 +186,7 @@ class _Cluster:
 
 @dataclass(eq=False)
 class _Worker:
-    """One worker: the future that keeps its `Asker` alive, the actor to call it by, and the number of its rows."""
+    """One worker: the future that keeps its `RowSender` alive, its actor, and the number of its current rows."""
 
     future: Any
     actor: Any

@@ -1,4 +1,4 @@
-"""Dask's DataFrames: their rows are sent like any others, and the answers have the same partitions."""
+"""Dask DataFrames: their rows are sent like any others, and the answers have the same partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distributed import Client
 
 
 async def partitions_of(data: Any, engine: Any) -> list[Any]:
-    """The partitions of a Dask Series or DataFrame as pandas objects, computed on the cluster if there is one."""
+    """Return the partitions of Dask data as pandas objects, computed on the cluster if there is one."""
     parts = data.to_delayed()
     client: Any = engine if isinstance(engine, Client) else None
     if client is None:
@@ -27,7 +27,7 @@ async def partitions_of(data: Any, engine: Any) -> list[Any]:
 
 
 def as_dask(frames: Sequence[pd.DataFrame], divisions: Sequence[Any]) -> Any:
-    """A Dask DataFrame of these partitions. Its `meta` is given, so Dask computes nothing to learn the columns."""
+    """Return a Dask DataFrame of these partitions. With `meta`, Dask computes nothing to find out the columns."""
     return dd.from_delayed(
         [delayed(frame) for frame in frames],
         meta=frames[0].iloc[:0],

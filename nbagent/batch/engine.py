@@ -1,4 +1,4 @@
-"""The engines' interface: a `Batch` describes the requests, an `Engine` sends them."""
+"""The interface of engines: a `Batch` describes the requests, an `Engine` sends them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from nbagent.trace.trace import Trace
 
 
 class RowAgent(Protocol):
-    """The agent for rows, from `Agent.row_agent`: no history, the conversation's trace, tools only on request."""
+    """The agent for rows, from `Agent.row_agent`."""
 
-    #: Its runs' spending, in addition to the batch's budget.
+    #: Counts its runs' spending, in addition to the batch's budget.
     budget: Budget | None
     trace: Trace
 
@@ -30,57 +30,59 @@ class RowAgent(Protocol):
 
     @property
     def provider(self) -> LLMProvider:
-        """The provider; an engine may assign another one."""
+        """The provider. An engine may assign another one."""
         ...
 
     @provider.setter
     def provider(self, spec: LLMProvider) -> None: ...
 
     async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
-        """Ask one question."""
+        """See `Agent.chat`."""
         ...
 
     def clear_history(self) -> None:
-        """Forget the last prompt."""
+        """See `Agent.clear_history`."""
         ...
 
     def worker_factory(self) -> Callable[[], RowAgent]:
-        """A recipe for the same agent in another process, for `cloudpickle`."""
+        """See `Agent.worker_factory`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The settings for one map's rows."""
+    """The settings of one map, without its rows.
 
-    #: Makes an agent for rows that are sent one after the other.
+    - `new_agent`: creates an agent, which sends rows one after the other
+    - `options`: further arguments of each row's `chat`
+    - `output`: the type of the answers' data, or None
+    - `raises`: raise a row's error instead of recording it
+    - `rpm`, `tpm`: requests and tokens per minute, if the user set them
+    - `note`: shows in the progress bar what the map is waiting for
+    """
+
     new_agent: Callable[[], RowAgent]
     provider: LLMProvider
     concurrency: int
-    #: Further arguments of `chat`: the options of each row's run.
     options: Mapping[str, Any]
     budget: Budget
-    #: The type of the answers' data, or None.
     output: Any = None
-    #: Raise the first row's error instead of recording it.
     raises: bool = False
-    #: Requests and tokens per minute, if the user set them.
     rpm: float | None = None
     tpm: float | None = None
-    #: Shows in the progress bar what the map waits for.
     note: Callable[[str], None] = lambda text: None
 
 
-#: Saves an answer before the next row is sent, so a kill loses only the rows under way.
+#: Saves an answer before the next row is sent, so a killed process loses only the rows in progress.
 Keep = Callable[[Answer], object]
 
 
 class Engine(Protocol):
-    """Sends rows. `Agent.map`'s `engine` selects one."""
+    """Sends rows. The argument `engine` of `Agent.map` selects one."""
 
     async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
-        """Send each row, and call `keep` with its answer immediately. Rows beyond the budget are skipped.
+        """Send each row, and call `keep` with its answer immediately. Rows beyond the budget are not sent.
 
-        Cancelling it stops the rows under way.
+        Cancelling this stops the rows in progress.
         """
         ...

@@ -1,8 +1,8 @@
-"""The fields of an output type: a value becomes a row of typed columns.
+"""Turns a value of an output type into a row of typed columns.
 
-A pydantic model's fields are columns, including nested models' fields as `address.city`. Text is the pandas string
-type, whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`; lists, dicts and unions
-stay Python objects. A type that is not a model has one column, `answer`.
+The columns are a pydantic model's fields, and those of nested models, such as `address.city`. Text has the pandas
+string type, whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`. Lists, dicts and
+unions stay Python objects. A type that is not a model has one column, `answer`.
 """
 
 from __future__ import annotations
@@ -21,71 +21,71 @@ from nbagent.core.output import output_of
 from nbagent.functions.formatting import in_order
 from nbagent.trace.columns import COUNT, FLAG, REAL, TEXT, TIME
 
-#: The one column of a type that has no fields.
+#: The only column of a type without fields.
 ANSWER = "answer"
 OBJECT = "object"
 _KINDS = {str: TEXT, bool: FLAG, int: COUNT, float: REAL, datetime: TIME}
 
 
 def row_of(output: Any, value: Any) -> dict[str, Any]:
-    """A value of the type, by column."""
+    """Return a value of the type, by column."""
     plain = _plain(value)
     return {ANSWER: plain} if _model(output) is None else _flat(plain, dict(_fields(output)))
 
 
 def read_row(output: Any, text: str) -> dict[str, Any]:
-    """The same from the model's text. Raises the validators' errors if the type no longer accepts it."""
+    """Return the same from the model's text. Raises the validators' errors if the type no longer accepts it."""
     return row_of(output, output_of(output).read(text))
 
 
 def columns_of(
     output: Any, rows: Sequence[Mapping[str, Any] | None], index: pd.Index[Any]
 ) -> dict[str, pd.Series[Any]]:
-    """The columns of these rows; None is NA."""
+    """Return the columns of these rows. None becomes NA."""
     return {name: _column([(row or {}).get(name) for row in rows], index, kind) for name, kind in _fields(output)}
 
 
 def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
-    """A row for each item of the lists in a column; the fields of items that are models become columns.
+    """Return a frame with a row for each item of the lists in a column. Items that are models become columns.
 
     Rows without items stay, with NA. The index repeats.
     """
     item, prefix, kinds = _items(output, name)
     rows = frame.explode(name)
-    at = list(frame.columns).index(name)
+    start = list(frame.columns).index(name)
     values = [None if value is None or value is pd.NA or value != value else value for value in rows.pop(name)]
     for place, (column, kind) in enumerate(kinds.items()):
         inner = values
         if _model(item):
             flat = [_flat(value, dict(_fields(item))) for value in values]
-            inner = [each.get(column.removeprefix(prefix)) for each in flat]
-        rows.insert(at + place, column, _column(inner, rows.index, kind))
+            inner = [row.get(column.removeprefix(prefix)) for row in flat]
+        rows.insert(start + place, column, _column(inner, rows.index, kind))
     return rows
 
 
 def columns_of_items(output: Any, name: str) -> list[str]:
-    """The columns that `exploded` makes of a column. Raises `ConfigurationError` if the column has no lists."""
+    """Return the columns that `exploded` makes of a column. Raises `ConfigurationError` if it has no lists."""
     return list(_items(output, name)[2])
 
 
 def _items(output: Any, name: str) -> tuple[Any, str, dict[str, str]]:
-    """The item type of a column of lists, the prefix of its columns, and the columns with their dtypes."""
-    places = {column: _item(kind) for column, kind in _annotations(output)}
-    if places.get(name) is None:
-        lists = [column for column, item in places.items() if item is not None]
+    """Return the item type of a column of lists, the prefix of its columns, and the columns with their dtypes."""
+    items = {column: _item(kind) for column, kind in _annotations(output)}
+    if items.get(name) is None:
+        lists = [column for column, item in items.items() if item is not None]
         raise invalid("explode", name, f"a field that is a list ({', '.join(lists) or 'there is none'})")
-    item, prefix = places[name], "" if name == ANSWER else f"{name}."
+    item, prefix = items[name], "" if name == ANSWER else f"{name}."
     kinds = {f"{prefix}{inner}": kind for inner, kind in _fields(item)} if _model(item) else {name: _dtype(item)}
     return item, prefix, kinds
 
 
 def _fields(output: Any) -> Iterator[tuple[str, str]]:
-    """Each column with its dtype."""
+    """Yield each column with its dtype."""
     return ((name, _dtype(annotation)) for name, annotation in _annotations(output))
 
 
 def _annotations(output: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each column with its annotation; a recursive model stays an object below its second level."""
+    """Yield each column with its annotation. Models nested deeper than `MAX_DEPTH` stay objects."""
     model = _model(output)
     if model is None:
         yield prefix.rstrip(".") or ANSWER, output
@@ -103,25 +103,25 @@ MAX_DEPTH = 5
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    """The annotation's model with fields, even if it may be None."""
+    """Return the annotation's model if it has fields, even if the value may be None."""
     bare = _bare(annotation)
     return bare if isinstance(bare, type) and issubclass(bare, BaseModel) and bare.model_fields else None
 
 
 def _bare(annotation: Any) -> Any:
-    """The annotation without `Annotated`, `RootModel` and `| None`."""
+    """Return the annotation without `Annotated`, `RootModel` and `| None`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if isinstance(annotation, type) and issubclass(annotation, RootModel):
         return _bare(annotation.model_fields["root"].annotation)
     if get_origin(annotation) in (Union, types.UnionType):
-        others = [each for each in get_args(annotation) if each is not type(None)]
-        return _bare(others[0]) if len(others) == 1 else annotation
+        members = [member for member in get_args(annotation) if member is not type(None)]
+        return _bare(members[0]) if len(members) == 1 else annotation
     return annotation
 
 
 def _item(annotation: Any) -> Any:
-    """The type of a list's items; None for other types."""
+    """Return the type of a list's items, or None for other types."""
     bare = _bare(annotation)
     is_list = get_origin(bare) in (list, tuple, set, frozenset, Sequence)
     return (get_args(bare) or (Any,))[0] if is_list else Any if bare is list else None
@@ -139,7 +139,7 @@ def _dtype(annotation: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with dicts in place of models, values in place of enumerations, and lists in place of sets."""
+    """Return the value with models as dicts, enum members as values, and tuples and sets as lists."""
     match value:
         case RootModel():
             return _plain(value.root)
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(value: Any, kinds: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
-    """The values by column of a model dumped as dicts."""
+    """Return the values by column of a model dumped as dicts."""
     found: dict[str, Any] = {}
     for name, item in (value or {}).items():
         if f"{prefix}{name}" in kinds:

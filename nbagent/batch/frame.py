@@ -1,4 +1,4 @@
-"""Answers as a DataFrame, aligned with the data."""
+"""A map's answers as a DataFrame, aligned with the data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ COLUMNS = {
     "status": TEXT, "error": TEXT, "input_tokens": COUNT, "output_tokens": COUNT, "cost": REAL, "seconds": REAL,
     "run_id": TEXT,
 }  # fmt: skip
-#: Columns that only the first of equal rows fills, so that their sum is the total spent.
+#: Columns that are 0 except for the first of equal rows, so their sum is the total spent.
 SPENT = frozenset({"input_tokens", "output_tokens", "cost"})
-#: Prefix of such a column's name if the model has a field of that name.
+#: The prefix of one of `COLUMNS` if the output model has a field with that name.
 PREFIX = "row_"
-#: A temporary column with each item's row.
+#: A temporary column with the key of each item's row.
 _KEY = "key of the row"
 
 
@@ -31,11 +31,11 @@ def to_frame(
     output: Any = None,
     explode: str | None = None,
 ) -> pd.DataFrame:
-    """A row for each key, aligned with the index. Rows without an answer have the status "left".
+    """Return a frame with a row for each key, aligned with the index. Rows without an answer have the status "left".
 
-    The first of equal rows, and of one row's items, has the tokens and the cost; the others have 0. With `output`, its
-    fields are the answer's columns (see `fields`); otherwise there is one, `answer`. If the model has a field with a
-    later column's name, such as `status`, that column is called `row_status`.
+    The first of equal rows, and of a row's items, has the tokens and the cost; the others have 0. The answer's columns
+    are the fields of `output` (see `fields`), or else one column, `answer`. If `output` has a field with the name of
+    another column, such as `status`, that column becomes `row_status`.
     """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]
     if output is None:
@@ -47,11 +47,11 @@ def to_frame(
     titles = {name: f"{PREFIX}{name}" if name in taken else name for name in COLUMNS}
     for name, kind in COLUMNS.items():
         columns[titles[name]] = pd.Series([getattr(row, name) for row in rows], index=index, dtype=kind)
-    frame, asked = pd.DataFrame(columns, index=index), pd.Series(keys, index=index, dtype=TEXT)
+    frame, row_keys = pd.DataFrame(columns, index=index), pd.Series(keys, index=index, dtype=TEXT)
     if explode is not None:
-        frame = exploded(frame.assign(**{_KEY: asked}), explode, output)
-        asked = frame.pop(_KEY)
-    is_repeated = asked.duplicated().to_numpy()
+        frame = exploded(frame.assign(**{_KEY: row_keys}), explode, output)
+        row_keys = frame.pop(_KEY)
+    is_repeated = row_keys.duplicated().to_numpy()
     for name in SPENT:
         spent = frame[titles[name]]
         frame[titles[name]] = spent.mask(is_repeated & spent.notna().to_numpy(), 0)
@@ -59,5 +59,5 @@ def to_frame(
 
 
 def title_of(name: str, rows: pd.DataFrame) -> str:
-    """The name that one of `COLUMNS` has in a map's frame."""
+    """Return the name of one of `COLUMNS` in a map's frame."""
     return f"{PREFIX}{name}" if f"{PREFIX}{name}" in rows else name

@@ -1,4 +1,4 @@
-"""The live engine: `concurrency` tasks send one row after the other."""
+"""The live engine: `concurrency` tasks send the rows, one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nbagent.errors import AuthenticationError, ConfigurationError, ModelNotFoun
 
 log = logging.getLogger("nbagent")
 
-#: Errors that would affect every row: they stop the map.
+#: Errors that would affect every row. They stop the map.
 OF_ALL_ROWS = (AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError)
 AskRow = Callable[[RowAgent, Batch, Row], Awaitable[Answer]]
 
@@ -30,7 +30,6 @@ class LiveEngine:
     """Sends rows to the provider's usual endpoint, `batch.concurrency` at a time."""
 
     def __init__(self, ask_row: AskRow | None = None) -> None:
-        #: Gets the answer to one row.
         self._ask = ask_row or ask
 
     async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
@@ -41,7 +40,7 @@ class LiveEngine:
         async def work() -> None:
             set_current(account=account)
             agent = batch.new_agent()
-            for row in waiting:  # shared by all of them
+            for row in waiting:  # shared by all tasks
                 if batch.budget.is_spent:
                     break
                 keep(await self._ask(agent, batch, row))
@@ -51,8 +50,8 @@ class LiveEngine:
 
 
 async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all of them. If one raises, the others are cancelled, and its error is raised once they have ended."""
-    tasks = [asyncio.create_task(each) for each in coroutines]
+    """Run coroutines concurrently. If one raises, the others are cancelled, and its error is raised once they end."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -63,16 +62,16 @@ async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 @contextmanager
 def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
-    """The block in which the batch's `rpm` and `tpm` apply, or this process's share of them."""
+    """Apply the batch's `rpm` and `tpm`, or this process's share of them, in this block."""
     rpm, tpm = (rate and rate / shares for rate in (batch.rpm, batch.tpm))
     with ExitStack() as stack:
-        for key in {each.rate_key for each in batch.provider.members}:
+        for key in {member.rate_key for member in batch.provider.members}:
             stack.enter_context(admission_of(key).limited(rpm, tpm))
         yield
 
 
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
-    """The answer to one row; a failure also counts as one."""
+    """Return the answer to a row. A failure also counts as an answer."""
     started, waits = monotonic(), list[float]()
     agent.clear_history()
     set_current(row_key=row.key, waits=waits)
@@ -82,7 +81,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
         result = await agent.chat(row.content, origin={"source": "map"}, **batch.options)
         if result.data is not None:
             values = row_of(batch.output, result.data)
-    except Exception as failure:  # the row records it; other rows are not lost
+    except Exception as failure:  # recorded in the row, so that other rows are not lost
         if batch.raises or isinstance(failure, OF_ALL_ROWS):
             raise
         log.info("a row failed", exc_info=True)

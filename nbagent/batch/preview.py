@@ -1,4 +1,4 @@
-"""`agent.map(…, preview=True)`: three rows as they would be sent, and an estimate for all of them."""
+"""`agent.map(…, preview=True)`: the requests for three rows, and an estimate for all rows."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.key_values import key_values_text
 from nbagent.text import shortened
 
-#: Rows shown; characters of a message in a line; characters in its block.
+#: How many rows are shown, and how many characters of a message in one line and in a block.
 SAMPLES, LINE_CHARS, BLOCK_CHARS = 3, 160, 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate for rows: tokens by a rough count, dollars from the price list (None: unknown)."""
+    """A rough count of a map's tokens, and their price in US dollars, or None if it is unknown.
+
+    `assumption` explains the assumed length of the answers.
+    """
 
     input_tokens: int
     output_tokens: int
     cost: float | None
-    #: The assumption about the answers' length.
     assumption: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MapPreview:
-    """A preview of a map; nothing was sent. It displays itself in a notebook; `print` shows it as text.
+    """A preview of a map. Nothing was sent. It displays itself in a notebook, and `print` shows it as text.
 
     - `samples`: the first three requests, each with `messages`, `functions` and `options`
-    - `rows` of the data, and `requests` that these need: equal rows are asked once
-    - `answered`: rows whose answer a checkpoint, or an unfinished map, has already
-    - `skipped`: rows without a value; `failed`: rows that can't be sent, such as those of a missing file
-    - `estimate`: `input_tokens`, `output_tokens`, `cost` in US dollars or None
+    - `rows`, `requests`: rows of the data, and the requests that they need; equal rows are sent once
+    - `answered`: rows that are answered in the checkpoint or by an unfinished map
+    - `skipped`, `failed`: rows without a value, and rows that can't be sent, for example because a file is missing
+    - `estimate`: `input_tokens`, `output_tokens`, and `cost` in US dollars or None
     """
 
     samples: Sequence[Preview]
@@ -50,13 +52,9 @@ class MapPreview:
     def _lines(self) -> list[tuple[str, str]]:
         """Labels and values, for both displays."""
         estimate = self.estimate
-        counts = (
-            (self.answered, "answered before"),
-            (self.skipped, "skipped, without a value"),
-            (self.failed, "failed"),
-        )
-        notes = [f"{count:,} {what}" for count, what in counts if count]
-        lines = [("model", f"{each.provider}:{each.model}") for each in self.samples[:1]]
+        counts = {"answered before": self.answered, "skipped, without a value": self.skipped, "failed": self.failed}
+        notes = [f"{count:,} {label}" for label, count in counts.items() if count]
+        lines = [("model", f"{sample.provider}:{sample.model}") for sample in self.samples[:1]]
         lines += [
             ("rows", "; ".join([f"{self.rows:,}", *notes])),
             ("requests", f"{self.requests:,}"),
@@ -70,17 +68,17 @@ class MapPreview:
         return lines
 
     def _messages(self) -> list[tuple[str, str]]:
-        """The roles and texts of the samples; the system message comes once."""
+        """The roles and texts of the samples' messages. The system message appears once."""
         messages = [
             message
-            for number, each in enumerate(self.samples)
-            for message in each.messages
+            for number, sample in enumerate(self.samples)
+            for message in sample.messages
             if not number or message.role != "system"
         ]
         return [(message.role, content_as_text(message.content)) for message in messages]
 
     def _repr_html_(self) -> str:
-        """Everything as safe HTML: the numbers as a table, messages folded."""
+        """The preview as safe HTML: folded messages, and the numbers as a table."""
         rows = (
             f"<tr><th>{render.escape(label)}</th><td>{render.escape(text)}</td></tr>" for label, text in self._lines()
         )

@@ -1,4 +1,4 @@
-"""One progress bar for all rows of a map, in notebooks and terminals: rate, time left, dollars and errors."""
+"""A map's progress bar, in notebooks and terminals: rate, time left, dollars and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from nbagent.batch.answer import Answer
 from nbagent.core.progress import progress_bar
 
-#: Seconds between two updates of the bar if no answers arrive.
+#: Seconds between two updates of the bar while no answers arrive.
 TICK_S = 1.0
 
 
@@ -17,9 +17,9 @@ TICK_S = 1.0
 def map_progress(
     total: int, done: int, shown: bool, watchers: Iterable[Callable[[str], None]]
 ) -> Iterator[tuple[Callable[[Answer], None], Callable[[str], None]]]:
-    """The bar: a function to call with each answer, and one that shows what the map waits for.
+    """Show the bar. Yields a function to call with each answer, and one that shows what the map is waiting for.
 
-    `done` rows already had answers. For `watchers` see `progress_bar`.
+    `done` is how many rows had answers already. For `watchers` see `progress_bar`.
     """
     dollars, errors = 0.0, 0
     with progress_bar(total, "map", "row", done=done, shown=shown, watchers=watchers) as bar:
@@ -33,7 +33,7 @@ def map_progress(
                 bar.update()
 
         async def tick() -> None:
-            """Show the answers since tqdm's last update and the time, even without answers."""
+            """Show the time, and the answers since tqdm's last update."""
             while True:
                 await asyncio.sleep(TICK_S)
                 bar.refresh()

@@ -1,4 +1,4 @@
-"""Rows of a Series or DataFrame as prompts. Equal prompts have equal keys, whatever their index."""
+"""The rows of a Series or DataFrame as prompts. Equal prompts have equal keys, whatever their index."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nbagent.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One question.
+    """One prompt.
 
-    - `key`: a hash of everything that decides its answer
+    - `key`: a hash of everything that determines its answer
     - `content`: the message for `Agent.chat`. Files are read only when the row is sent.
-    - `status`: "left", or why it is never sent: "skipped" if a value is missing, "error" if one can't be sent
-    - `problem`: the reason as a sentence
+    - `status`: "left", or for a row that is never sent "skipped" (a value is missing) or "error" (invalid value)
+    - `problem`: the reason why it is never sent, as a sentence
     """
 
     key: str
@@ -38,16 +38,16 @@ class Row:
 
     @property
     def messages(self) -> Sequence[LLMMessage]:
-        """The question as messages."""
+        """The prompt as messages."""
         return as_messages(self.content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process may lack the files that the content names, so it gets their bytes."""
+        """Pickle the files' bytes, because another process may not have the files that the content names."""
         return Row, (self.key, self.content if self.problem else self.messages, self.status, self.problem)
 
 
 def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: Mapping[str, Any]) -> list[Row]:
-    """A row for each row of the data. `settings` also decide the answers: model, options, schema.
+    """Return a prompt for each row of the data. The keys also depend on `settings`: model, options, schema.
 
     Raises `ConfigurationError` for a prompt that names no column of the data.
     """
@@ -58,20 +58,20 @@ def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: M
 
 
 def check_data(data: Any) -> None:
-    """Raise `ConfigurationError` unless it is a Series or a DataFrame."""
+    """Raise `ConfigurationError` unless the data is a Series or a DataFrame."""
     if not isinstance(data, pd.Series | pd.DataFrame):
-        fix = "Pass df['question'], or df with prompt='… {column} …'; pd.Series(list) makes one of a list."
-        if hasattr(data, "to_pandas"):  # polars and pyarrow have it
+        fix = "Pass df['question'], df with prompt='… {column} …', or pd.Series(a_list)."
+        if hasattr(data, "to_pandas"):  # Polars and PyArrow
             fix = "Pass data.to_pandas()."
-        raise invalid("data", data, "a Series or a DataFrame of pandas", fix)
+        raise invalid("data", data, "a pandas Series or DataFrame", fix)
 
 
-#: A piece of a prompt: a text, or a value's name, conversion and format.
+#: The pieces of a prompt: text, or a column's name, conversion and format.
 Template = list[str | tuple[str, str | None, str]]
 
 
 def _template(prompt: str | None) -> Template:
-    """The pieces of a prompt, as in a format string. Braces contain a column name."""
+    """Return the pieces of a prompt, which is a format string with column names in braces."""
     check_type("prompt", prompt, str, optional=True)
     pieces: Template = []
     try:
@@ -82,8 +82,8 @@ def _template(prompt: str | None) -> Template:
         fix = "Write {{ and }} for braces that name no column."
         raise ConfigurationError(f"prompt: {error}. {fix}") from None
     if prompt is not None and not _names(pieces):
-        fix = "Name a column in braces, such as 'Classify: {text}'. Without a prompt, the values are the questions."
-        raise invalid("prompt", prompt, "the name of a column in braces", fix)
+        fix = "Name a column, as in 'Classify: {text}'. Without a prompt, the values are the prompts."
+        raise invalid("prompt", prompt, "a column name in braces", fix)
     return pieces
 
 
@@ -92,25 +92,24 @@ def _names(template: Template) -> list[str]:
 
 
 def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterator[dict[str, Any]]:
-    """Each row's values by the prompt's names, or the only value by its own name."""
+    """Return each row's values by the prompt's names, or the only value by its own name."""
     names = _names(template)
     if isinstance(data, pd.Series):
         if len(names) > 1:
             raise ConfigurationError(
-                f"prompt: a Series has one value a row, not {', '.join(names)}: pass the DataFrame."
+                f"prompt: a Series has one value per row, and the prompt names {', '.join(names)}. Pass the DataFrame."
             )
         return ({(names or ["value"])[0]: value} for value in data)
     if not names and len(data.columns) != 1:
-        raise ConfigurationError("prompt: a DataFrame needs one that names its columns, such as 'Classify: {text}'.")
-    named = [str(column) for column in data.columns]
-    places = []
-    for name in names or named:
-        if named.count(name) != 1:
-            problem = f"{named.count(name) or 'no'} columns named {name!r}{did_you_mean(name, named) or '.'}"
-            raise ConfigurationError(f"prompt: there are {problem} The data has {', '.join(named) or 'no columns'}.")
-        places.append(named.index(name))
-    columns = [data.iloc[:, place] for place in places]
-    return (dict(zip(names or named, values, strict=True)) for values in zip(*columns, strict=True))
+        raise ConfigurationError("prompt: a DataFrame needs a prompt with column names, such as 'Classify: {text}'.")
+    known = [str(column) for column in data.columns]
+    columns = []
+    for name in names or known:
+        if known.count(name) != 1:
+            problem = f"{known.count(name) or 'no'} columns named {name!r}{did_you_mean(name, known) or '.'}"
+            raise ConfigurationError(f"prompt: there are {problem} The data has {', '.join(known) or 'no columns'}.")
+        columns.append(data.iloc[:, known.index(name)])
+    return (dict(zip(names or known, values, strict=True)) for values in zip(*columns, strict=True))
 
 
 def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
@@ -119,23 +118,23 @@ def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
     try:
         content = _filled(template, values)
         messages = as_messages(content)
-        said = Fingerprints().of(messages, None, {}).hash
-    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the latter two are format fields
+        fingerprint = Fingerprints().of(messages, None, {}).hash
+    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the latter two: from a format field
         problem = f"{type(error).__name__}: {error}"
         return Row(f"error {hashlib.sha256(problem.encode('utf-8', 'replace')).hexdigest()}", None, "error", problem)
-    key = hashlib.sha256(f"{said}\n{shared}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    key = hashlib.sha256(f"{fingerprint}\n{shared}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Row(key, content)
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether the value is missing: None, NaN, NaT, NA, a blank text, an empty list."""
+    """Return whether a value is missing: None, NaN, NaT, NA, blank text, an empty list."""
     if isinstance(value, str | list | tuple):
         return not (value.strip() if isinstance(value, str) else value)
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _filled(template: Template, values: Mapping[str, Any]) -> Any:
-    """The prompt: a text; parts if a value is an image or file; messages if the data has messages and no prompt."""
+    """Return the prompt: text, parts if a value is an image or file, or the messages in the data."""
     if not template:
         (value,) = values.values()
         return (
@@ -154,7 +153,7 @@ def _filled(template: Template, values: Mapping[str, Any]) -> Any:
 
 
 def _inserted(values: Mapping[str, Any], name: str, conversion: str | None, form: str) -> Any:
-    """A value in a prompt: images and files unchanged, anything else as in cells and tools, but in full."""
+    """Return a value for a prompt. Images and files are unchanged; other values are formatted as in cells, in full."""
     value = values[name]
     if is_image(value):
         return value

@@ -46,7 +46,7 @@ CREATE TRIGGER notes_changed AFTER UPDATE ON notes BEGIN
     INSERT INTO words (rowid, path, text) VALUES (new.id, new.path, new.text);
 END;
 """
-FORMAT = SQLiteFormat("notes of agents", "nbme", version=2, tables=_TABLES)
+FORMAT = SQLiteFormat("agents' notes", "nbme", version=2, tables=_TABLES)
 
 
 def checked_note_path(path: str) -> str:

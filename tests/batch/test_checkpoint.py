@@ -32,7 +32,7 @@ def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
     assert "half a pair" in found["b"].text
     frame = read_checkpoint(tmp_path / "map.sqlite").set_index("key")
     assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["Say hi.", "provider:m1", "Hi"]
-    assert len(frame.loc["b", "question"]) == checkpoints.QUESTION_CHARS
+    assert len(frame.loc["b", "question"]) == checkpoints.PROMPT_CHARS
     assert frame.dtypes[["answered", "input_tokens", "cost"]].map(str).tolist() == [
         "datetime64[us, UTC]", "Int64", "Float64"
     ]  # fmt: skip
@@ -113,8 +113,8 @@ def a_newer_checkpoint(path):
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (a_database_of_another_program, "is not a file for answers of a map. Name another one"),
-        (a_newer_checkpoint, "has version 2 of the format, expected 1. Update nbagent"),
+        (a_database_of_another_program, "is not a file for map answers. Name another file"),
+        (a_newer_checkpoint, "has format version 2, expected 1. Update nbagent"),
         (lambda path: path.mkdir(), "it is not a file. Name another file"),
     ],
 )

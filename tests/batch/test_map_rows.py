@@ -69,7 +69,7 @@ async def test_different_values_are_different_questions_whatever_is_displayed(ag
     written = ['{"when": "2026-01-02T00:00:00"}', "[0.1, null]", '["a", "b"]']
     assert first["answer"].tolist()[-4:-1] == [f"echo {text}" for text in written]
     assert "too long to be written whole" in first["error"].iloc[-1]
-    with pytest.raises(ConfigurationError, match=r"(?s)of pandas, got DataFrame .*Pass data.to_pandas\(\)"):
+    with pytest.raises(ConfigurationError, match=r"(?s)expected a pandas Series or DataFrame, got DataFrame .*Pass data.to_pandas\(\)"):
         await agent.map(tables[0])
 
 
@@ -120,11 +120,11 @@ async def test_columns_of_images_and_pdfs(tmp_path):
     ("prompt", "options", "problem"),
     [
         ("{txt}", {}, "no columns named 'txt'; did you mean text?"),
-        ("Hello", {}, "the name of a column in braces"),
-        (None, {}, "a DataFrame needs one that names its columns"),
+        ("Hello", {}, "a column name in braces"),
+        (None, {}, "a DataFrame needs a prompt with column names"),
         ("{text}", {"engine": "dsk"}, "engine: expected None, 'batch' or a distributed.Client"),
         ("{text}", {"budget": "much"}, "budget"),
-        ("{text}", {"budget": 1.0}, "the price of .* is not known"),
+        ("{text}", {"budget": 1.0}, "the price of .* is unknown"),
         ("{text}", {"temprature": 1}, "did you mean temperature"),
         ("{text}", {"output": 3}, "output"),
         ("{text}", {"explode": "items"}, "explode"),

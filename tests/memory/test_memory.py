@@ -204,7 +204,7 @@ def test_wrong_settings_and_files(file):
     with pytest.raises(ConfigurationError, match="write: expected"):
         Memory(file, write="always")
     file.write_text("something else")
-    with pytest.raises(ConfigurationError, match="not a file for notes"):
+    with pytest.raises(ConfigurationError, match="not a file for agents' notes"):
         Memory(file)
 
 

@@ -110,6 +110,6 @@ def test_a_map_over_its_budget_asks_the_person_and_is_refused_where_nobody_is(ke
     cell = kernel.send(over)
     prompt = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
     assert "4 rows may cost about $800.00" in prompt
-    assert prompt.endswith("Begin?\n[y/N] ")
+    assert prompt.endswith("Start?\n[y/N] ")
     kernel.client.input("y")
     assert kernel.ok(cell).result == "['ok', 'ok', 'ok', 'ok']"

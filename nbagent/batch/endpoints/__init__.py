@@ -19,23 +19,24 @@ class HasProvider(Protocol):
 
     @property
     def provider(self) -> LLMProvider:
-        """Its provider, with the key that submitted the batches."""
+        """The provider, with the key that submitted the batches."""
         ...
 
 
 async def cancel(agent: HasProvider, checkpoint: str | os.PathLike[str]) -> int:
-    """Ask the agent's provider to stop a checkpoint's batches -> their number.
+    """Ask the agent's provider to cancel a checkpoint's batches, and return their number.
 
-    Rows answered by then are billed; the same `agent.map` reads them and marks the other rows "left". Raises
+    Rows answered by then are billed. The same call of `agent.map` reads them and marks the other rows "left". Raises
     `ConfigurationError` for a provider without batches.
 
     >>> await cancel(agent, "reviews.db")                                           # doctest: +SKIP
     """
     endpoint = endpoint_for(agent.provider)
     if not checked_path(checkpoint).exists():
-        raise invalid("checkpoint", str(checkpoint), "the file of a map")
+        raise invalid("checkpoint", str(checkpoint), "the checkpoint file of a map")
     with Checkpoint(checkpoint) as kept:
-        sent = [each for each in Submitted(kept).of_provider(agent.provider.provider_name) if each.batch_id]
-    for each in sent:
-        await endpoint.cancel(each.batch_id or "")
-    return len(sent)
+        batches = Submitted(kept).of_provider(agent.provider.provider_name)
+    batch_ids = [batch.batch_id for batch in batches if batch.batch_id]
+    for batch_id in batch_ids:
+        await endpoint.cancel(batch_id)
+    return len(batch_ids)

@@ -1,4 +1,4 @@
-"""Lists the providers with a batch endpoint."""
+"""The providers with a batch endpoint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers.http_provider import HTTPProvider
 
 ENDPOINTS: dict[str, type[Endpoint]] = {"openai": OpenAIEndpoint, "claude": ClaudeEndpoint, "gemini": GeminiEndpoint}
-#: The providers' own clients. Azure, Bedrock and Vertex have different batches, or none.
+#: The providers' own clients. Azure, Bedrock and Vertex have other batch APIs, or none.
 _OWN_CLIENTS = ("AsyncOpenAI", "AsyncAnthropic", "AsyncClient")
 
 
 def endpoint_for(provider: Any) -> Endpoint:
-    """The provider's batch endpoint. Raises `ConfigurationError` if it has none."""
+    """Return the provider's batch endpoint. Raises `ConfigurationError` if it has none."""
     client = getattr(provider, "client", None)
     if isinstance(provider, HTTPProvider) and provider.provider_name in ENDPOINTS:
         if client is None or type(client).__name__ in _OWN_CLIENTS:
@@ -26,6 +26,6 @@ def endpoint_for(provider: Any) -> Endpoint:
     else:
         provider_name = getattr(provider, "provider_name", type(provider).__name__)
     raise ConfigurationError(
-        f"engine='batch': {provider_name} has no batch endpoint that nbagent knows. {', '.join(ENDPOINTS)} have one; "
-        "for all others omit engine: the rows are then sent live."
+        f"engine='batch': nbagent knows no batch endpoint of {provider_name}. Use {', '.join(ENDPOINTS)}, or omit "
+        "engine to send the rows now."
     )

@@ -1,4 +1,4 @@
-"""`Endpoint`: a provider's batch endpoint. It takes many requests at once and answers within a day, at half price."""
+"""`Endpoint`: a provider's batch endpoint, which answers many requests at once, within a day and at half price."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from nbagent.providers.http_provider import HTTPProvider
 
-#: Bytes of one batch, even if the provider takes more: it is in memory while it is sent.
-LONGEST_BATCH = 64 * 10**6
+#: Maximum bytes of a batch, even if the provider allows more, because it is in memory while it is sent.
+MAX_BATCH_BYTES = 64 * 10**6
 
 
 Phase = Literal["running", "ended", "cancelled", "failed"]
 
 
 class BatchRequest(NamedTuple):
-    """One row's request."""
+    """A row's request, with the body for the live endpoint."""
 
     key: str
-    #: The body for the live endpoint.
     body: bytes
 
 
@@ -28,10 +27,10 @@ class BatchRequest(NamedTuple):
 class State:
     """The state of a batch.
 
-    - `phase`: "cancelled" and "failed" batches may also hold answers
-    - `done`, `total`: requests by the provider's count, which some give only at the end
+    - `phase`: "cancelled" and "failed" batches may also have answers
+    - `done`, `total`: the provider's count of requests, which some providers report only at the end
     - `reason`: why the batch failed
-    - `files`: where its results are, if the provider says so
+    - `files`: the files with its results, if the provider has such files
     """
 
     phase: Phase
@@ -42,7 +41,7 @@ class State:
 
 
 class Result(NamedTuple):
-    """The outcome of one request: the body of the live endpoint's answer, or None if it failed."""
+    """The outcome of one request: the body of the live endpoint's response, or None if it failed."""
 
     key: str
     body: dict[str, Any] | None
@@ -52,40 +51,40 @@ class Result(NamedTuple):
 class Endpoint(ABC):
     """A batch endpoint, reached with the provider's key and connections."""
 
-    #: Of one batch.
+    #: The maximum number of requests, and of bytes, in one batch.
     max_requests: ClassVar[int]
-    max_bytes: ClassVar[int] = LONGEST_BATCH
+    max_bytes: ClassVar[int] = MAX_BATCH_BYTES
 
     def __init__(self, provider: HTTPProvider) -> None:
         self.provider = provider
-        #: The provider's API betas that a batch's requests need.
+        #: The beta features of the provider's API that the requests use.
         self.betas: tuple[str, ...] = ()
 
     @abstractmethod
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
-        """Send a batch -> the provider's id. `tag` is our name for it. It is never sent twice."""
+        """Send a batch once, without retries, and return the provider's id. `tag` is our name for it."""
 
     @abstractmethod
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """The id of a sent batch, if it arrived: the provider's answer may have been lost.
+        """Return the id of a batch whose submission got no response, or None if it did not arrive.
 
-        `submitted_at` is the time of sending (seconds since 1970), `count` its number of requests. `known` are the
-        provider's ids of other batches.
+        `submitted_at` is the time when it was sent (seconds since 1970), and `count` its number of requests. `known`
+        are the provider's ids of other batches.
         """
 
     @abstractmethod
     async def state(self, batch_id: str) -> State:
-        """The batch's state."""
+        """Return the batch's state."""
 
     @abstractmethod
     def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
-        """The results of a finished batch, in any order. Some may be missing."""
+        """Yield the results of a finished batch, in any order. Some may be missing."""
 
     @abstractmethod
     async def cancel(self, batch_id: str) -> None:
-        """Ask the provider to stop. Requests answered by then are billed and can be read."""
+        """Ask the provider to cancel a batch. Requests answered by then are billed and can be read."""
 
 
 def joined(pieces: Iterable[bytes], before: bytes, after: bytes) -> bytes:
-    """Encoded JSON values as a list, between the beginning and the end of a body."""
+    """Join encoded JSON values to a list, between the beginning and the end of a body."""
     return before + b",".join(pieces) + after

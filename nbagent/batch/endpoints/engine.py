@@ -1,9 +1,9 @@
 """The engine for `engine="batch"`: the provider's batch endpoint answers within a day, at half price.
 
-It works in two passes. The first makes each row's request, as a live run would, and submits them in batches within the
-provider's limits. No run waits for the answers, so memory holds the bodies of one batch only. When a batch is over, the
-second pass runs its rows in the usual loop, whose first request takes the batch's answer. So traces, costs, checks and
-corrections work as in any run. Unanswered rows, and further requests of a row, are sent live.
+It works in two passes. The first builds each row's request, as a live run would, and submits the requests in batches
+within the provider's limits. No run waits for the answers, so only one batch is in memory. When a batch is over, the
+second pass runs its rows in the usual loop, with the batch's answer to the first request. Traces, costs, checks and
+corrections therefore work as in any run. Unanswered rows, and further requests of a row, are sent live.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nbagent.providers.http.retry import wait_s
 
 log = logging.getLogger("nbagent")
 
-#: Seconds between two checks of the batches: the first wait, the factor for each next one, and the longest.
+#: Seconds between two checks of the batches: the first wait, the growth factor, and the longest wait.
 FIRST_WAIT_S = 2.0
 GROWTH = 1.5
 LONGEST_WAIT_S = 60.0
@@ -39,15 +39,15 @@ LONGEST_WAIT_S = 60.0
 class BatchEngine:
     """Sends rows to a provider's batch endpoint. The checkpoint records the submitted batches.
 
-    Cancelling it leaves the batches at the provider: the same call reads them later.
+    If this is cancelled, the batches continue at the provider, and the same call reads them later. Raises
+    `ConfigurationError` without a checkpoint.
     """
 
     def __init__(self, checkpoint: Path | None) -> None:
-        """Raises `ConfigurationError` without a checkpoint."""
         if checkpoint is None:
             raise ConfigurationError(
-                "engine='batch': the answers may take a day and would be lost with the kernel: pass checkpoint=path, "
-                "the file that keeps them."
+                "engine='batch' requires a checkpoint, because the answers may take a day and would be lost with the "
+                "kernel. Pass checkpoint=path."
             )
         self._path = checkpoint
 
@@ -78,13 +78,13 @@ class _Work:
         self.waiting: list[Sent] = []
 
     def new_agent(self) -> RowAgent:
-        """An agent for rows that takes answers from the batches."""
+        """Return an agent for rows, with answers from the batches."""
         agent = self.batch.new_agent()
         agent.provider = self.provider
         return agent
 
     async def submit(self) -> None:
-        """Find the batches at the provider, and submit the other rows."""
+        """Find the batches that the provider has, and submit the other rows."""
         for sent in self.submitted.holding(self.rows):
             if sent.batch_id is None:
                 batch_id = await self._find(sent)
@@ -104,7 +104,7 @@ class _Work:
                 await self._send(requests)
 
     async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[BatchRequest]]:
-        """The requests of these rows, as many at a time as the provider accepts."""
+        """Yield the requests of these rows, as many at a time as the provider accepts."""
         agent, yield_point = self.new_agent(), YieldPoint()
         requests: list[BatchRequest] = []
         size = 0
@@ -114,7 +114,7 @@ class _Work:
             assert self.provider.latest is not None
             body = self.endpoint.provider.encoded(self.provider.latest)
             self.endpoint.betas = self.provider.latest.resolved.betas  # all rows have the same tools and options
-            length = len(body) + _AROUND
+            length = len(body) + _REQUEST_OVERHEAD
             if requests and (len(requests) == self.endpoint.max_requests or size + length > self.endpoint.max_bytes):
                 yield requests
                 requests, size = [], 0
@@ -145,7 +145,7 @@ class _Work:
         self.waiting[-1] = replace(sent, batch_id=batch_id)
 
     async def _find(self, sent: Sent) -> str | None:
-        """The provider's id of a batch, if it arrived."""
+        """Return the provider's id of a batch, or None if it did not arrive."""
         return await self.endpoint.find(sent.tag, sent.sent_at, sent.count, self.submitted.batch_ids())
 
     async def read(self, keep: Keep) -> None:
@@ -167,19 +167,19 @@ class _Work:
                 wait = min(wait * GROWTH, LONGEST_WAIT_S)
 
     async def _state(self, sent: Sent) -> State:
-        """The state of a batch. An unreachable provider is asked again later; a batch that it lost counts as failed."""
+        """Return a batch's state. A lost batch counts as failed, and an unreachable one as running."""
         try:
             return await self.endpoint.state(sent.batch_id or "")
         except ProviderError as error:
             if error.status == 404:
-                return State("failed", reason="the provider does not have this batch, or no longer has it")
+                return State("failed", reason="the provider does not, or no longer, have it")
             if not error.retryable:
                 raise
             log.warning("batch %s: %s", sent.batch_id, error)
             return State("running")
 
     async def _answer(self, sent: Sent, state: State, keep: Keep) -> None:
-        """Answer the rows of a finished batch: each in a run that takes the batch's answer."""
+        """Answer the rows of a finished batch, each in a run with the batch's answer."""
         if not sent.is_read:
             async with aclosing(self.endpoint.results(sent.batch_id or "", state)) as results:
                 async for result in results:
@@ -190,7 +190,7 @@ class _Work:
         stopped = self.submitted.cancelled(sent.tag) & ours
         if state.phase != "ended":
             stopped = {key for key in ours if self.submitted.result(key) is None}
-        error = f"the batch {sent.batch_id} failed: {state.reason or 'the provider gives no reason'}"
+        error = f"The batch {sent.batch_id} failed: {state.reason or 'the provider gives no reason'}"
         if state.phase == "failed" and stopped and self.batch.raises:
             self.submitted.forget(sent.tag)
             raise InvalidResponseError(error, provider=self.batch.provider.provider_name)
@@ -209,14 +209,13 @@ class _Work:
             self.submitted.forget(sent.tag)
 
 
-#: Maximum bytes around a request in a batch.
-_AROUND = 200
+#: The most bytes that a batch adds to each request.
+_REQUEST_OVERHEAD = 200
 
 
 def _left(waiting: Sequence[Sent], provider: str) -> str:
     ids = ", ".join(sent.batch_id or "not confirmed yet" for sent in waiting)
     return (
-        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} of {provider} ({ids}) will continue without this "
-        "call. The same call with the same checkpoint reads the answers; nbagent.batch.endpoints.cancel(agent, "
-        "checkpoint) cancels them."
+        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} at {provider} ({ids}) will continue. The same call "
+        "with the same checkpoint reads the answers. nbagent.batch.endpoints.cancel(agent, checkpoint) cancels them."
     )

@@ -1,8 +1,8 @@
-"""Gemini's batches, with the requests inline.
+"""Gemini's batches, with inline requests. Sources, read in November 2026:
 
-- https://ai.google.dev/gemini-api/docs/batch-api: inline requests up to 20 MB together, states, 48 hours until a batch
-  expires
-- https://ai.google.dev/api/batch-api: the objects; answers come in the order of the requests (read in November 2026)
+- https://ai.google.dev/gemini-api/docs/batch-api: inline requests up to 20 MB in total; states; batches expire after
+  48 hours
+- https://ai.google.dev/api/batch-api: the objects; answers come in the order of the requests
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from nbagent.batch.endpoints.endpoint import BatchRequest, Endpoint, Result, Sta
 
 #: How many of the latest batches to search.
 _LISTED = 100
-#: The states of a batch that is over. Some answers have `JOB_STATE_…` instead of `BATCH_STATE_…`.
+#: The states of a batch that is over. Some responses have `JOB_STATE_…` instead of `BATCH_STATE_…`.
 _PHASES = {"SUCCEEDED": "ended", "EXPIRED": "ended", "CANCELLED": "cancelled", "FAILED": "failed"}
 
 
 class GeminiEndpoint(Endpoint):
     """`:batchGenerateContent` and `/batches`."""
 
-    #: Gemini sets no limit; the answers come in one body.
+    #: Gemini sets no limit, but returns all answers in one body.
     max_requests = 10_000
-    #: Slightly below the provider's limit, because the list around the requests also counts.
+    #: Slightly below Gemini's limit, because the list around the requests also counts.
     max_bytes = 19 * 10**6
 
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
@@ -31,15 +31,15 @@ class GeminiEndpoint(Endpoint):
         pieces = (b'{"request":%s,"metadata":{"key":"%s"}}' % (body, key.encode()) for key, body in requests)
         before = b'{"batch":{"displayName":"nbagent-%s","inputConfig":{"requests":{"requests":[' % tag.encode()
         path = f"/models/{self.provider.model_name.removeprefix('models/')}:batchGenerateContent"
-        made = await self.provider.call(path, joined(pieces, before, b"]}}}}"), is_repeatable=False)
-        return str(made["name"])
+        batch = await self.provider.call(path, joined(pieces, before, b"]}}}}"), is_repeatable=False)
+        return str(batch["name"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
         """See `Endpoint`."""
         listed = await self.provider.call(f"/batches?pageSize={_LISTED}")
-        for each in listed.get("operations") or []:
-            if (each.get("metadata") or {}).get("displayName") == f"nbagent-{tag}":
-                return str(each["name"])
+        for batch in listed.get("operations") or []:
+            if (batch.get("metadata") or {}).get("displayName") == f"nbagent-{tag}":
+                return str(batch["name"])
         return None
 
     async def state(self, batch_id: str) -> State:
@@ -50,10 +50,10 @@ class GeminiEndpoint(Endpoint):
         """See `Endpoint`."""
         operation = await self.provider.call(f"/{batch_id}")
         output = operation.get("response") or {}
-        output = output.get("output") or output  # as the batch itself, or as its output
-        for each in (output.get("inlinedResponses") or {}).get("inlinedResponses") or []:
-            body = each.get("response")
-            yield Result(str((each.get("metadata") or {}).get("key")), body if isinstance(body, dict) else None)
+        output = output.get("output") or output  # some responses omit this level
+        for item in (output.get("inlinedResponses") or {}).get("inlinedResponses") or []:
+            body = item.get("response")
+            yield Result(str((item.get("metadata") or {}).get("key")), body if isinstance(body, dict) else None)
 
     async def cancel(self, batch_id: str) -> None:
         """See `Endpoint`."""

@@ -1,8 +1,10 @@
-"""OpenAI's batches: upload a file of requests, download a file of answers and one of errors.
+"""OpenAI's batches: upload a file of requests, download a file of answers and a file of errors.
 
-- https://developers.openai.com/api/docs/guides/batch: the lines of the files; 50,000 requests and 200 MB a batch;
-  requests not answered within 24 hours are in the error file as `batch_expired`
-- https://developers.openai.com/api/reference/resources/batches, …/files: the objects (read in November 2026)
+Sources, read in November 2026:
+
+- https://developers.openai.com/api/docs/guides/batch: the lines of the files; at most 50,000 requests and 200 MB per
+  batch; requests that are unanswered after 24 hours are in the error file as `batch_expired`
+- https://developers.openai.com/api/reference/resources/batches, …/files: the objects
 """
 
 from __future__ import annotations
@@ -32,19 +34,15 @@ class OpenAIEndpoint(Endpoint):
         ]
         part = (f"nbagent-{tag}.jsonl", b"".join(lines), "application/jsonl")
         file = await self.provider.call("/files", {"purpose": (None, b"batch"), "file": part})
-        batch = {
-            "input_file_id": file["id"],
-            "endpoint": url.decode(),
-            "completion_window": "24h",
-            "metadata": {"nbagent": tag},
-        }
-        made = await self.provider.call("/batches", dumps(batch), is_repeatable=False)
-        return str(made["id"])
+        body = {"input_file_id": file["id"], "endpoint": url.decode(), "completion_window": "24h"}
+        body["metadata"] = {"nbagent": tag}
+        batch = await self.provider.call("/batches", dumps(body), is_repeatable=False)
+        return str(batch["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
         """See `Endpoint`."""
         listed = await self.provider.call(f"/batches?limit={_LISTED}")
-        found = (each["id"] for each in listed["data"] if (each.get("metadata") or {}).get("nbagent") == tag)
+        found = (batch["id"] for batch in listed["data"] if (batch.get("metadata") or {}).get("nbagent") == tag)
         return next(map(str, found), None)
 
     async def state(self, batch_id: str) -> State:

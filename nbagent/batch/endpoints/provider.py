@@ -1,4 +1,4 @@
-"""`BatchedProvider`: the provider for rows whose first answer comes from a batch."""
+"""`BatchedProvider`: the provider of rows whose first answer comes from a batch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ log = logging.getLogger("nbagent")
 
 
 class BatchedProvider(WrapperProvider):
-    """Sits between the rows' runs and their provider.
+    """Answers a row's first request from its batch, if possible, and sends all other requests live.
 
-    A row's first request gets its answer from the batch, if there is one; all others are sent live. `result_of` returns
-    the body of a row's answer by the row's key.
+    `result_of` returns the body of a row's answer by the row's key.
     """
 
     inner: HTTPProvider
@@ -32,13 +31,13 @@ class BatchedProvider(WrapperProvider):
     def __init__(self, inner: HTTPProvider, result_of: Callable[[str], dict[str, Any] | None]) -> None:
         super().__init__(inner)
         self._result_of = result_of
-        #: Rows that already got their batch answer.
-        self._given: set[str] = set()
+        #: Rows whose batch answer was used.
+        self._used: set[str] = set()
         #: The last resolved request.
         self.latest: ModelRequest | None = None
 
     def supports_function_calling(self) -> bool:
-        """The inner provider's value."""
+        """See `LLMProvider.supports_function_calling`."""
         return self.inner.supports_function_calling()
 
     def check(self) -> None:
@@ -48,13 +47,13 @@ class BatchedProvider(WrapperProvider):
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`."""
         request = self.inner.resolve(request)
-        if current.get().row_key not in self._given:
+        if current.get().row_key not in self._used:
             request = replace(request, effective_options={**request.effective_options, "stream": False})
         self.latest = request
         return request
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """The batch's answer, or the model's."""
+        """Yield the batch's answer, or the model's."""
         for item in self._batched(current.get().row_key, request.tools):
             yield item
             if isinstance(item, LLMResponse):
@@ -64,12 +63,11 @@ class BatchedProvider(WrapperProvider):
                 yield item
 
     def _batched(self, key: str | None, tools: Functions | None) -> list[Event | LLMResponse]:
-        """The items of a row's batch answer, or none."""
-        if key is None or key in self._given:
+        """Return the items of a row's batch answer, or none."""
+        if key is None or key in self._used:
             return []
-        self._given.add(key)
-        body = self._result_of(key)
-        if body is None:
+        self._used.add(key)
+        if (body := self._result_of(key)) is None:
             return []
         try:
             items = self.inner.codec.items(body, renamed(tools))

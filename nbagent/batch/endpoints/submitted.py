@@ -1,4 +1,4 @@
-"""The batches in a checkpoint: each is submitted once, even if the kernel dies."""
+"""A checkpoint's batches. Each is submitted once, even if the kernel dies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from nbagent.batch.checkpoint import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One batch.
+    """A submitted batch.
 
-    - `tag`: our name for it; `batch_id`: the provider's, None if it is unknown whether the batch arrived
-    - `sent_at`: seconds since 1970; `count`: its requests
-    - `is_read`: its results are in the checkpoint
+    - `tag`: our name for it
+    - `batch_id`: the provider's id, or None if it is unknown whether the batch arrived
+    - `sent_at`: seconds since 1970
+    - `count`: the number of its requests
+    - `is_read`: whether its results are in the checkpoint
     """
 
     tag: str
@@ -32,7 +34,8 @@ class Sent:
 class Submitted:
     """The tables `batches` and `batch_rows` of a checkpoint.
 
-    A row enters `batch_rows` before it is submitted and stays until it has its answer. Its result is added once read.
+    A row is added to `batch_rows` before it is submitted, and stays until it is answered. Its result is added when the
+    batch is read.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -44,7 +47,7 @@ class Submitted:
         self._run("CREATE TABLE IF NOT EXISTS batch_rows (key PRIMARY KEY, tag, result, was_cancelled) WITHOUT ROWID")
 
     def holding(self, keys: Iterable[str]) -> list[Sent]:
-        """The batches with any of these rows, the oldest first."""
+        """Return the batches with any of these rows, oldest first."""
         found = self._run(
             "SELECT * FROM batches WHERE tag IN (SELECT tag FROM batch_rows WHERE key IN "
             "(SELECT value FROM json_each(?))) ORDER BY sent_at",
@@ -53,22 +56,22 @@ class Submitted:
         return [_sent(*row) for row in found]
 
     def of_provider(self, provider: str) -> list[Sent]:
-        """A provider's batches with unread results."""
+        """Return a provider's batches with unread results."""
         found = self._run("SELECT * FROM batches WHERE provider = ? AND NOT is_read ORDER BY sent_at", provider)
         return [_sent(*row) for row in found]
 
     def batch_ids(self) -> set[str]:
-        """The provider's ids of all batches."""
+        """Return the provider's ids of all batches."""
         return {batch_id for (batch_id,) in self._run("SELECT batch_id FROM batches WHERE batch_id IS NOT NULL")}
 
     def keys_of(self, tag: str) -> set[str]:
-        """A batch's rows that wait for answers."""
+        """Return the keys of a batch's unanswered rows."""
         return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ?", tag)}
 
     def announce(self, provider: str, keys: Sequence[str]) -> Sent:
-        """Note a batch that is about to be submitted."""
+        """Record a batch that is about to be submitted."""
         sent = Sent(uuid.uuid4().hex[:16], provider, None, time.time(), len(keys), False)
-        # a row without its batch counts as not submitted, so a kill between the two is harmless
+        # a row without its batch counts as not submitted, so a kill between the two statements is harmless
         self._run(
             "INSERT OR REPLACE INTO batch_rows SELECT value, ?, NULL, 0 FROM json_each(?)",
             sent.tag,
@@ -78,11 +81,11 @@ class Submitted:
         return sent
 
     def accept(self, tag: str, batch_id: str) -> None:
-        """Note that the provider has the batch."""
+        """Record that the provider has the batch."""
         self._run("UPDATE batches SET batch_id = ? WHERE tag = ?", batch_id, tag)
 
     def keep(self, tag: str, key: str, result: dict[str, Any] | None, was_cancelled: bool) -> None:
-        """Save a row's result; None if it failed."""
+        """Save a row's result, which is None if it failed."""
         text = None if result is None else json.dumps(result)
         self._run(
             "UPDATE batch_rows SET result = ?, was_cancelled = ? WHERE key = ? AND tag = ?",
@@ -93,20 +96,20 @@ class Submitted:
         )
 
     def finish_reading(self, tag: str) -> None:
-        """Note that all available results are saved."""
+        """Record that all available results are saved."""
         self._run("UPDATE batches SET is_read = 1 WHERE tag = ?", tag)
 
     def result(self, key: str) -> dict[str, Any] | None:
-        """The result of a row, if it succeeded."""
+        """Return a row's result, or None if it failed."""
         found = self._run("SELECT result FROM batch_rows WHERE key = ?", key)
         return json.loads(found[0][0]) if found and found[0][0] is not None else None
 
     def cancelled(self, tag: str) -> set[str]:
-        """The rows of a batch that were cancelled."""
+        """Return the keys of a batch's cancelled rows."""
         return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ? AND was_cancelled", tag)}
 
     def forget_row(self, key: str) -> None:
-        """A row is answered or must be submitted again: delete it."""
+        """Delete a row that is answered or must be submitted again."""
         self._run("DELETE FROM batch_rows WHERE key = ?", key)
 
     def forget(self, tag: str) -> None:

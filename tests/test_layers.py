@@ -35,7 +35,7 @@ BELOW = {
     "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "notebook", "server"},
 }
 #: What of `notebook` may import `server`: `%agent serve`.
-SERVED_BY_THE_KERNEL = {"nbagent.notebook.serving_http", "nbagent.notebook.magics.serve"}
+SERVED_BY_THE_KERNEL = {"nbagent.notebook.serving"}
 
 #: The only layer that may import a third-party package.
 HOME = {

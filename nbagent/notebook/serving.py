@@ -1,7 +1,8 @@
-"""`NotebookServing`: the notebook's tools as an MCP server inside the kernel, with the approvals below its cell."""
+"""Serves the notebook's agent over HTTP, or its tools to MCP clients, from inside the kernel: `%agent serve`."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextvars import Context
 from typing import Any
@@ -9,79 +10,141 @@ from typing import Any
 from IPython.display import display
 
 from nbagent.agent.agent import Agent
-from nbagent.core.background import note_main_loop
 from nbagent.core.current import set_current
 from nbagent.core.render import markdown as render
-from nbagent.mcp.server.http import HTTPServing
-from nbagent.mcp.server.tool_server import ToolServer
+from nbagent.errors import missing_extra
 from nbagent.notebook.client_forms import ClientForms
-from nbagent.notebook.display.captured import watch_output
-from nbagent.notebook.display.figures import showing_figures, uses_pyplot
+from nbagent.notebook.display.figures import show_figures_of
+
+#: Seconds that runs have to end when the server stops.
+_GRACE_S = 2.0
 
 
-class NotebookServing:
+class NotebookServing(ABC):
     """Serves from its creation to `stop()`, or until the kernel ends, and shows in the running cell how to connect.
 
-    The token is only in that display, which loses it when the serving ends.
+    The token is only in that display, which loses it when the server stops.
     """
 
-    ended = "The MCP server has ended."
+    #: The server, which a subclass starts in `_context`.
+    _server: Any
+    #: The message after it has stopped.
+    ended: str
 
-    def __init__(self, shell: Any, agent: Agent, *, port: int = 0, only: Iterable[str] | None = None) -> None:
+    def __init__(self, shell: Any, *, clients_approve: bool = False) -> None:
         self._shell = shell
-        if getattr(shell, "kernel", None) is not None:
-            note_main_loop()
-        watch_output(shell)
-        _show_figures(agent)
-        self._forms = ClientForms(shell)
-        context = Context()  # not the cell's, which will have ended
-        context.run(set_current, has_no_cell_output=True, approver=self._forms.ask)
-        self._tools = ToolServer(agent, only=only, agent_name="agent")
-        self._serving = HTTPServing(self._tools, port=port, context=context).start()
-        self.url = self._serving.url
-        self._told = display(_told(self._serving.client_configuration()), raw=True, display_id=True)
-        self._forms.show()
-        shell.events.register("post_run_cell", self._on_cell_end)
+        self._forms = None if clients_approve else ClientForms(shell)
+        self._context = Context()  # not the cell's, which will have ended
+        approver = None if self._forms is None else self._forms.ask
+        self._context.run(set_current, has_no_cell_output=True, approver=approver)
+
+    def _show(self, before: str, address: str, after: str) -> None:
+        """Show how to connect, and the forms below. From now on, notice each cell's end."""
+        first, pre, last = map(render.escape, (before, address, after))
+        page = f'{render.note_html(first)}<pre style="white-space: pre-wrap">{pre}</pre>{render.note_html(last)}'
+        bundle = {"text/plain": f"{before}\n{address}\n{after}", "text/html": render.output_html(page)}
+        self._shown = display(bundle, raw=True, display_id=True)
+        if self._forms is not None:
+            self._forms.show()
+        self._shell.events.register("post_run_cell", self._on_cell_end)
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return str(self._server.url)
 
     @property
     def is_running(self) -> bool:
         """Whether it still serves."""
-        return not self._serving.over.done()
+        return not self._server.over.done()
 
+    @abstractmethod
     def stop_calls(self) -> int:
-        """Stop the calls of clients that are running. Returns their number."""
-        return self._serving.cancel_calls() if self.is_running else 0
+        """Stop the clients' running calls or runs. Returns their number."""
+
+    @abstractmethod
+    def _follow(self, agent: Agent) -> None:
+        """Serve this agent from now on: the current one, after each cell."""
 
     def stop(self) -> None:
         """End calls and connections, free the port, and remove the token from the notebook."""
         self._shell.events.unregister("post_run_cell", self._on_cell_end)
-        self._serving.stop()
+        self._server.stop()
         page = render.output_html(render.note_html(self.ended))
-        self._told.update({"text/plain": self.ended, "text/html": page}, raw=True)
-        self._forms.close()
+        self._shown.update({"text/plain": self.ended, "text/html": page}, raw=True)
+        if self._forms is not None:
+            self._forms.close()
 
     def _on_cell_end(self, result: Any) -> None:
-        """Serve the current agent of the variable `agent`, and notify clients of changes."""
-        agent = self._shell.user_ns.get("agent")
-        if isinstance(agent, Agent) and agent is not self._tools.agent:
-            _show_figures(agent)
-            self._tools.agent = agent
-        self._serving.tell_changes()
+        if isinstance(agent := self._shell.user_ns.get("agent"), Agent):
+            self._follow(agent)
 
 
-def _show_figures(agent: Agent) -> None:
-    """Let plots go into the call, unless the agent handles them itself."""
-    executor = agent.tool_executor
-    if executor.call_context is None:
-        executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
+class MCPServing(NotebookServing):
+    """Serves the notebook's tools, or `only` some of them, to MCP clients. The notebook's user approves their calls."""
+
+    ended = "The MCP server has ended."
+
+    def __init__(self, shell: Any, agent: Agent, *, port: int = 0, only: Iterable[str] | None = None) -> None:
+        try:
+            from nbagent.mcp.server.http import HTTPServing
+            from nbagent.mcp.server.tool_server import ToolServer
+        except ModuleNotFoundError as error:
+            raise missing_extra("MCP", "mcp") from error
+        super().__init__(shell)
+        show_figures_of(agent)
+        self._server = HTTPServing(
+            ToolServer(agent, only=only, agent_name="agent"), port=port, context=self._context
+        ).start()
+        self._show(
+            "The notebook's tools are an MCP server. Paste this into your client's configuration; it has a secret "
+            "token:",
+            self._server.client_configuration(),
+            "%agent serve --stop ends it and removes the token from the notebook.",
+        )
+
+    def stop_calls(self) -> int:
+        """Stop the clients' running calls. Returns their number."""
+        return self._server.cancel_calls() if self.is_running else 0
+
+    def _follow(self, agent: Agent) -> None:
+        show_figures_of(agent)
+        self._server.tools.agent = agent
+
+    def _on_cell_end(self, result: Any) -> None:
+        super()._on_cell_end(result)
+        self._server.tell_changes()
 
 
-def _told(configuration: str) -> dict[str, str]:
-    lines = (
-        "The notebook's tools are an MCP server. Paste this into your client's configuration; it has a secret token:",
-        configuration,
-        "%agent serve --stop ends it and removes the token from the notebook.",
-    )
-    before, line, after = map(render.escape, lines)
-    page = f'{render.note_html(before)}<pre style="white-space: pre-wrap">{line}</pre>{render.note_html(after)}'
-    return {"text/plain": "\n".join(lines), "text/html": render.output_html(page)}
+class AgentServing(NotebookServing):
+    """Serves the notebook's agent over HTTP. Each conversation is a fork of the current agent, with the notebook's tools.
+
+    Calls that need approval wait for the notebook's user or, with `clients_approve`, for the clients.
+    """
+
+    ended = "The server has ended."
+
+    def __init__(self, shell: Any, agent: Agent, *, port: int = 0, clients_approve: bool = False) -> None:
+        try:
+            from nbagent.server.app import create_app
+            from nbagent.server.running import Serving, with_token
+            from nbagent.server.settings import ServerSettings
+            from nbagent.thread_server import LOOPBACK, listening
+        except ModuleNotFoundError as error:
+            raise missing_extra("The server", "server") from error
+        super().__init__(shell, clients_approve=clients_approve)
+        settings, (token,) = with_token(ServerSettings(grace_seconds=_GRACE_S))
+        self._server = Serving(create_app(agent, settings), listening(LOOPBACK, port), self._context).start()
+        asked = "They decide on" if clients_approve else "You are asked below about"
+        self._show(
+            "The agent is served to programs on this machine that know the secret token:",
+            f"{self.url}\n{token}",
+            f"{asked} calls that need approval. %agent serve --stop ends it and removes the token from the notebook.",
+        )
+
+    def stop_calls(self) -> int:
+        """Stop the clients' runs. Returns their number."""
+        return self._server.cancel_runs() if self.is_running else 0
+
+    def _follow(self, agent: Agent) -> None:
+        self._server.host.agents = {"": agent}

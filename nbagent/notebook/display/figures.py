@@ -12,6 +12,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from nbagent.agent.agent import Agent
 from nbagent.core.content.images import image_part
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import underlying
@@ -25,9 +26,16 @@ def uses_pyplot(definition: FunctionDefinition) -> bool:
     return code is not None and not _PLOTTING.isdisjoint(code.co_names)
 
 
+def show_figures_of(agent: Agent) -> None:
+    """Let the agent's tools show their plots where they run, unless the agent handles plots itself."""
+    executor = agent.tool_executor
+    if executor.call_context is None:
+        executor.call_context, executor.runs_exclusively = _showing_figures, uses_pyplot
+
+
 @contextmanager
-def showing_figures(definition: FunctionDefinition) -> Iterator[None]:
-    """A call context for tools: shows and closes the new figures of a tool that plots."""
+def _showing_figures(definition: FunctionDefinition) -> Iterator[None]:
+    """A call context for tools: show and close the new figures of a tool that plots."""
     if not uses_pyplot(definition):
         yield
         return
@@ -37,7 +45,7 @@ def showing_figures(definition: FunctionDefinition) -> Iterator[None]:
 
 @contextmanager
 def showing_new_figures() -> Iterator[None]:
-    """Shows and closes the figures that are drawn in this block."""
+    """Show and close the figures that are drawn in this block."""
     before = set(_figure_numbers())
     try:
         yield

@@ -31,7 +31,7 @@ from nbagent.errors import ExtractionError, NbagentError
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import NotebookApprover
 from nbagent.notebook.display.code_diff import code_diff
-from nbagent.notebook.display.figures import showing_figures, uses_pyplot
+from nbagent.notebook.display.figures import show_figures_of
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options
@@ -240,9 +240,7 @@ class AgentMagics(Magics):
         if given.model:
             given.previous = agent.provider_or_spec
             agent.provider = draft.provider
-        executor = agent.tool_executor
-        if executor.call_context is None:  # show plots in the cell, unless the agent handles them itself
-            executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
+        show_figures_of(agent)
         return given, agent, self._stream(given, agent, message)
 
     @staticmethod

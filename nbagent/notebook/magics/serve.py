@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
 from nbagent.agent.agent import Agent
 from nbagent.core.browser import check_possible
-from nbagent.errors import missing_extra
-
-if TYPE_CHECKING:
-    from nbagent.notebook.serving import NotebookServing
-    from nbagent.notebook.serving_http import HTTPNotebookServing
+from nbagent.notebook.serving import AgentServing, MCPServing, NotebookServing
 
 USAGE = "[--port N] [--clients-approve] | --mcp [--port N] [--tools NAME,NAME] | --stop"
 #: The server of this kernel, if there is one.
-_servings: list[NotebookServing | HTTPNotebookServing] = []
+_servings: list[NotebookServing] = []
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Serve the notebook's agent, or its tools to MCP clients, to programs on this machine; or stop serving."""
+    """Serve the notebook's agent to programs on this machine, or its tools to MCP clients, or stop serving."""
     check_possible("%agent serve", "sockets", "Serve the agent from a kernel on your machine.")
     options = _parser().parse_args(words)
     running = next((each for each in _servings if each.is_running), None)
@@ -49,30 +45,17 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     if running:
         raise UsageError(f"%agent serve: it already serves at {running.url}; %agent serve --stop ends that")
     if options.tools and not options.mcp:
-        raise UsageError("%agent serve: --tools belongs to --mcp")
+        raise UsageError("%agent serve: --tools requires --mcp")
     if options.clients_approve and options.mcp:
         raise UsageError("%agent serve: with --mcp, you approve calls; omit --clients-approve")
-    _servings[:] = [_mcp(shell, agent, options) if options.mcp else _http(shell, agent, options)]
-
-
-def _mcp(shell: Any, agent: Agent, options: argparse.Namespace) -> NotebookServing:
-    try:
-        from nbagent.notebook.serving import NotebookServing
-    except ModuleNotFoundError as error:
-        raise missing_extra("MCP", "mcp") from error
-    return NotebookServing(shell, agent, port=options.port, only=options.tools)
-
-
-def _http(shell: Any, agent: Agent, options: argparse.Namespace) -> HTTPNotebookServing:
-    try:
-        from nbagent.notebook.serving_http import HTTPNotebookServing
-    except ModuleNotFoundError as error:
-        raise missing_extra("The server", "server") from error
-    return HTTPNotebookServing(shell, agent, port=options.port, clients_approve=options.clients_approve)
+    if options.mcp:
+        _servings[:] = [MCPServing(shell, agent, port=options.port, only=options.tools)]
+    else:
+        _servings[:] = [AgentServing(shell, agent, port=options.port, clients_approve=options.clients_approve)]
 
 
 def stop_calls() -> int:
-    """Stop the running calls and runs of clients. Returns their number."""
+    """Stop the clients' running calls and runs. Returns their number."""
     return sum(serving.stop_calls() for serving in _servings)
 
 

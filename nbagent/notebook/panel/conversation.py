@@ -43,7 +43,7 @@ from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover
 from nbagent.notebook.display.captured import watch_output
-from nbagent.notebook.display.figures import showing_figures, uses_pyplot
+from nbagent.notebook.display.figures import show_figures_of
 from nbagent.notebook.panel.meter import Meter
 from nbagent.notebook.panel.skill_mentions import as_question
 
@@ -95,10 +95,8 @@ class PanelConversation:
         self._events: deque[Event] = deque()
         self._is_scheduled = False
         self._tasks: set[asyncio.Task[None]] = set()
-        executor = agent.tool_executor
         offer_default_approver(NotebookApprover(lambda: is_watched(get_ipython())))
-        if executor.call_context is None:
-            executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
+        show_figures_of(agent)
         agent.observers.append(self._observe)
         agent.bar_watchers.append(self._on_bar)
         if getattr(get_ipython(), "kernel", None) is not None:

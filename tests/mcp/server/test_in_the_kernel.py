@@ -182,7 +182,7 @@ async def test_stop_leaves_nothing(kernel, server, cell):
 
 
 def test_wrong_options(kernel):
-    assert "belongs to --mcp" in _complaint(kernel.run("%agent serve --tools one"))
+    assert "requires --mcp" in _complaint(kernel.run("%agent serve --tools one"))
     assert "no tool 'nothing'" in _complaint(kernel.run("%agent serve --mcp --tools nothing"))
 
 

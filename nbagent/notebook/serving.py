@@ -117,7 +117,7 @@ class MCPServing(NotebookServing):
 
 
 class AgentServing(NotebookServing):
-    """Serves the notebook's agent over HTTP. Each conversation is a fork of the current agent, with the notebook's tools.
+    """Serves the agent over HTTP. Each conversation is a fork of the current agent, with the notebook's tools.
 
     Calls that need approval wait for the notebook's user or, with `clients_approve`, for the clients.
     """

@@ -1,7 +1,7 @@
-"""The shared part of an agent's panels: the conversation's state, kept in sync with the agent, and the actions.
+"""What an agent's panels share: the conversation's state, kept in sync with the agent, and the actions.
 
-Clicks and events arrive on any thread; `Conversation.run_on_loop` moves them to the background loop, where everything
-here happens and where runs started by a panel execute. Runs of cells are followed through the agent's observers.
+Clicks and events arrive on any thread; `PanelConversation.run_on_loop` moves them to the background loop, where
+everything here happens, including the runs that a panel starts. The agent's observers report the runs of cells.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from nbagent.notebook.panel.skill_mentions import as_question
 
 log = logging.getLogger("nbagent")
 
-#: Seconds that a cell may run before the kernel is asked whether it is free; and seconds for its answer.
+#: Seconds that a cell may run before the kernel's loop is probed, and seconds for the loop to respond.
 PATIENCE = 1.0
 
 
 @dataclass(eq=False, slots=True)
-class PendingQuestion:
+class PendingPrompt:
     """A panel's prompt that is not answered yet."""
 
     entry: PanelEntry
-    #: Gets the content of a prompt that was stopped before sending; each panel has its own.
+    #: Called with the content of a prompt that was stopped before it was sent. Each panel has its own.
     give_back: Callable[[Content], None]
     task: asyncio.Task[AgentResult] | None = None
     is_started: bool = False
@@ -69,9 +69,9 @@ class PanelConversation:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        #: The progress bar of a map of the agent, as HTML.
+        #: The progress bar of `agent.map`, as HTML.
         self._bar = ""
-        #: The `ChatPanel`s that show it, whose module imports this one.
+        #: The `ChatPanel`s that show it. Their module imports this one.
         self.panels: list[Any] = []
         self._throttle = Throttle(lambda: sum(panel.publish() for panel in self.panels))
         #: All of the state but the turns.
@@ -80,21 +80,21 @@ class PanelConversation:
         self.meter = Meter(agent)
         #: Errors outside runs.
         self.notice = ""
-        #: The language of the browser that showed a panel last.
+        #: The language of the browser that last showed a panel.
         self.language = ""
-        #: The last answer, for screen readers.
-        self.spoken_answer = ""
-        #: The last action, until the next one.
+        #: The last answer or action, for screen readers.
+        self.spoken = ""
+        #: The last action's outcome, as the status until the next action.
         self._done = ""
-        self._pending: list[PendingQuestion] = []
+        self._pending: list[PendingPrompt] = []
         self._running: dict[str, PanelEntry | None] = {}  # by run_id; None for a run that began before the first panel
-        #: Failed or refused prompts: each one's conversation, and the prompt in the history that it follows.
+        #: Failed or refused prompts, each with its conversation and the prompt in the history that it follows.
         self._failed: dict[PanelEntry, tuple[str, LLMMessage | None]] = {}
         #: The conversation and the branch that `entries` show.
         self._shown: tuple[str, Branch] | None = None
         self._events: deque[Event] = deque()
         self._is_scheduled = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._actions: set[asyncio.Task[None]] = set()
         offer_default_approver(NotebookApprover(lambda: is_watched(get_ipython())))
         show_figures_of(agent)
         agent.observers.append(self._observe)
@@ -105,14 +105,14 @@ class PanelConversation:
         self._cells = CellWatch(get_ipython(), self._on_cell_end, self._notify)
         self.run_on_loop(lambda: answer_buttons().offer(agent))
         self.run_on_loop(self.refresh)
-        self.run_on_loop(render.markdown_to_html, "")  # loads the parser, for which the first words would wait
+        self.run_on_loop(render.markdown_to_html, "")  # loads the parser before the first answer needs it
 
     # -- from other threads -------------------------------------------------------------------------------------------
 
     def run_on_loop(self, action: Callable[..., Any], *arguments: Any) -> None:
         """Call `action`, which may be async, on the background loop. If it fails, the panel shows the error."""
         if not sys.is_finalizing():  # panels are closed while the interpreter exits, when no thread can start
-            background_loop().call_soon_threadsafe(self._run_safely, action, arguments)
+            background_loop().call_soon_threadsafe(self._start, action, arguments)
 
     def _observe(self, event: Event) -> None:
         self._events.append(event)
@@ -124,37 +124,30 @@ class PanelConversation:
         self._bar = page
         self.run_on_loop(self._throttle.request)
 
-    def _run_safely(self, action: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def _start(self, action: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._actions.add(task := asyncio.get_running_loop().create_task(self._run_action(action, arguments)))
+        task.add_done_callback(self._actions.discard)
+
+    async def _run_action(self, action: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
-            outcome = action(*arguments)
-        except Exception as error:  # noqa: BLE001  nobody would see an error of a callback
-            self._report(error)
-        else:
-            if asyncio.iscoroutine(outcome):
-                self._tasks.add(task := asyncio.get_running_loop().create_task(outcome))
-                task.add_done_callback(self._end_task)
-
-    def _end_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._report(error)
-
-    def _report(self, error: BaseException) -> None:
-        if isinstance(error, ConfigurationError):
-            return self.show_notice(str(error))
-        log.error("the panel failed", exc_info=error)
-        return self.show_notice(f"{type(error).__name__}: {error}")
+            if asyncio.iscoroutine(outcome := action(*arguments)):
+                await outcome
+        except ConfigurationError as error:
+            self.show_notice(str(error))
+        except Exception as error:  # nobody would see an error of this task
+            log.exception("the panel failed")
+            self.show_notice(f"{type(error).__name__}: {error}")
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run of this agent is under way, in a cell or here."""
+        """Whether the agent is running, in a cell or for a panel."""
         return bool(self._running)
 
     @property
     def is_idle(self) -> bool:
-        """Whether the history can be changed: nothing is running or waiting."""
+        """Whether the history can be changed: no prompt is running or waiting."""
         return not self._running and not self._pending
 
     @property
@@ -162,7 +155,7 @@ class PanelConversation:
         """One line about the current activity."""
         if self._cells.is_blocked:
             return "The kernel is busy with a cell: clicks and questions wait until it ends."
-        n_waiting = sum(not question.is_started for question in self._pending)
+        n_waiting = sum(not prompt.is_started for prompt in self._pending)
         waiting = f"{n_waiting} more question{'s wait' if n_waiting > 1 else ' waits'}." if n_waiting else ""
         if self.is_busy and n_waiting == len(self._pending):
             return f"A cell is asking; the kernel's stop button stops it. {waiting}".rstrip()
@@ -170,13 +163,14 @@ class PanelConversation:
 
     @property
     def editable(self) -> list[PanelEntry]:
-        """The turns whose questions can be asked differently: in the history or failed, while the agent is idle."""
+        """The turns whose prompts can be changed: in the history or failed, while the agent is idle."""
+        if not self.is_idle:
+            return []
         history = {id(message) for message in self.agent.conversation_history if message.role == "user"}
-        known = (entry for entry in self.entries if entry in self._failed or id(entry.message) in history)
-        return list(known) if self.is_idle else []
+        return [entry for entry in self.entries if entry in self._failed or id(entry.message) in history]
 
     def find(self, key: str) -> PanelEntry | None:
-        """The turn with this name."""
+        """The turn with this key."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
     def show_notice(self, notice: str) -> None:
@@ -185,20 +179,20 @@ class PanelConversation:
         self._notify()
 
     def state(self) -> State:
-        """The state of all panels, as JSON: `turns` by name, their `order`, and the rest."""
+        """The panels' common state, as JSON: `turns` by key, their `order`, and the rest."""
         turns = {entry.key: entry.state() for entry in self.entries}
         bar = {"bar": self._bar} if self._bar else {}
         return {**self._frame, **bar, "turns": turns, "order": list(turns)}
 
     def _notify(self) -> None:
-        for question in self._pending:
-            if not question.is_started:
-                question.entry.wait_for(self._awaited(question))
+        for prompt in self._pending:
+            if not prompt.is_started:
+                prompt.entry.wait_for(self._awaited(prompt))
         context, here = self.agent.context, self.agent.context.here
         self._frame = {
             "idle": self.is_idle,
             "pending": bool(self._pending),
-            "said": self.spoken_answer,
+            "said": self.spoken,
             "meter": self.meter.html(),
             "editable": [entry.key for entry in self.editable],
             "conversations": [[each.conversation_id, render.printable(each.title)] for each in context.conversations],
@@ -215,7 +209,7 @@ class PanelConversation:
     def ask(
         self, content: Content, give_back: Callable[[Content], None], replaced: PanelEntry | None = None
     ) -> asyncio.Task[AgentResult]:
-        """Send a prompt after the agent's current work. As another version of a prompt, it begins a branch.
+        """Send a prompt after the agent's current work, or another version of the prompt `replaced`, as a branch.
 
         The task's result is the answer.
         """
@@ -226,23 +220,23 @@ class PanelConversation:
                 self._remove(replaced)
             else:
                 entry.replaces = replaced.message
-        self.notice = self.spoken_answer = ""
-        question = PendingQuestion(entry, give_back)
-        self._pending.append(question)
+        self.notice = self.spoken = ""
+        prompt = PendingPrompt(entry, give_back)
+        self._pending.append(prompt)
         self.entries.append(entry)
-        question.task = asyncio.get_running_loop().create_task(self._run(question))
-        question.task.add_done_callback(partial(self._finish, question))
+        prompt.task = asyncio.get_running_loop().create_task(self._run(prompt))
+        prompt.task.add_done_callback(partial(self._finish, prompt))
         self._notify()
-        return question.task
+        return prompt.task
 
     def retry(self, key: str, give_back: Callable[[Content], None]) -> None:
-        """Send a turn's prompt again, as another version of it."""
+        """Send a turn's prompt again, as another version."""
         entry = self.find(key)
         if entry in self.editable:
             self.ask(entry.message.content, give_back, replaced=entry)
 
     def branch(self, key: str) -> None:
-        """Begin another conversation with the turns up to this one; the previous one stays in the list."""
+        """Start another conversation with the turns up to this one. The previous one stays in the list."""
         entry = self.find(key)
         if entry is not None and self.is_idle:
             self.agent.context.new_conversation(after=entry.message)
@@ -251,13 +245,13 @@ class PanelConversation:
             self._say(done, done)
 
     def go_to(self, conversation_id: str) -> None:
-        """Show another conversation and continue it."""
+        """Show another conversation, which continues there."""
         for branch in self.agent.context.conversations:
             if branch.conversation_id == conversation_id:
                 self.switch(branch)
 
     def switch(self, branch: Branch) -> None:
-        """Show another branch or conversation and continue it."""
+        """Show another branch, perhaps of another conversation, which continues there."""
         context = self.agent.context
         if self.is_idle and branch in context.branches and branch is not context.here:
             conversation, before = context.here.conversation_id, self.entries
@@ -268,56 +262,56 @@ class PanelConversation:
             self._say(said[0] if is_version else branch.title)
 
     def show_version(self, key: str, step: int) -> None:
-        """Show the version of a turn's prompt that is `step` places further, if there is one."""
+        """Show the version of a turn's prompt that is `step` places further on, if there is one."""
         entry = self.find(key)
         branches, place = entry.versions if entry is not None else ((), 0)
         if 0 <= place + step < len(branches):
             self.switch(branches[place + step])
 
     def begin(self) -> None:
-        """Begin an empty conversation; the previous one stays in the list."""
+        """Start an empty conversation. The previous one stays in the list."""
         if self.is_idle:
             self.agent.context.new_conversation()
             self.refresh()
             self._say("A new conversation.")
 
     def _say(self, text: str, shown: str = "") -> None:
-        self.spoken_answer, self._done = text, shown
+        self.spoken, self._done = text, shown
         self.show_notice("")
 
     def stop(self) -> None:
-        """Cancel the panels' prompts. The text so far stays; waiting prompts are returned to their boxes."""
-        for question in self._pending:
-            if question.task is not None:
-                question.task.cancel()
+        """Cancel the panels' prompts. The text so far stays, and waiting prompts return to their boxes."""
+        for prompt in self._pending:
+            if prompt.task is not None:
+                prompt.task.cancel()
 
-    async def _run(self, question: PendingQuestion) -> AgentResult:
+    async def _run(self, prompt: PendingPrompt) -> AgentResult:
         labels = current.get().labels
         if labels is None and self.agent.open_labels:  # typed while a cell is in such a block
             labels = self.agent.open_labels[-1]
-        set_current(labels=labels, approver=partial(self._approve, question), has_no_cell_output=True)
-        entry, origin = question.entry, {"source": "panel", **NO_CELL._asdict()}
+        set_current(labels=labels, approver=partial(self._approve, prompt), has_no_cell_output=True)
+        entry, origin = prompt.entry, {"source": "panel", **NO_CELL._asdict()}
         return await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
 
-    def _finish(self, question: PendingQuestion, task: asyncio.Task[AgentResult]) -> None:
+    def _finish(self, prompt: PendingPrompt, task: asyncio.Task[AgentResult]) -> None:
         """The prompt was answered, failed, or was stopped. A run's errors have already arrived as events."""
         self._process_events()
-        self._pending.remove(question)
-        entry = question.entry
-        if not question.is_started and task.cancelled():
+        self._pending.remove(prompt)
+        entry = prompt.entry
+        if not prompt.is_started and task.cancelled():
             self._remove(entry)
-            question.give_back(entry.message.content)
-        elif not question.is_started and (error := task.exception()) is not None:
+            prompt.give_back(entry.message.content)
+        elif not prompt.is_started and (error := task.exception()) is not None:
             entry.wait_for("")
             entry.show_failure(type(error).__name__, str(error))
             self._note_failed(entry)
         self._notify()
 
-    def _awaited(self, question: PendingQuestion) -> str:
+    def _awaited(self, prompt: PendingPrompt) -> str:
         """What an unsent prompt waits for."""
-        before = self._pending[: self._pending.index(question)]
+        before = self._pending[: self._pending.index(prompt)]
         running = [entry.run for entry in self._running.values() if entry is not None]
-        if any(each.give_back != question.give_back for each in before):
+        if any(each.give_back != prompt.give_back for each in before):
             return "Waiting for a question of another panel."
         if before:
             return "Waiting for the question before it."
@@ -326,14 +320,15 @@ class PanelConversation:
         return "Waiting for a run that began earlier." if self.is_busy else "Waiting…"
 
     def _note_failed(self, entry: PanelEntry) -> None:
-        """Remember its place."""
+        """Remember a failed prompt's place in the conversation."""
         history = {id(message) for message in self.agent.conversation_history}
         before = [each.message for each in self.entries[: self.entries.index(entry)] if id(each.message) in history]
         follows = entry.replaces or (before[-1] if before else None)
         self._failed[entry] = self.agent.context.here.conversation_id, follows
 
-    async def _approve(self, pending: PendingQuestion, call: FunctionCall, definition: FunctionDefinition) -> Answer:
-        entry, form = pending.entry, ApprovalForm(call, where_asked(call, definition), self.language)
+    async def _approve(self, prompt: PendingPrompt, call: FunctionCall, definition: FunctionDefinition) -> Answer:
+        self._process_events()  # the run's start would discard what is shown from here on
+        entry, form = prompt.entry, ApprovalForm(call, where_asked(call, definition), self.language)
         entry.add_below(piece := {"widget": form.box.model_id})
         try:
             with entry.transcript.call_waits(call.id, FOR_YOU):
@@ -371,13 +366,13 @@ class PanelConversation:
                 self._end_entry(self._running.pop(run_id), event)
 
     def _begin_entry(self, event: events.RunStarted) -> None:
-        """Find or add the entry that shows this run."""
+        """Find or create the entry that shows this run."""
         run_id, messages = event.metadata["run_id"], [each for each in event.messages if each.role != "system"]
         if not messages:
             self._running[run_id] = None
             return
         self._done = ""
-        waiting = [question for question in self._pending if not question.is_started]
+        waiting = [prompt for prompt in self._pending if not prompt.is_started]
         if waiting and event.metadata["source"] == "panel":
             waiting[0].is_started, entry = True, waiting[0].entry
             entry.message = messages[-1]
@@ -394,10 +389,10 @@ class PanelConversation:
                 is_replaced = asking_cell is not None and other.message.cell_id == asking_cell
                 entry.replaces = other.message if is_replaced else entry.replaces
             if is_replaced or other.message is entry.replaces:
-                self._remove(other)  # the new turn replaces it; if this one fails, the history has the old turn again
+                self._remove(other)  # if the new turn fails, the history has the old one again
         self._failed.pop(entry, None)
         entry.begin(event.metadata)
-        self._running[run_id] = entry  # before reading the history, from which a quick failure has already removed it
+        self._running[run_id] = entry  # before the history is read: a quick failure has already left it
         self._sync_entries()
 
     def _end_entry(self, entry: PanelEntry | None, end: Event) -> None:
@@ -410,9 +405,9 @@ class PanelConversation:
                 for failed, (conversation, follows) in self._failed.items():
                     if follows is entry.replaces:
                         self._failed[failed] = conversation, entry.message
-            self.spoken_answer = entry.spoken_text()
-        else:  # only the end of the run was observed: show the turn from the history instead
-            waiting = [question.entry for question in self._pending]
+            self.spoken = entry.spoken_text()
+        else:  # the run began before the first panel: show its turn from the history
+            waiting = [prompt.entry for prompt in self._pending]
             shown = [each for each in self.entries if each not in waiting and each not in self._failed]
             for last in shown[-1:]:
                 self._remove(last)
@@ -423,20 +418,20 @@ class PanelConversation:
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the current history: cells, undo, load and trimming also change it."""
+        """Show the current history, which cells, undo, load and trimming also change."""
         if self._sync_entries() and not self._running and not self._events:
-            self.meter = Meter(self.agent)  # a restored conversation has also been paid for
+            self.meter = Meter(self.agent)  # a restored conversation has been paid for
         self._notify()
 
     def _sync_entries(self) -> bool:
-        """Keep the entries whose messages are in the history, add missing ones, drop undone ones.
+        """Keep the entries whose messages are in the history, add missing ones, and drop undone ones.
 
-        Turns that were trimmed from the beginning of a long conversation stay visible. Failed prompts are shown below
-        the prompt that they followed. Returns whether past turns were added.
+        Turns that were trimmed from the start of a long conversation stay visible. Failed prompts appear below the
+        prompt that they followed. Returns whether past turns were added.
         """
         context, here = self.agent.context, self.agent.context.here
         history = {id(turn[0]): turn for turn in split_turns(here.messages)}
-        under_way = [question.entry for question in self._pending]
+        under_way = [prompt.entry for prompt in self._pending]
         under_way += [entry for entry in self._running.values() if entry is not None]
         known = {id(entry.message): entry for entry in self.entries}
         surviving = [index for index, entry in enumerate(self.entries) if id(entry.message) in history]
@@ -498,7 +493,7 @@ def release_conversation(conversation: PanelConversation) -> None:
 
 
 class CellWatch:
-    """Watches the notebook's cells: calls `on_end(cell_id)` after each cell, `on_change()` when `is_blocked` changes.
+    """Watches the notebook's cells: calls `on_end(cell_id)` after each one, and `on_change()` if `is_blocked` changes.
 
     Both are called on the background loop. A blocked kernel takes no clicks: a cell runs code that does not await.
     """
@@ -508,7 +503,6 @@ class CellWatch:
         self._shell = shell
         self._on_end = on_end
         self._on_change = on_change
-        self._kernel_loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         if shell is not None:
             shell.events.register("pre_run_cell", self._cell_starts)
@@ -523,17 +517,17 @@ class CellWatch:
 
     def _cell_starts(self, *_: Any) -> None:
         try:
-            self._kernel_loop = asyncio.get_running_loop()
+            kernel_loop = asyncio.get_running_loop()
         except RuntimeError:  # a terminal: there are no clicks
             return
-        background_loop().call_soon_threadsafe(self._start)
+        background_loop().call_soon_threadsafe(self._start, kernel_loop)
 
     def _cell_ends(self, *_: Any) -> None:
         background_loop().call_soon_threadsafe(self._stop, cell_id_of(self._shell))
 
-    def _start(self) -> None:
+    def _start(self, kernel_loop: asyncio.AbstractEventLoop) -> None:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+            self._task = asyncio.get_running_loop().create_task(self._watch(kernel_loop))
 
     def _stop(self, cell_id: str | None) -> None:
         if self._task is not None:
@@ -542,13 +536,13 @@ class CellWatch:
         self._set_blocked(False)
         self._on_end(cell_id)
 
-    async def _watch(self) -> None:
-        """Call back through the kernel's loop: this works while an async cell awaits, but not in any other cell."""
-        while self._kernel_loop is not None:
+    async def _watch(self, kernel_loop: asyncio.AbstractEventLoop) -> None:
+        """Probe the kernel's loop: it responds while an async cell awaits, but not during any other cell."""
+        while True:
             await asyncio.sleep(PATIENCE)
             is_free = asyncio.Event()
             here = asyncio.get_running_loop()
-            self._kernel_loop.call_soon_threadsafe(here.call_soon_threadsafe, is_free.set)
+            kernel_loop.call_soon_threadsafe(here.call_soon_threadsafe, is_free.set)
             try:
                 async with asyncio.timeout(PATIENCE):
                     await is_free.wait()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
+from nbagent.chat.entry import PanelEntry
 from nbagent.chat.patch import State
 from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import content_as_text, images_in
@@ -21,7 +22,7 @@ from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.notebook.panel.attachments import from_bytes, from_document, from_image, not_attached
 from nbagent.notebook.panel.conversation import PanelConversation
-from nbagent.notebook.panel.mentions import Mentions, Suggestion, words_in
+from nbagent.notebook.panel.mentions import Mentions, Suggestion, mentioned_words
 from nbagent.notebook.panel.skill_mentions import activated, suggest
 from nbagent.text import shortened
 
@@ -44,109 +45,160 @@ class Draft:
         self._shell = shell
         self._on_change = on_change
         self._mentions = Mentions(shell, conversation.agent)
-        #: By number, each with what is shown of it.
+        self._text = ""
+        #: How often the kernel has set the box's text.
+        self._n_fills = 0
+        #: The turn whose prompt is sent again, in another version.
+        self.edited: PanelEntry | None = None
+        #: Each attachment with its chip, by number.
         self._attached: dict[int, tuple[Attachment, State]] = {}
         self._numbers = itertools.count()
         self._line = ""
-        self._newest: tuple[str, LLMMessage | None] = ("", None)
-        #: The meaning of looked-up words, and the number of cells at that time.
-        self._known: dict[tuple[str, int], Attachment] = {}
-        self._looking = asyncio.Lock()
+        self._n_changes = 0
+        #: The resolved mentions, by word and number of cells that have run.
+        self._resolved: dict[tuple[str, int], Attachment] = {}
+        self._resolving, self._sending = asyncio.Lock(), asyncio.Lock()
 
     def state(self) -> State:
-        """The attachments, each with number, name, description and, for an image, a `src`; and the line's HTML."""
-        return {"chips": [chip for _, chip in self._attached.values()], "line": self._line}
+        """The box's text; the attachments, each with number, name, description and, for an image, a `src`; the line's
+        HTML; and the edited turn's key.
+        """
+        return {
+            "box": {"text": self._text, "filled": self._n_fills},
+            "draft": {"chips": [chip for _, chip in self._attached.values()], "line": self._line},
+            **({"edited": self.edited.key} if self.edited is not None else {}),
+        }
+
+    # -- typing, attaching, editing -----------------------------------------------------------------------------------
+
+    def type(self, text: str) -> None:
+        """The box now has this text."""
+        self._text = text
+        self._on_change()
 
     async def suggest(self, typed: str) -> list[Suggestion]:
-        """Candidates after a typed `@` or `/`."""
-        return await asyncio.to_thread(self._suggested, typed)
+        """Completions of a typed `@` or `/`."""
+        if typed.startswith("/"):
+            return await asyncio.to_thread(lambda: list(suggest(self._conversation.agent, typed)))
+        return await asyncio.to_thread(self._mentions.suggest, typed.removeprefix("@"))
 
     async def attach_file(self, name: str, data: bytes | None) -> None:
-        """Attach a pasted or dropped file; without data it was too large to be sent. Raises `ConfigurationError`."""
+        """Attach a pasted or dropped file; None if it was too large for the connection. Raises `ConfigurationError`."""
         if data is None:
             raise not_attached(name, "it is too large. Save it next to the notebook and mention it with @ and its name")
-        self.attach(await asyncio.to_thread(from_bytes, name, data))
-
-    def _suggested(self, typed: str) -> list[Suggestion]:
-        if typed.startswith("/"):
-            return list(suggest(self._conversation.agent, typed))
-        return self._mentions.suggest(typed.removeprefix("@"))
-
-    # -- attachments and sending ---------------------------------------------------------------------------------
-
-    def attach(self, *attachments: Attachment) -> None:
-        """Add these to the prompt."""
-        for each in attachments:
-            number = next(self._numbers)
-            chip = {"number": number, "name": render.printable(each.name), "about": _about(each), **_thumbnail(each)}
-            self._attached[number] = each, chip
-        self.follow(*self._newest)
+        self._attach(await asyncio.to_thread(from_bytes, name, data))
         self._on_change()
 
     def detach(self, number: int) -> None:
         """Remove an attachment."""
         self._attached.pop(number, None)
-        self.follow(*self._newest)
         self._on_change()
 
-    def take(self) -> list[Attachment]:
-        """The attachments, which leave the draft with its text."""
-        taken = [each for each, _ in self._attached.values()]
-        self._attached.clear()
-        self.follow("")
-        return taken
+    def edit(self, key: str) -> None:
+        """Put a turn's prompt into the box, to send it again."""
+        entry = self._conversation.find(key)
+        if entry is not None and entry in self._conversation.editable:
+            self.edited = entry
+            self._attached.clear()
+            self._fill(self._restored(entry.message.content))
 
-    def restore(self, content: Content) -> str:
+    def stop_editing(self) -> None:
+        """Empty the box if it has an earlier turn's prompt."""
+        if self.edited is not None:
+            self.edited = None
+            self._attached.clear()
+            self._fill("")
+
+    def give_back(self, content: Content) -> None:
+        """Put an unsent prompt into the box, below its text."""
+        self._fill("\n\n".join(filter(str.strip, [self._text, self._restored(content)])))
+
+    def _attach(self, *attachments: Attachment) -> None:
+        for attachment in attachments:
+            number = next(self._numbers)
+            name, about = render.printable(attachment.name), _about(attachment)
+            self._attached[number] = attachment, {"number": number, "name": name, "about": about, **_src(attachment)}
+
+    def _restored(self, content: Content) -> str:
         """Attach a prompt's attachments again, and return its text. Mentions in the text are resolved again."""
         own, attachments = split_attachments(content)
         images = [part for part in own if part.get("type") == "image"] if isinstance(own, list) else []
         pictures = [from_image(f"image {number}", part) for number, part in enumerate(images, 1)]
         documents = [from_document(part) for part in own if is_document(part)] if isinstance(own, list) else []
-        self.attach(*pictures, *documents, *(each for each in attachments if not each.is_mention))
+        self._attach(*pictures, *documents, *(each for each in attachments if not each.is_mention))
         return LLMMessage("user", own).text
 
-    async def content(self, text: str, attached: Sequence[Attachment], replaces: LLMMessage | None = None) -> Content:
-        """The content of a question, with what its text mentions as of now. Raises `ConfigurationError`."""
-        found = [await asyncio.to_thread(self._mentions.resolve, word) for word in words_in(text)]
-        skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
-        return with_attachments(text, [*skills, *filter(None, found), *attached])
+    def _fill(self, text: str) -> None:
+        self._n_fills += 1
+        self.type(text)
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    async def send(self, text: str) -> None:
+        """Send the box's text and attachments, with what the text mentions as of now. Raises `ConfigurationError`."""
+        text, replaced, attached = text.strip(), self.edited, self._attachments
+        self._text, self.edited = "", None
+        self._attached.clear()
+        self.follow()
+        async with self._sending:  # in order, however long it takes to read the mentions
+            try:
+                resolve = self._mentions.resolve
+                found = [await asyncio.to_thread(resolve, word) for word in mentioned_words(text)]
+                skills = await self._skills(text, replaced)
+            except Exception:
+                self.edited = replaced
+                self.give_back(with_attachments(text, attached))
+                raise
+            content = with_attachments(text, [*skills, *filter(None, found), *attached])
+            self._conversation.ask(content, self.give_back, replaced)
+
+    @property
+    def _attachments(self) -> list[Attachment]:
+        return [attachment for attachment, _ in self._attached.values()]
+
+    async def _skills(self, text: str, replaced: PanelEntry | None) -> list[Attachment]:
+        message = None if replaced is None else replaced.message
+        return await asyncio.to_thread(activated, self._conversation.agent, text, message)
 
     # -- the line -----------------------------------------------------------------------------------------------------
 
-    def follow(self, text: str, replaces: LLMMessage | None = None) -> None:
-        """The box now has this text. The prompt will replace the one in `replaces`."""
-        self._newest = (text, replaces)
-        if text.strip() or self._attached:
-            self._conversation.run_on_loop(self._update, self._newest)
+    def follow(self) -> None:
+        """Update the line: the text, the attachments, the history or the model may have changed."""
+        if self.edited not in self._conversation.editable:
+            self.edited = None
+        self._n_changes += 1
+        if self._text.strip() or self._attached:
+            self._conversation.run_on_loop(self._update, self._n_changes)
         else:
-            self._known.clear()
+            self._resolved.clear()
             self._show("")
 
-    async def _update(self, newest: tuple[str, LLMMessage | None]) -> None:
-        async with self._looking:
-            if newest is not self._newest:  # the box has changed
+    async def _update(self, n_changes: int) -> None:
+        async with self._resolving:
+            if n_changes != self._n_changes:  # a later update follows
                 return
             try:
-                page = await self._page(*newest)
+                page = await self._line_html(self._text)
             except Exception:  # the line is only a help: errors are shown when the prompt is sent
-                log.debug("the question can't be previewed", exc_info=True)
+                log.debug("the prompt can't be previewed", exc_info=True)
                 page = ""
-        if newest is self._newest:
+        if n_changes == self._n_changes:
             self._show(page)
 
-    def _show(self, page: str) -> None:
-        if page != self._line:
-            self._line = page
+    def _show(self, line: str) -> None:
+        if line != self._line:
+            self._line = line
             self._on_change()
 
-    async def _page(self, text: str, replaces: LLMMessage | None) -> str:
-        attached = [each for each, _ in self._attached.values()]
-        found = await asyncio.to_thread(lambda: [self._looked_up(word) for word in words_in(text)])
-        skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
+    async def _line_html(self, text: str) -> str:
+        attached, edited = self._attachments, self.edited
+        found = await asyncio.to_thread(lambda: [self._resolve(word) for word in mentioned_words(text)])
+        skills = await self._skills(text, edited)
         mentioned = [*skills, *(each for each in found if isinstance(each, Attachment))]
         spans = [_span(_summary(each), shows=content_as_text(each.content)) for each in mentioned]
         spans += [_span(each, "nbagent-bad") for each in found if isinstance(each, str)]
         content = with_attachments(text, [*mentioned, *attached])
+        replaces = None if edited is None else edited.message
         stream = self._conversation.agent.chat_stream(content, replaces=replaces)
         try:
             preview = await asyncio.to_thread(stream.preview)
@@ -154,19 +206,20 @@ class Draft:
             return "".join(spans)
         return "".join([*spans, _span(f"about {preview.tokens:,} tokens{_cost(preview.cost)}", "nbagent-sum")])
 
-    def _looked_up(self, word: str) -> Attachment | str | None:
+    def _resolve(self, word: str) -> Attachment | str | None:
         """A word's object, or why it can't be attached. It is converted once after each cell."""
         key = word, getattr(self._shell, "execution_count", 0)
         try:
-            found = self._known.get(key) or self._mentions.resolve(word)
+            found = self._resolved.get(key) or self._mentions.resolve(word)
         except ConfigurationError as error:
             return str(error)
         if found is not None:
-            self._known[key] = found
+            self._resolved[key] = found
         return found
 
 
-def _thumbnail(attachment: Attachment) -> dict[str, str]:
+def _src(attachment: Attachment) -> dict[str, str]:
+    """The chip's image, if it shows one."""
     image = next(iter(images_in(attachment.content)), None)
     return {} if image is None else {"src": f"data:{image.media_type};base64,{image.to_base64()}"}
 

@@ -58,10 +58,10 @@ class Suggestion(NamedTuple):
     about: str
 
 
-def words_in(text: str) -> list[str]:
+def mentioned_words(text: str) -> list[str]:
     """Possible mentions, without the @, each once.
 
-    >>> words_in("Is @penguins like @cell:5? Ask ann@example.org, or `@dataclass`.")
+    >>> mentioned_words("Is @penguins like @cell:5? Ask ann@example.org, or `@dataclass`.")
     ['penguins', 'cell:5']
     """
     words = [found[1] for found in _MENTION.finditer(_CODE.sub(" ", text))]

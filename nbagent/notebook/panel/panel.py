@@ -1,7 +1,7 @@
 """`ChatPanel`: an agent's conversation as a widget, in sync with the cells.
 
-The kernel has the state and renders text from models and tools; `panel.js` shows it and sends people's actions. These
-only hand over to the background loop (see `conversation`), and the panel shows errors.
+The kernel has the state and renders text from models and tools. `panel.js` shows it and sends people's actions, which
+run on the background loop (see `conversation`). The panel shows their errors.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from traitlets import Any as AnyTrait
 from traitlets import Dict, Unicode
 
 from nbagent.agent.agent import Agent
-from nbagent.chat.attachments import with_attachments
-from nbagent.chat.entry import PanelEntry
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
 from nbagent.chat.patch import State, merge_patch
 from nbagent.checks import check_type
 from nbagent.core.background import background_loop, heartbeat
-from nbagent.core.messages import Content
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.notebook.document.modes import MODES, Mode
@@ -52,7 +49,7 @@ EDITING_EARLIER = (
 
 
 class Asked:
-    """A prompt that was put into a panel: `await` it for the `AgentResult`. As a cell's value it shows nothing.
+    """A prompt that was sent from a panel: `await` it for the `AgentResult`. As a cell's value, it shows nothing.
 
     Raises the run's error, or `CancelledError` after Stop. Interrupting the waiting cell does not stop the run.
     """
@@ -68,42 +65,39 @@ class Asked:
             return await asyncio.wrap_future(self._answer)
 
     def _ipython_display_(self) -> None:
-        """Nothing: the panel shows the question and its answer."""
+        """Show nothing: the panel shows the prompt and its answer."""
 
 
 class ChatPanel(anywidget.AnyWidget):
-    """Talk to an agent in a panel: the same conversation as its `%%agent` cells, and the same trace.
+    """A panel to chat with an agent. It shares the conversation and the trace with the agent's `%%agent` cells.
 
-    Enter sends, Shift-Enter breaks the line. Prompts from cells also appear here; several panels on one agent stay in
-    sync. `Stop` ends the panels' runs; the text so far stays. Tools marked `approve=True` ask here if their run was
-    started here. `height` is the conversation's, in CSS. `dock=True` shows the panel beside the notebook, at full
-    height, in JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook has the conversation as of its
-    last turn.
+    Enter sends, and Shift-Enter starts a new line. Prompts from cells also appear here, and several panels of one agent
+    stay in sync. *Stop* ends the panels' runs and keeps the text so far. Tools with `approve=True` ask for approval
+    here if their run was started here. `height` is the conversation's height in CSS. `dock=True` shows the panel beside
+    the notebook, at full height, in JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook has the
+    conversation as of its last turn.
 
     >>> ChatPanel(agent)                                                    # doctest: +SKIP
     """
 
     _esm = SCRIPT
-    #: The panel's content as of the last sent patch.
+    #: The panel's content as of the last patch.
     state = Dict().tag(sync=True, to_json=lambda _, panel: panel._shown)
     #: The style sheets, as HTML.
     look = Unicode().tag(sync=True)
     height = Unicode().tag(sync=True)
     #: The widget's own id, if it appears beside the notebook.
     dock = Unicode().tag(sync=True)
-    #: The reader's position, from the script, for a page that reloads.
+    #: The reader's position, which the script keeps for when the page is reloaded.
     place = AnyTrait().tag(sync=True)
 
     def __init__(self, agent: Agent, *, height: str = "420px", dock: bool = False) -> None:
         check_type("ChatPanel(agent)", agent, Agent, fix="Pass an Agent: ChatPanel(agent).")
         self.agent = agent
         self._conversation = conversation = conversation_of(agent)
-        self._edited: PanelEntry | None = None  # the turn whose prompt is sent again, in another version
-        #: The text of the prompt's box, and how often the kernel has set it.
-        self._text, self._filled = "", 0
         self._tab, self._trace = CHAT, ""
         self._notebook = ""  # the file that these turns were saved in
-        self._reading, self._asking = asyncio.Lock(), asyncio.Lock()
+        self._reading = asyncio.Lock()
         self._draft = Draft(conversation, get_ipython(), self._show)
         self._models = ModelPicker(conversation, self._show)
         self._own: dict[str, Any] = {}
@@ -122,16 +116,16 @@ class ChatPanel(anywidget.AnyWidget):
         conversation, draft, value = self._conversation, self._draft, message["with"]
         actions: dict[str, Callable[[], Any]] = {
             "hello": lambda: self._greet(value),
-            "ask": lambda: self._ask_typed(**value),
+            "ask": lambda: self._ask(**value),
             "stop": conversation.stop,
-            "retry": lambda: conversation.retry(value, self._give_back),
+            "retry": lambda: conversation.retry(value, draft.give_back),
             "branch": lambda: conversation.branch(value),
-            "edit": lambda: self._edit(conversation.find(value)),
-            "leave": lambda: self._edit(None),
+            "edit": lambda: draft.edit(value),
+            "leave": draft.stop_editing,
             "version": lambda: conversation.show_version(*value),
             "conversation": lambda: conversation.go_to(value),
             "begin": self._begin,
-            "typed": lambda: self._note_typed(value),
+            "typed": lambda: draft.type(value),
             "complete": lambda: self._complete(value),
             "attach": lambda: draft.attach_file(value, bytes(buffers[0]) if buffers else None),
             "detach": lambda: draft.detach(value),
@@ -145,7 +139,7 @@ class ChatPanel(anywidget.AnyWidget):
         return actions[message["do"]]()
 
     def _greet(self, language: str) -> None:
-        """A page shows the panel, in this language. It may have missed patches, and its clock may be wrong."""
+        """A page shows the panel, in this language. It may have missed patches, and its clock may be off."""
         self._conversation.language = language
         self.send({"state": self._shown, "now": time()})
 
@@ -153,12 +147,6 @@ class ChatPanel(anywidget.AnyWidget):
         self._conversation.begin()
         self._tab = CHAT
         self._show()
-
-    def _note_typed(self, text: str) -> None:
-        self._text = text
-        self._own |= {"box": self._box()}  # for other views of the panel
-        self.publish()
-        self._follow()
 
     def _offer(self, name: str, on: bool) -> None:
         offer(self.agent, name, on)
@@ -176,56 +164,17 @@ class ChatPanel(anywidget.AnyWidget):
     async def _complete(self, typed: str) -> None:
         self.send({"typed": typed, "suggestions": await self._draft.suggest(typed)})
 
-    async def _ask_typed(self, text: str, number: float) -> None:
+    async def _ask(self, text: str, number: float) -> None:
         """Send the typed text. The page shows it as waiting until it was accepted or returned."""
-        self._text = ""
         try:
-            await self._ask(text)
+            await self._draft.send(text)
         finally:
             self.send({"taken": number})
-
-    async def _ask(self, text: str) -> None:
-        replaced, self._edited = self._edited, None
-        attached = self._draft.take()
-        async with self._asking:  # in sending order, however long it takes to read the mentions
-            try:
-                before = None if replaced is None else replaced.message
-                content = await self._draft.content(text.strip(), attached, before)
-            except Exception:
-                self._edited = replaced
-                self._give_back(with_attachments(text.strip(), attached))
-                raise
-            self._conversation.ask(content, self._give_back, replaced)
-
-    def _edit(self, entry: PanelEntry | None) -> None:
-        """Put a turn's prompt into the box; None changes nothing."""
-        conversation = self._conversation
-        if entry is None and self._edited is None:
-            return
-        if entry is not None and entry not in conversation.editable:
-            if conversation.is_idle:
-                conversation.show_notice("The model no longer reads this prompt: the history was trimmed.")
-            return
-        self._edited = entry
-        self._draft.take()
-        self._fill("" if entry is None else self._draft.restore(entry.message.content))
-
-    def _give_back(self, content: Content) -> None:
-        """Put an unsent prompt into the box, below its text."""
-        self._fill("\n\n".join(filter(str.strip, [self._text, self._draft.restore(content)])))
-
-    def _fill(self, text: str) -> None:
-        self._text = text
-        self._filled += 1
-        self._show()
-
-    def _follow(self) -> None:
-        self._draft.follow(self._text, None if self._edited is None else self._edited.message)
 
     async def _show_tab(self, tab: str) -> None:
         self._tab = tab
         self._show()
-        if tab == TRACE and self._conversation.is_busy:  # otherwise it is already read
+        if tab == TRACE and self._conversation.is_busy:  # otherwise it is already being read
             await self._read_trace()
 
     async def _save_notebook(self) -> None:
@@ -233,7 +182,7 @@ class ChatPanel(anywidget.AnyWidget):
         await self._read_trace()
 
     def _turns(self) -> dict[str, str]:
-        """The names of the shown turns, by run."""
+        """The keys of the shown turns, by run."""
         runs = ((entry.run.get("run_id", ""), entry.key) for entry in self._conversation.entries)
         return {run_id: key for run_id, key in runs if run_id}
 
@@ -246,7 +195,6 @@ class ChatPanel(anywidget.AnyWidget):
             except Exception as error:
                 log.warning("the trace can't be shown", exc_info=True)
                 self._trace = render.note_html(f"The trace can't be shown: {type(error).__name__}: {error}")
-        self._own |= {"trace": self._trace} if self._tab == TRACE else {}
         self.publish()
 
     # -- the page's content ------------------------------------------------------------------------------------------
@@ -254,40 +202,33 @@ class ChatPanel(anywidget.AnyWidget):
     def update(self) -> None:
         """Update the panel's content other than the turns."""
         conversation = self._conversation
-        if self._edited not in conversation.editable:
-            self._edited = None
-        self._follow()
+        self._draft.follow()
         if self._tab == TRACE and not conversation.is_busy:
             conversation.run_on_loop(self._read_trace)
         status = conversation.status
-        if self._edited is not None:
-            status = EDITING if self._edited is conversation.entries[-1] else EDITING_EARLIER
+        if (edited := self._draft.edited) is not None:
+            status = EDITING if edited is conversation.entries[-1] else EDITING_EARLIER
         if not conversation.entries:
             status = status or offer_for(self.agent)
         self._own = {
             "tab": self._tab,
             "status": status,
-            "box": self._box(),
-            "draft": self._draft.state(),
+            **self._draft.state(),
             "model": self._models.state(),
             "tools": tool_count(self.agent),
             "mode": mode_state(self.agent),
             "is_kept": is_kept(self.agent),
-            **({"edited": self._edited.key} if self._edited is not None else {}),
             **({"greeting": greeting(self.agent, ABOUT, data_in(get_ipython()))} if not conversation.entries else {}),
-            **({"trace": self._trace} if self._tab == TRACE else {}),
             **({"setup": setup_state(self.agent)} if self._tab == SETUP else {}),
         }
         self._saved.update()
 
-    def _box(self) -> State:
-        return {"text": self._text, "filled": self._filled}
-
     def publish(self) -> int:
         """Send the changes. Returns their number of characters."""
-        state = {**self._conversation.state(), **self._own}
+        trace = {"trace": self._trace} if self._tab == TRACE else {}
+        state = {**self._conversation.state(), **self._own, **trace}
         patch = merge_patch(self._shown, state)
-        self._shown = state  # before it is sent: a page that asks for the state may get a part twice, but misses none
+        self._shown = state  # before the patch is sent: a new page may get a part twice, but misses none
         if patch:
             self.send({"patch": patch})
         return len(json.dumps(patch))
@@ -299,7 +240,7 @@ class ChatPanel(anywidget.AnyWidget):
     # -- from cells ---------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> Asked:
-        """Send a prompt as if it had been typed. Returns immediately; `await` the result for the answer.
+        """Send a prompt as if it had been typed. Returns immediately: `await` the result to get the answer.
 
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
         >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP
@@ -308,10 +249,10 @@ class ChatPanel(anywidget.AnyWidget):
         return Asked(asyncio.run_coroutine_threadsafe(self._answer_to(question), background_loop()))
 
     async def _answer_to(self, question: str) -> AgentResult:
-        return await asyncio.shield(self._conversation.ask(question, self._give_back))
+        return await asyncio.shield(self._conversation.ask(question, self._draft.give_back))
 
     def close(self) -> None:
-        """Remove the panel; the agent and its conversation stay."""
+        """Remove the panel. The agent and its conversation stay."""
         conversation = self._conversation
         if self in conversation.panels:
             conversation.panels.remove(self)
@@ -323,7 +264,7 @@ class ChatPanel(anywidget.AnyWidget):
         return f"ChatPanel({self.agent!r})"
 
     def _ipython_display_(self) -> None:
-        """The widget, and below it the conversation for readers without a kernel."""
+        """Display the widget, and below it the conversation for readers without a kernel."""
         if getattr(get_ipython(), "kernel", None) is None:
             display({"text/plain": f"{self!r}\n\n{self._saved.text()}"}, raw=True)
             return

@@ -22,7 +22,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.functions.formatting import format_result
 from nbagent.notebook.panel import attachments
 from nbagent.notebook.panel.attachments import from_bytes
-from nbagent.notebook.panel.mentions import Mentions, words_in
+from nbagent.notebook.panel.mentions import Mentions, mentioned_words
 
 PENGUINS = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})
 
@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_words_of_prose_may_be_mentions(text, words):
-    assert words_in(text) == words
+    assert mentioned_words(text) == words
 
 
 def test_only_what_names_something_is_resolved(folder):

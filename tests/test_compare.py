@@ -95,7 +95,7 @@ def test_wrong_arguments_are_errors_before_anything_is_asked():
         ({"x": "claude"}, ["x"], {}, "agents\\['x'\\]: expected an Agent"),
         ({"x": nowhere}, None, {}, "prompts: expected .* got None"),
         ({"x": nowhere}, ["x"], {"tools": "multiply"}, "tools: expected a bool"),
-        ({"x": nowhere}, ["x"], {"model": "m"}, "model can't be given for one request"),
+        ({"x": nowhere}, ["x"], {"model": "m"}, "model can't be set for a single request"),
         ({"x": nowhere}, ["x"], {"thinking": "much"}, "thinking: expected .* got 'much'"),
     ]:
         with pytest.raises(ConfigurationError, match=message):

@@ -1,9 +1,9 @@
-"""Providers send requests to models. `create_provider` makes one by name, `resolve` from any user input.
+"""Providers send requests to models. `create_provider` creates one by name, `resolve` from any user input.
 
 >>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
 'qwen'
 
-Their classes are imported only when they are needed.
+Provider classes are imported on first use.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CLASSES = {
     "Candidates": "nbagent.providers.routing.candidates",
 }
 
-#: Clouds that need an SDK's client, which handles the login: an example of each.
+#: Clouds that need an SDK client, which handles the login, with an example of each.
 _CLOUDS = {
     "azure": "'openai', client=AsyncAzureOpenAI(azure_endpoint='…', api_version='…')",
     "bedrock": "'claude', client=AsyncAnthropicBedrock(aws_region='…')",
@@ -52,45 +52,45 @@ _CLOUDS = {
 }
 
 Factory = Callable[..., "LLMProvider"]
-#: One model, as a user names it; and an agent's input: one, or several to fall back on in order.
+#: One model as the user names it. An agent takes one, or several to fall back on in order.
 ModelInput: TypeAlias = "LLMProvider | AgentConfig | str"
 ProviderInput: TypeAlias = "ModelInput | Sequence[ModelInput] | None"
 _registered: dict[str, Factory] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """The provider classes, imported when first asked for."""
+    """Import a provider class on first use."""
     if name in _CLASSES:
         return getattr(importlib.import_module(_CLASSES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register_provider(name: str, factory: Factory) -> None:
-    """Let `create_provider(name, **options)` call `factory(**options)`. It may replace a built-in provider.
+    """Make `create_provider(name, **options)` call `factory(**options)`. This can replace a built-in provider.
 
     >>> register_provider("echo", lambda **options: ...)
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise invalid("name", name, "a provider's name without a colon")
     if not callable(factory):
-        raise invalid("factory", factory, "a provider's class, or a function that makes a provider", secret=True)
+        raise invalid("factory", factory, "a provider class, or a function that creates a provider", secret=True)
     _registered[name] = factory
 
 
 def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvider:
-    """A provider by name, `"provider"` or `"provider:model"`.
+    """Create a provider by name, `"provider"` or `"provider:model"`.
 
     Options, all by keyword:
 
-    - `api_key`, `model`, `base_url`, `region`: otherwise from the environment, or the provider's defaults
+    - `api_key`, `model`, `base_url`, `region`: by default from the environment, else the provider's own defaults
     - `headers`: a dict, sent to the provider's address only
     - `timeout` (seconds, 60), `max_retries` (3), `streaming` (True)
-    - `client`: your own client of the SDK, httpx2 or httpx, which is never closed
+    - `client`: your own SDK, httpx2 or httpx client, which is never closed
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`
     - `function_calling`: False describes the tools in the prompt instead
     - `api` (OpenAI: "responses" or "chat"), `cache` (Claude, MiniMax: "5m", "1h" or False), `n_ctx` (local: tokens),
       `path` and `speed` (replay), `turns` and `delay` (scripted)
-    - the fields of `RequestOptions`, such as `max_tokens`, for all requests
+    - any field of `RequestOptions`, such as `max_tokens`, for all requests
 
     Raises `ConfigurationError` for an unknown name or option, and suggests the likely one.
 
@@ -104,19 +104,19 @@ def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvide
 
 
 def provider_names() -> list[str]:
-    """All names that `create_provider` knows: built in, registered, and of installed packages."""
+    """All names that `create_provider` accepts: built in, registered, or from installed packages."""
     return list(dict.fromkeys([*CATALOG, *_registered, *(point.name for point in _entry_points())]))
 
 
 def resolve(spec: ProviderInput = None) -> LLMProvider:
-    """The provider for a user's input.
+    """Return the provider for a user's input.
 
     - an `LLMProvider`: itself
     - `"provider"` or `"provider:model"`: see `create_provider`
-    - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
-      the provider that has its model
-    - a list of these: the first one, and the next one when one fails (see `Candidates`)
-    - None: the environment variable NBAGENT_MODEL (`"provider:model"`), then the first provider of the catalog whose
+    - an `AgentConfig`: its provider, else the OpenAI-compatible server at its base_url, else the provider that offers
+      its model
+    - a list of these: the first, and the next whenever one fails (see `Candidates`)
+    - None: the environment variable NBAGENT_MODEL (`"provider:model"`), then the first provider in the catalog whose
       key is found (see `providers.keys`), then a server on this machine with a model that can call tools (see
       `providers.local_servers`), then the embedded model
     """
@@ -135,7 +135,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
     config: Any = spec
     if not isinstance(config, AgentConfig):
         fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""
-        # the value is not shown, since it may hold a key
+        # the value may contain a key, so it is not shown
         expected = "a provider, 'provider:model', an AgentConfig, a list of these, or None"
         raise invalid("provider", config, expected, fix, secret=True)
     given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
@@ -146,7 +146,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 def default_provider(
     look: Callable[[], list[LocalServer]] | None = None, **options: Unpack[ProviderOptions]
 ) -> LLMProvider:
-    """The provider if no model is named. It looks for servers on this machine, unless a recording answers anyway."""
+    """The provider if no model is named. Looks for servers on this machine, unless a recording answers anyway."""
     if name := _name_of(None):
         return create_provider(name, **options)
     from nbagent.providers.replay.active import current_recording
@@ -161,7 +161,7 @@ def default_provider(
 
 
 def _name_of(spec: AgentConfig | str | None) -> str:
-    """The config's provider name for `create_provider`; empty if nothing names one."""
+    """The name to pass to `create_provider`; empty if nothing names a provider."""
     if spec is None:
         return os.environ.get("NBAGENT_MODEL") or first_with_key() or ""
     if isinstance(spec, str):
@@ -178,13 +178,13 @@ def _name_of(spec: AgentConfig | str | None) -> str:
 
 
 def preload(spec: AgentConfig | str | None) -> None:
-    """Begin the imports for the provider of `resolve(spec)`, in a thread. Nothing is checked.
+    """Start the imports for the provider of `resolve(spec)`, in a thread, without checking anything.
 
-    Nothing heavy is imported without a key, or for a provider without keys.
+    Without a key, or for a provider that needs none, nothing heavy is imported.
     """
 
     def work() -> None:
-        with suppress(NbagentError):  # `resolve` raises it when the provider is needed
+        with suppress(NbagentError):  # `resolve` will raise it
             name = _name_of(spec).partition(":")[0]
             if name in CATALOG and name not in _registered and not CATALOG[name].keyless:
                 from nbagent.providers.http.transport import import_packages
@@ -211,14 +211,13 @@ def _factory(spec: str) -> Factory:
 
 
 def _unknown_provider(name: str) -> ConfigurationError:
-    """The error for a name that is another tool's spelling, a model's, or unknown."""
+    """The error for a model's name, another tool's spelling of a provider, or an unknown name."""
     if without_keys(name) != name:
         return ConfigurationError("Unknown provider: this looks like a key. Name the provider: 'openai', api_key=….")
     provider, _, model = name.replace("/", ":", 1).partition(":")
-    row = next((row for row in CATALOG.values() if provider.lower() in (row.name, *row.aliases)), None)
-    if row is not None:
-        return ConfigurationError(f"Unknown provider {name!r}: write '{row.name}:{model or row.model}'.")
-    if provider_with_model(model) == "gemini":  # as on Vertex, whose client for them is not ours
+    if facts := next((facts for facts in CATALOG.values() if provider.lower() in (facts.name, *facts.aliases)), None):
+        return ConfigurationError(f"Unknown provider {name!r}: write '{facts.name}:{model or facts.model}'.")
+    if provider_with_model(model) == "gemini":  # such as on Vertex, whose client for Gemini models can't be used
         return ConfigurationError(f"Unknown provider {provider!r}: write 'gemini:{model}'.")
     if cloud := next((word for word in _CLOUDS if word in provider.lower()), ""):
         way = f"create_provider({_CLOUDS[cloud]}, model={model or '…'!r})"

@@ -1,6 +1,7 @@
 """A provider's address and credentials.
 
-If neither an address nor a region was chosen, the key decides: each site of a provider refuses the other sites' keys.
+If neither an address nor a region was chosen, the key decides, since each of a provider's sites refuses the others'
+keys.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
 
 class Access:
-    """Takes the arguments of `HTTPProvider`. Raises `ConfigurationError` if two of them contradict each other.
+    """The address, key and headers from the arguments of `HTTPProvider`.
+
+    Raises `ConfigurationError` if two arguments contradict each other.
 
     - `address`: the chosen base URL, without user and password; empty if the key decides
-    - `key`: the given key, or None
+    - `key`: the key passed as an argument, or None
     - `headers`: sent with every request
     """
 
@@ -36,12 +39,12 @@ class Access:
         client: Any,
     ) -> None:
         if base_url and region:
-            raise ConfigurationError("base_url, region: each says where requests go. Pass only one of them.")
+            raise ConfigurationError("base_url, region: both set the server's address. Pass only one of them.")
         chosen = base_url or facts.chosen_address(region) or facts.base_url
         self.address, login = without_credentials(checked_address(chosen))
         self.key = _secret(api_key)
         self.headers = {**login, **(headers or {})}
-        #: The user and password of `base_url` replace a key.
+        #: Whether `base_url` has a user and password, which replace a key.
         self._has_login = bool(login)
         if login and (self.key or any(name.lower() == "authorization" for name in headers or ())):
             raise ConfigurationError(
@@ -68,11 +71,11 @@ class Access:
         return [secret.get_secret_value() for secret in map(_secret, (*found, *named)) if secret]
 
     def redactor(self, url: str = "", headers: Mapping[str, str] | None = None) -> Redactor:
-        """Hides these secrets, and those in a request's `url` and `headers`."""
+        """A redactor for these secrets, and the ones in a request's `url` and `headers`."""
         return Redactor(self.secrets, self._facts.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:
-        """The key, if there is one: the region's, if one is chosen. A login in the address replaces it."""
+        """The key, if there is one: the chosen region's, if any. A login in the address replaces it."""
         return None if self._has_login else self.key or _secret(self._facts.api_key(self.address))
 
     def needed_key(self) -> SecretStr | None:
@@ -86,20 +89,22 @@ class Access:
                 may_fall_back=True,
             )
         if secret and not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
-            raise AuthenticationError("the API key contains characters that no key may have", provider=self._facts.name)
+            raise AuthenticationError(
+                "the API key contains whitespace or non-ASCII characters", provider=self._facts.name
+            )
         return secret
 
     @property
     def is_portable(self) -> bool:
-        """Whether another process may make the same provider: it must look up the key, and lacks your client."""
+        """Whether another process can create the same provider: it looks up the key itself, and lacks your client."""
         is_secret = self._has_login or self._is_given or any(map(is_telling, self.headers))
         return self._client is None and not is_secret
 
     def check_portable(self) -> None:
-        """Raise `ConfigurationError` for settings that can't be sent to another process, which looks up the key."""
+        """Raise `ConfigurationError` for settings that can't be sent to another process."""
         if not self.is_portable:
             raise ConfigurationError(
-                "A client of your own, and a key in api_key, base_url or headers, stay in this process. Set "
+                "Your own client, or a key in api_key, base_url or headers, can't be sent to another process. Set "
                 f"{self._facts.key_variable(self.address)} in the other process's environment, and omit the key here."
             )
 

@@ -1,6 +1,6 @@
 """The base classes of providers. A provider sends a conversation to a model and returns the model's answer.
 
-`chat` makes a provider; its `__init__` need not call the base class:
+A provider needs only `chat`, and need not call the base class's `__init__`:
 
 >>> class Echo(LLMProvider):
 ...     async def chat(self, messages, functions=None, temperature=None, **kwargs):
@@ -28,19 +28,19 @@ class ListedModel(NamedTuple):
     """A model that a provider offers."""
 
     name: str
-    #: When it was made, according to the provider; None if unknown.
+    #: When it was created, according to the provider; None if unknown.
     created: date | None = None
-    #: The provider says that it has ended or will end.
+    #: Whether the provider has retired it, or announced that it will.
     is_retired: bool = False
 
 
 class LLMProvider(ABC):
     """The base class of all providers. It keeps no state."""
 
-    #: The provider's name as `create_provider` knows it; tags `provider_extras`.
+    #: The name for `create_provider`; it also tags `provider_extras`.
     provider_name: str = "custom"
-    #: US dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`, where cached input costs as much
-    #: as other input by default. None: by the price list.
+    #: US dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`. Without "cached", cached input
+    #: costs as much as other input. None: use the price list.
     price: Mapping[str, float] | None = None
 
     @abstractmethod
@@ -51,13 +51,13 @@ class LLMProvider(ABC):
         temperature: float | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """One complete answer to the conversation. Raises a `ProviderError` if the provider fails.
+        """Return a complete answer to the conversation. Raises a `ProviderError` if the provider fails.
 
         `functions` are the tools on offer. `kwargs` are further request options, such as `max_tokens`.
         """
 
     def supports_function_calling(self) -> bool:
-        """Whether `chat` offers `functions` to the model. If it doesn't, the agent describes them in the prompt."""
+        """Whether `chat` offers `functions` to the model. If not, the agent describes them in the prompt."""
         return False
 
     @property
@@ -67,7 +67,7 @@ class LLMProvider(ABC):
 
     @property
     def rate_key(self) -> str:
-        """The key under which the provider counts requests and tokens per minute: provider and model."""
+        """The key for counting requests and tokens per minute: provider and model."""
         return f"{self.provider_name} {self.model_name}"
 
     @property
@@ -76,11 +76,11 @@ class LLMProvider(ABC):
         return (self,)
 
     def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
-        """The providers for this request, in order: itself, or its members, each a fallback for the one before."""
+        """The providers to try for this request, in order: itself, or its members."""
         return (self,)
 
     def check(self) -> None:  # noqa: B027  most providers need nothing
-        """Raise the first request's error now if there is no key."""
+        """If there is no key, raise now what the first request would raise."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """Complete a request before it is sent: set its `effective_options`. Called once for each request.
@@ -91,9 +91,9 @@ class LLMProvider(ABC):
         return replace(request, effective_options={"params": {"temperature": None, **request.options}})
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """Yields `Text`, `Thinking`, `ToolCallDelta`, `Retry` and `Http` events, and the `LLMResponse` last.
+        """Yield `Text`, `Thinking`, `ToolCallDelta`, `Retry` and `Http` events, and the `LLMResponse` last.
 
-        `request` comes from `resolve`. Without an override, `chat` answers and the answer arrives in one piece.
+        `request` comes from `resolve`. By default, the answer of `chat` arrives in one piece.
         """
         answer: Any = self.chat(request.all_messages, request.tools, **request.options)
         is_async = inspect.isawaitable(answer)
@@ -109,15 +109,15 @@ class LLMProvider(ABC):
         yield response
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Request options that make the answer follow a JSON Schema; empty if the provider has none."""
+        """Request options that constrain the answer to a JSON Schema; empty if the provider has none."""
         return {}
 
     def holds_schema_with_tools(self) -> bool:
-        """Whether a request may have `output_options` and tools: the model calls tools, then answers in the schema."""
+        """Whether a request may combine `output_options` and tools: the model calls tools, then answers as JSON."""
         return False
 
     def can_compact(self, tokens: int) -> bool:
-        """Whether the provider itself can summarise earlier messages once a request has this many tokens."""
+        """Whether the provider can summarise earlier messages once a request has this many tokens."""
         return False
 
     def provider_tools(self) -> list[str]:
@@ -130,7 +130,7 @@ class LLMProvider(ABC):
         return available(CATALOG.get(self.provider_name), "", self.model_name)
 
     async def model_list(self) -> list[ListedModel]:
-        """The models to choose from, the newest first. A provider without a list returns its own model.
+        """The models to choose from, newest first. A provider without a list returns its own model.
 
         >>> import asyncio
         >>> from nbagent.providers import create_provider
@@ -170,7 +170,7 @@ class StreamingProvider(LLMProvider):
 
 
 class WrapperProvider(StreamingProvider):
-    """A provider between an agent and the agent's own provider, `inner`. It has the same provider and model name."""
+    """A provider between an agent and its actual provider, `inner`, with the same provider and model name."""
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner
@@ -190,12 +190,12 @@ class WrapperProvider(StreamingProvider):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The inner provider's secrets, to hide them."""
+        """The inner provider's secrets, for redaction."""
         secrets: Sequence[str] = getattr(self.inner, "secrets", ())
         return secrets
 
     def supports_function_calling(self) -> bool:
-        """True: if the inner provider can't, this one does it."""
+        """True: if the inner provider can't call tools, this one does it."""
         return True
 
     def can_compact(self, tokens: int) -> bool:

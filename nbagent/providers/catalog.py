@@ -1,7 +1,7 @@
 """The providers that nbagent knows, by name.
 
-A new provider is one file in `nbagent/providers/known/` with its `FACTS` and the `PROFILES` of its models, and its
-name in `NAMES`. A provider's module is imported when it is first looked up.
+To add a provider, write a file in `nbagent/providers/known/` with its `FACTS` and the `PROFILES` of its models, and
+add its name to `NAMES`. A provider's module is imported when it is first looked up.
 
 >>> CATALOG["qwen"].key_vars
 ('DASHSCOPE_API_KEY',)
@@ -18,8 +18,8 @@ from typing import cast
 
 from nbagent.providers.provider_facts import ProviderFacts
 
-#: The providers' modules. `resolve(None)` looks for a key in this order. Gemini comes last, since many set
-#: GOOGLE_API_KEY for other Google services.
+#: The providers' modules. `resolve(None)` looks for a key in this order. Gemini is last of those with a key, since many
+#: people set GOOGLE_API_KEY for other Google services.
 NAMES = (
     *("openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "mistral", "xai", "moonshot", "groq"),
     *("together", "fireworks", "nvidia", "siliconflow", "huggingface", "gemini"),
@@ -47,7 +47,7 @@ class _Catalog(Mapping[str, ProviderFacts]):
 
 @functools.cache
 def _module(name: str) -> ModuleType:
-    # not through sys.modules: another thread, importing SDKs in the background, may be in the middle of this import
+    # not from sys.modules: another thread, importing SDKs in the background, may be in the middle of this import
     return importlib.import_module(f"nbagent.providers.known.{name}")
 
 
@@ -61,7 +61,7 @@ def first_with_key() -> str | None:
 
 
 def provider_with_model(model: str) -> str | None:
-    """The name of the provider whose own model this is, by its name.
+    """The name of the provider that a model belongs to, judging by the model's name.
 
     >>> provider_with_model("gpt-4o"), provider_with_model("my-model")
     ('openai', None)
@@ -71,5 +71,5 @@ def provider_with_model(model: str) -> str | None:
 
 
 def with_keys() -> dict[str, ProviderFacts]:
-    """The providers that take a key, by name."""
+    """The providers that accept a key, by name."""
     return {name: facts for name, facts in CATALOG.items() if facts.key_vars}

@@ -1,4 +1,4 @@
-"""`HTTPProvider`: a codec, an HTTP client and the retry policy. All providers share its `chat` and `stream`."""
+"""`HTTPProvider`: a codec, an HTTP client and the retry policy, shared by all providers over HTTP."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Characters of a provider's explanation, and of its code, that an error keeps: cut after secrets are removed.
+#: Characters of a provider's explanation, and of its code, that an error keeps, after secrets are removed.
 SHOWN_CHARS, CODE_CHARS = 500, 100
 
 
 class HTTPProvider(StreamingProvider):
     """A provider over HTTP.
 
-    A subclass sets its `provider_name` (a name of the catalog) and makes its codec and transport.
+    A subclass sets `provider_name` to a name in the catalog, and creates its codec and transport.
 
     - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for one at each request
     - `timeout`: seconds between two reads; connecting has a separate limit of 10 s
     - `max_retries`: how often a request is sent again (see `retry`)
-    - `streaming=False`: ask for one JSON body
+    - `streaming=False`: request one JSON body
     - `base_url`: may contain a user and a password, which are then sent instead of a key
-    - `region`: the site of the key, such as "international", if the provider has several
-    - `client`: your own SDK (or httpx) client; it is used unchanged, with its own key and proxies, and never closed
+    - `region`: the site that the key belongs to, such as "international", if the provider has several
+    - `client`: your own SDK or httpx client, used unchanged, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
-    - `provider_name`: another provider of the catalog, or a name of your own for a server of the same kind
+    - `provider_name`: another name in the catalog, or your own name for a server of the same kind
     - `thinking`: None for the provider's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
       "max". The model's nearest level is used; impossible levels are an error (see `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
-    - `headers`: more HTTP headers
+    - `headers`: additional HTTP headers
     - `tools`: tools that the provider itself runs
-    - all other options are the defaults of each request (`RequestOptions`)
+    - any other option is the default for all requests (`RequestOptions`)
     """
 
-    #: Arguments of its clients.
+    #: The package of its clients.
     package: ClassVar[str] = "httpx2"
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -121,7 +121,7 @@ class HTTPProvider(StreamingProvider):
         self.access = Access(self._facts, api_key, base_url, region, headers, client)
         if not self.access.is_portable:
             self._made_with = (), {}  # so that inspecting the provider reveals no key
-        elif not (base_url or region) and (chosen := self._facts.chosen_address()):  # by the environment here
+        elif not (base_url or region) and (chosen := self._facts.chosen_address()):  # from this process's environment
             self._made_with[1]["base_url"] = chosen
         self.codec = self._make_codec(self._facts)
         self.base_url = self.access.address.removesuffix(self.codec.path(self._model, streaming))
@@ -134,7 +134,7 @@ class HTTPProvider(StreamingProvider):
         self._options_resolver = OptionsResolver(self._facts, self.codec.format, self._model)
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([]), checked)  # wrong options raise here
-        #: Notes about omitted options; each is sent as an event once.
+        #: The notes about omitted options that were already sent as events.
         self._noted: set[str] = set()
         #: The fields that the model refused.
         self._refused: dict[str, str | None] = {}
@@ -147,16 +147,16 @@ class HTTPProvider(StreamingProvider):
         return provider
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle has the constructor's arguments but no key: the key is looked up where it is loaded.
+        """Pickle the constructor's arguments. The process that loads them looks up the key.
 
-        Raises `ConfigurationError` for a key or client of the user's own.
+        Raises `ConfigurationError` if the user passed a key or client.
         """
         self.access.check_portable()
         arguments, options = self._made_with
         return partial(type(self), *arguments, **options), ()
 
     def _find_facts(self) -> ProviderFacts:
-        """The provider's row of the catalog."""
+        """The provider's facts from the catalog."""
         return CATALOG.get(self.provider_name) or replace(CATALOG[type(self).provider_name], name=self.provider_name)
 
     @abstractmethod
@@ -187,19 +187,19 @@ class HTTPProvider(StreamingProvider):
 
     @property
     def secrets(self) -> list[str]:
-        """The secrets, which must not be shown or written."""
+        """The secrets, which must not be displayed or written."""
         return self.access.secrets
 
     @property
     def rate_key(self) -> str:
-        """See `LLMProvider`; it includes address and key. The key can't be read from it."""
+        """See `LLMProvider.rate_key`. It includes the address and a hash of the key."""
         client, key, headers = self.client, self.access.known_key(), self.access.headers
         address, of_client = getattr(client, "base_url", self.base_url), getattr(client, "api_key", "")
         known = "\n".join(map(str, (address, key.get_secret_value() if key else "", of_client, headers)))
         return f"{super().rate_key} {hashlib.sha256(known.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def supports_function_calling(self) -> bool:
-        """The argument `function_calling`."""
+        """See `LLMProvider.supports_function_calling`; set by `function_calling`."""
         return self._function_calling
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class HTTPProvider(StreamingProvider):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
-        if isinstance(request.resolved, ModelRequest):  # for one with tools, a `PromptedProvider` makes others
+        if isinstance(request.resolved, ModelRequest):  # a `PromptedProvider` resolved it
             return self._prompted().stream(request)
         options: ResolvedOptions = request.resolved
         path = self.codec.path(self.model_name, options.stream)
@@ -272,9 +272,9 @@ class HTTPProvider(StreamingProvider):
         return PromptedProvider(self)
 
     async def model_list(self) -> list[ListedModel]:
-        """The models that the provider offers with this key: the newest first, retired ones last.
+        """The models that the provider offers for this key, newest first and retired ones last.
 
-        Raises the errors of a request.
+        Raises the same errors as a request.
         """
         body = await self.call(self.codec.models_path)
         try:
@@ -282,13 +282,13 @@ class HTTPProvider(StreamingProvider):
             listed = {model.name: model for model in map(_listed_model, items)}
         except (AttributeError, KeyError, TypeError):
             raise self._explained(InvalidResponseError("expected a list of models"), None) from None
-        if len({model.created for model in listed.values()}) == 1:  # some write the time of the request
+        if len({model.created for model in listed.values()}) == 1:  # some providers write the time of the request
             listed = {name: model._replace(created=None) for name, model in listed.items()}
         newest = sorted(sorted(listed.values()), key=lambda model: model.created or date.min, reverse=True)
         return sorted(newest, key=lambda model: model.is_retired)
 
     def encoded(self, request: ModelRequest) -> bytes:
-        """The body of a resolved request for one JSON answer, as in a provider's batch."""
+        """The body of a resolved request without streaming, as for a provider's batch."""
         whole = replace(request, resolved=replace(request.resolved, stream=False))
         return self._encode(whole, self._refused)
 
@@ -300,17 +300,16 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> Any:
-        """POST `body`, or GET if it is None -> the provider's JSON answer. Raises the errors of a request.
+        """POST `body`, or GET if it is None, and return the JSON response. Raises the same errors as a request.
 
-        For requests other than to a model. One that is not `is_repeatable` is never sent twice. `betas` of the
-        provider's API are sent with it.
+        For requests other than to a model. Unless `is_repeatable`, it is never sent twice. `betas` are API betas.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]
         return answer
 
     def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
-        """GET a file of JSON lines, read as it arrives. After a broken connection it begins again."""
+        """GET a file of JSON lines, read as it arrives. A broken connection restarts it."""
         return self.read(path, read_lines)
 
     async def read(
@@ -321,7 +320,7 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
-        """The result of `read` on the answer to such a request; after a retry, from its beginning."""
+        """The items of `read` for the response to such a request. After a retry they start again."""
         attempt = partial(self._attempt, path, lambda _: body, read, betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:
@@ -333,7 +332,7 @@ class HTTPProvider(StreamingProvider):
         await self._transport.aclose()
 
     def _encode(self, request: ModelRequest, changes: Changes) -> bytes:
-        """The body of a resolved request; `changes` are the fields that the model refuses."""
+        """The body of a resolved request. `changes` are the fields that the model refuses."""
         options: ResolvedOptions = request.resolved
         try:
             return self.codec.encode_request(
@@ -353,11 +352,10 @@ class HTTPProvider(StreamingProvider):
         timing: Timing | None = None,
         functions: Functions | None = None,
     ) -> AsyncGenerator[T]:
-        """Send one request, and yield the results of `read` on the answer. `changes` are the fields that the model
-        refuses; None if the request is not for a model.
+        """Send one request, and yield the items of `read` for the response.
 
-        Raises `RequestRevised` if the provider refuses another field, which is then added to `changes`. All other
-        errors are nbagent's own.
+        `changes` are the fields that the model refuses; None if the request is not for a model. Raises `RequestRevised`
+        if the provider refuses another field, which is then added to `changes`. All other errors are nbagent's own.
         """
         timing = timing or Timing()
         with timing:
@@ -387,13 +385,13 @@ class HTTPProvider(StreamingProvider):
             failure = known
         if changes is not None and (refused := {} if is_good else refused_field(failure, body, changes)):
             changes |= refused
-            with suppress(ImageInputError):  # the prompt itself has an image: the provider's message is more specific
+            with suppress(ImageInputError):  # for an image in the prompt itself, the provider's error is more specific
                 encode(changes)
                 raise RequestRevised(refusal_event(refused, self._explained(failure, response), functions))
         raise self._explained(failure, response)
 
     async def _read(self, response: Any, names: Renamed) -> AsyncGenerator[Event | LLMResponse]:
-        """The events of one answer up to its logical end, then the `LLMResponse`. Tools have their own `names`."""
+        """The events of one answer up to its logical end, then the `LLMResponse`. `names` restores tool names."""
         decoder, has_text = self.codec.decoder(), False
         try:
             async with aclosing(read_events(response)) as events:
@@ -429,7 +427,7 @@ class HTTPProvider(StreamingProvider):
         return Target(self.base_url, path, access.needed_key(), self.timeout, access.headers, more, access.redactor)
 
     def _explained(self, error: NbagentError, response: Any) -> NbagentError:
-        """The error with provider, model and request id, short, and without secrets that the provider repeated."""
+        """The error with provider, model and request id, shortened, and without secrets that the provider repeated."""
         sent = () if response is None else (str(response.request.url), response.request.headers)
         clean = self.access.redactor(*sent).text
         error.args = tuple(clean(str(arg)) for arg in error.args)
@@ -445,9 +443,9 @@ class HTTPProvider(StreamingProvider):
 
 
 def _joined(decoder: Decoder, together: Iterable[dict[str, Any]]) -> Iterator[Event]:
-    """The pieces in events that arrived together, with adjacent texts joined.
+    """The pieces of events that arrived together, with adjacent texts joined, since every piece costs CPU downstream.
 
-    Each piece takes CPU on its way to the reader. Pieces before an undecodable event are not lost.
+    Pieces before an undecodable event are not lost.
     """
     texts: list[str] = []
     try:
@@ -475,7 +473,7 @@ def _joined(decoder: Decoder, together: Iterable[dict[str, Any]]) -> Iterator[Ev
 async def _noted(
     notes: Sequence[Event], read_documents: Callable[[], None] | None, rest: AsyncGenerator[T]
 ) -> AsyncGenerator[Event | T]:
-    """The notes, then the items, once a thread has read the documents, if there are any."""
+    """The notes, then the items, after any documents have been read in a thread."""
     for note in notes:
         yield note
     if read_documents is not None:
@@ -486,12 +484,12 @@ async def _noted(
 
 
 def _listed_model(item: dict[str, Any]) -> ListedModel:
-    """A model in a list: OpenAI writes `created` in seconds, Anthropic `created_at` in ISO 8601."""
+    """A model from a list: OpenAI writes `created` in seconds, Anthropic `created_at` in ISO 8601."""
     name = str(item.get("id") or item["name"]).removeprefix("models/")
-    said: Any = item.get("created") or item.get("created_at")
-    made = None
-    with suppress(ValueError, TypeError, OverflowError, OSError):  # omitted then
-        made = date.fromisoformat(said[:10]) if isinstance(said, str) else datetime.fromtimestamp(said, UTC).date()
-    # Mistral writes when a model ends; Groq, whether it is available; some write the year 1970 for unknown times
+    time: Any = item.get("created") or item.get("created_at")
+    created = None
+    with suppress(ValueError, TypeError, OverflowError, OSError):  # unknown
+        created = date.fromisoformat(time[:10]) if isinstance(time, str) else datetime.fromtimestamp(time, UTC).date()
+    # Mistral writes when a model will be retired, Groq whether it is available; some write 1970 for unknown times
     is_retired = bool(item.get("deprecation") or item.get("archived") or item.get("active") is False)
-    return ListedModel(name, made if made and made.year > 1970 else None, is_retired)
+    return ListedModel(name, created if created and created.year > 1970 else None, is_retired)

@@ -1,12 +1,12 @@
-"""Finds providers' keys, unless they are given as an argument. The first of these places with a key is used:
+"""Finds providers' keys, unless they are passed as arguments. The first of these places with a key is used:
 
 1. a key typed after `%agent key`, in this process
 2. the environment
 3. the file `.env` in the working directory, or in the nearest folder above it that has one
 4. Colab's secrets, if the notebook has access to them
 
-Only keys are read from `.env`, never addresses: another project's `.env` must not decide where your key is sent. Keys
-that are found are not put into the environment, which every child process can read.
+Only keys are read from `.env`, never addresses: another project's `.env` must not decide where your key is sent. Found
+keys are not put into the environment, which every child process can read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class KeyRing:
 
     def __init__(self) -> None:
         self._typed: dict[str, str] = {}
-        #: Colab's answers, and when they expire.
+        #: Colab's answers by variable, and when they expire.
         self._colab_answers: dict[str, tuple[str, float]] = {}
 
     def keep(self, variable: str, key: str) -> None:
@@ -39,11 +39,11 @@ class KeyRing:
         self._typed[variable] = key
 
     def forget(self, variable: str) -> None:
-        """Forget a typed key, so that it is searched elsewhere again."""
+        """Forget a typed key. The other places are then searched again."""
         self._typed.pop(variable, None)
 
     def find(self, variables: Iterable[str]) -> str | None:
-        """The key that one of these variables names, from the first place that has any of them."""
+        """The value of one of these variables, from the first place that has any of them."""
         names = tuple(variables)
         for place in (self._typed.get, os.environ.get, _from_env_file, self._from_colab):
             if found := next((key for name in names if (key := (place(name) or "").strip())), None):
@@ -51,7 +51,7 @@ class KeyRing:
         return None
 
     def _from_colab(self, variable: str) -> str | None:
-        """Colab asks the browser, which may not answer: only the main thread waits for it, and only now and then."""
+        """Colab asks the browser, which may not answer, so only the main thread waits for it, and only now and then."""
         if "google.colab" not in sys.modules:
             return None
         answer, until = self._colab_answers.get(variable, ("", 0.0))
@@ -65,7 +65,7 @@ def _ask_colab(variable: str) -> tuple[str, float]:
     """Colab's answer, and for how many seconds it is valid. A front end without secrets is asked only once."""
     try:
         answer = importlib.import_module("google.colab.userdata").get(variable)
-    except Exception as error:  # noqa: BLE001  its errors differ from version to version; all mean that there is none
+    except Exception as error:  # noqa: BLE001  its errors vary between versions; all mean that there is no key
         return "", math.inf if "Timeout" in type(error).__name__ else COLAB_RETRY_S
     return (answer, math.inf) if answer else ("", COLAB_RETRY_S)
 
@@ -81,12 +81,12 @@ def _from_env_file(variable: str) -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def _read_env_file(path: str, modified: int, size: int) -> Mapping[str, str | None]:
-    """The variables in a file; read again when its time of modification or its size changes."""
+    """The variables in a file, read again when its modification time or size changes."""
     from dotenv import dotenv_values
 
     try:
         return dotenv_values(path, interpolate=False)  # a key may contain "${"
-    except PermissionError:  # in a parent folder of somebody else
+    except PermissionError:  # in somebody else's parent folder
         return {}
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path} is not UTF-8 text: correct or remove it.") from None

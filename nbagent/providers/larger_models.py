@@ -1,7 +1,7 @@
 """Larger models for `nbagent pull NAME`: their files, requirements and download.
 
-Each file is one revision on Hugging Face. Its SHA-256 is published by several projects, including LocalAI's gallery;
-the downloaded file is checked against it.
+Each file is one revision on Hugging Face. Downloads are checked against its SHA-256, which several projects publish,
+including LocalAI's gallery.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LargerModel:
-    """A GGUF file whose template supports tools."""
+    """A GGUF file whose chat template supports tools."""
 
     name: str
     repository: str
@@ -32,32 +32,32 @@ class LargerModel:
     file: str
     gguf_bytes: int
     gguf_sha256: str
-    #: Its memory with a short conversation.
+    #: Memory needed for a short conversation.
     memory_gb: int
     licence: str = "Apache-2.0"
 
     @property
     def url(self) -> str:
-        """Where the file is."""
+        """The file's address."""
         host = os.environ.get(HOST_VARIABLE) or HOST
         return f"{host.rstrip('/')}/{self.repository}/resolve/{self.revision}/{self.file}"
 
     @property
     def size(self) -> str:
-        """Its size on disk."""
+        """The file's size."""
         return f"{self.gguf_bytes / 1e9:.1f} GB"
 
     def missing(self) -> ConfigurationError:
         """The error for a model that was not pulled."""
         return ConfigurationError(
-            f"model: {self.name} is not on this machine. Run `nbagent pull {self.name}` ({self.size}; it takes "
+            f"model: {self.name} is not on this machine. Run `nbagent pull {self.name}` ({self.size}; it needs "
             f"{self.memory_gb} GB of memory)."
         )
 
     def fetch(self, part: Path, bar: Any) -> None:
-        """Download the model to `part`, or continue an earlier download. `bar` is tqdm's.
+        """Download the model to `part`, or continue an earlier download. `bar` is a tqdm bar.
 
-        Raises `LocalModelError` or `OSError`; the partial file stays.
+        Raises `LocalModelError` or `OSError`, and keeps the partial file.
         """
         import httpx2
 
@@ -79,15 +79,15 @@ class LargerModel:
             ):
                 response.raise_for_status()
                 if "html" in response.headers.get("Content-Type", ""):  # a login page must not replace the part
-                    page = f"{without_password(str(response.url))} sends a web page instead of {self.name}"
-                    raise LocalModelError(f"{page}: does this network want a login? {again}")
-                if response.status_code != 206:  # the whole file, from its beginning
+                    page = f"{without_password(str(response.url))} sent a web page instead of {self.name}"
+                    raise LocalModelError(f"{page}. Does this network require a login? {again}")
+                if response.status_code != 206:  # the whole file
                     done = file.truncate(0)
                 bar.initial = bar.n = done
                 for chunk in response.iter_raw():
                     done += file.write(chunk)
                     bar.update(len(chunk))
-                    if done > self.gguf_bytes:  # not the file; its hash will be wrong
+                    if done > self.gguf_bytes:  # not our file: its hash will be wrong
                         return
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             reason = shortened(str(exc), 200) or type(exc).__name__
@@ -95,7 +95,7 @@ class LargerModel:
                 reason = f"status {exc.response.status_code}"
             raise LocalModelError(
                 f"{self.name} could not be downloaded from {without_password(self.url)} ({reason}). {again} If this "
-                f"machine can't reach it, set {HOST_VARIABLE} to a mirror, or name a file of yours: "
+                f"machine can't reach the host, set {HOST_VARIABLE} to a mirror, or use your own file: "
                 'create_provider("local", model="x.gguf").'
             ) from None
 

@@ -1,8 +1,7 @@
 """Finds model servers on this machine, at the default ports of Ollama, LM Studio and llama.cpp.
 
-`Agent()` looks for them if no model is named and no key is found. It queries all at the same time for their models,
-only at addresses of this machine. Another user's server is not chosen: it would read your conversation, and its answers
-could call your tools.
+`Agent()` looks for them if no model is named and no key is found. It queries them all at once, and only at loopback
+addresses. Another user's server is not chosen: it would see your conversation, and its answers could call your tools.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from urllib.parse import urlsplit
 from nbagent.core.browser import IN_BROWSER
 from nbagent.providers.catalog import CATALOG
 
-#: Seconds in which a server must begin to answer.
+#: Seconds within which a server must start to answer.
 ANSWER_S = 0.05
-#: Additional seconds for servers that did, to report their models' abilities.
+#: Additional seconds for it to report its models' abilities.
 MODELS_S = 1.0
-#: User ids below this one are the system's, such as the one of Ollama's service.
+#: User ids below this one belong to the system, such as Ollama's service.
 FIRST_USER = 1000
 
-#: Sends a path, and JSON data or nothing, to a server -> its answer's JSON data.
+#: Requests a path, with JSON data or without, and returns the JSON data of the response.
 Ask = Callable[..., Any]
-#: Bytes of the weights of models, by name; None: the server does not say.
+#: The size of each model's weights in bytes, by name; None if the server does not say.
 Sizes = dict[str, int | None]
 
 
@@ -51,14 +50,14 @@ class LocalServer:
     sizes: Sizes = field(default_factory=dict)
 
     def options(self, model: str = "") -> dict[str, Any]:
-        """The options for `create_provider`. It may load the model first; nobody bills its answers."""
+        """The options for `create_provider`: free answers, and time to load the model."""
         price = {"input": 0.0, "output": 0.0}
         return {"model": model or self.model, "base_url": self.base_url, "timeout": 300.0, "price": price}
 
 
 def _of_ollama(ask: Ask) -> tuple[str, Sizes]:
     """The most recently pulled model that can call tools and runs here, not in Ollama's cloud."""
-    ask("/api/version")  # at once; a long list takes longer
+    ask("/api/version")  # quick, while a long list of models takes longer
     here = [each for each in ask("/api/tags")["models"] if not each.get("remote_host")]
     sizes = {str(each["name"]): each.get("size") for each in here}
     for each in here:
@@ -69,7 +68,7 @@ def _of_ollama(ask: Ask) -> tuple[str, Sizes]:
 
 
 def _of_lm_studio(ask: Ask) -> tuple[str, Sizes]:
-    """A loaded model, else the first one that it could load."""
+    """A loaded model that can call tools, else the first one that could be loaded."""
     models = [each for each in ask("/api/v0/models")["data"] if each.get("type") != "embeddings"]
     sizes: Sizes = {str(each["id"]): None for each in models}
     with suppress(ValueError, LookupError):  # versions before 0.4 don't report it
@@ -79,7 +78,7 @@ def _of_lm_studio(ask: Ask) -> tuple[str, Sizes]:
 
 
 def _of_llama_cpp(ask: Ask) -> tuple[str, Sizes]:
-    """The model that it was started with, if its template supports tools."""
+    """The model that the server was started with, if its template supports tools."""
     properties = ask("/props")
     model, size = str(properties.get("model_alias") or "default"), None
     with suppress(ValueError, LookupError):
@@ -87,8 +86,7 @@ def _of_llama_cpp(ask: Ask) -> tuple[str, Sizes]:
     return model if "tools" in properties["chat_template"] else "", {model: size}
 
 
-#: Title, provider, address (or "": see `_ollama_address`), and a function that finds the model to choose and all models
-#: there.
+#: Title, provider, address ("" for `_ollama_address`), and a function that returns the model to choose and all sizes.
 SERVERS: tuple[tuple[str, str, str, Callable[[Ask], tuple[str, Sizes]]], ...] = (
     ("Ollama", "ollama", "", _of_ollama),
     ("LM Studio", "open_source", "http://127.0.0.1:1234/v1", _of_lm_studio),
@@ -97,7 +95,7 @@ SERVERS: tuple[tuple[str, str, str, Callable[[Ask], tuple[str, Sizes]]], ...] = 
 
 
 def _ollama_address() -> str:
-    """The address in OLLAMA_BASE_URL, else in Ollama's own OLLAMA_HOST: a host, a port after a colon, or both."""
+    """The address in OLLAMA_BASE_URL, else Ollama's own OLLAMA_HOST: a host, a port after a colon, or both."""
     host = os.environ.get("OLLAMA_HOST", "").strip().rpartition("://")[2].partition("/")[0]
     name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
     name = "127.0.0.1" if name == "0.0.0.0" else name or "localhost"  # noqa: S104 - a server's way to say "anywhere"
@@ -105,7 +103,7 @@ def _ollama_address() -> str:
 
 
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
-    """The servers that begin to answer within `ANSWER_S`, and `patience` seconds more, in the order of `SERVERS`.
+    """The servers that start to answer within `ANSWER_S` plus `patience` seconds, in the order of `SERVERS`.
 
     Blocks. Raises `ConfigurationError` if a variable is not an address.
     """
@@ -129,7 +127,7 @@ def local_servers(patience: float = 0.0) -> list[LocalServer]:
 
 
 class _Look(threading.Thread):
-    """Asks one server."""
+    """Queries one server."""
 
     def __init__(self, server: LocalServer, model_of: Callable[[Ask], tuple[str, Sizes]], timeout: float) -> None:
         super().__init__(name="nbagent-local-server", daemon=True)
@@ -142,7 +140,7 @@ class _Look(threading.Thread):
             model, sizes = self._model_of(self._ask)
         except (OSError, HTTPException):  # nothing listens there, or it does not speak HTTP
             return
-        except (ValueError, LookupError, TypeError, AttributeError):  # it answers something else
+        except (ValueError, LookupError, TypeError, AttributeError):  # another kind of server
             return
         problem = "" if model else "it has no model that can call tools"
         if not _is_trusted(urlsplit(self._server.base_url).port or 80):
@@ -164,7 +162,7 @@ class _Look(threading.Thread):
 
 
 def _is_trusted(port: int) -> bool:
-    """Whether this user or the system listens at the port, if Linux reports it."""
+    """Whether this user or the system listens on the port. Only Linux reports it; elsewhere True."""
     owners = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

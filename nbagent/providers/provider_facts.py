@@ -1,7 +1,7 @@
-"""Facts about a provider as data: its addresses, its format, its models' behaviour.
+"""The facts about a provider, as data: its addresses, its format, its models' behaviour.
 
-These facts steer *encoding and connecting* only; decoding is the same for all providers of a format. Each provider's
-facts are in one file under `known/`; `catalog` looks them up.
+They control *encoding and connecting* only; decoding is the same for all providers of a format. Each provider's facts
+are in one file under `known/`; `catalog` looks them up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nbagent.providers.keys import keys
 Fields = Mapping[str, Any]
 When = Literal["always", "unthinking", "never"]
 
-#: How deep a model thinks, from little to much.
+#: How deeply a model thinks, from least to most.
 LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -28,32 +28,31 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 class ModelProfile:
     """Models that behave alike: how they think, and what thinking rules out.
 
-    The provider's 400 corrects a profile's errors for a model once (see `formats.refused`).
+    If a profile is wrong about a model, the provider's 400 corrects it once (see `formats.refused`).
     """
 
-    #: A regular expression that is searched for in the models' names.
+    #: A regular expression to search for in a model's name.
     models: str = ""
     thinks: bool = True
     #: Whether they think by default; None if unknown.
     thinks_by_default: bool | None = True
-    #: The fields of a request that leaves thinking to the provider; they make the thinking visible.
+    #: The fields of a request that leaves thinking to the provider. They make the thinking visible.
     show_thinking: Fields = field(default_factory=dict)
     #: The fields that switch thinking on, at the provider's own depth.
     thinking_on: Fields = field(default_factory=dict)
     #: The fields that switch it off; None if nothing does.
     thinking_off: Fields | None = None
-    #: The field for the level (`outer.inner` for a nested field), and its value for each level. For a level with the
-    #: value None, the field is omitted.
+    #: The field for the level (`outer.inner` if nested), and its value for each level. None omits the field.
     level_field: str = ""
     levels: Mapping[str, Any] = field(default_factory=dict)
-    #: The level is a number of tokens that must stay below `max_tokens`.
+    #: Whether the level is a number of tokens that must stay below `max_tokens`.
     below_max_tokens: bool = False
-    #: When the models take a temperature, and a `tool_choice` that forces a call.
+    #: When the models accept a temperature, and a `tool_choice` that forces a call.
     temperature: When = "always"
     forced_tools: When = "always"
     #: API betas for requests to these models.
     betas: tuple[str, ...] = ()
-    #: The provider's form of tools that these models have built in, by neutral name.
+    #: The provider's form of the tools that these models have built in, by nbagent's name.
     native_tools: Mapping[str, Fields] = field(default_factory=dict)
 
 
@@ -62,30 +61,29 @@ NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off=
 
 @dataclass(frozen=True, slots=True)
 class OwnTool:
-    """How requests offer a tool that the provider runs itself, for some of its models."""
+    """How a request offers a tool that the provider runs itself, for some of its models."""
 
     #: Its entry in the list of tools; empty if `body` offers it.
     entry: Fields = field(default_factory=dict)
-    #: Where each of our options goes: a field of the entry (`outer.inner` for a nested field), or, after a slash, of
-    #: the body.
+    #: Where each of our options goes: a field of the entry (`outer.inner` if nested), or, after a slash, of the body.
     options: Mapping[str, str] = field(default_factory=dict)
     #: Further fields of the body.
     body: Fields = field(default_factory=dict)
     #: Further fields of each function in the request.
     function_fields: Fields = field(default_factory=dict)
-    #: A regular expression that is searched for in the names of the models that have it.
+    #: A regular expression to search for in the names of the models that have it.
     models: str = ""
-    #: The format that has it; empty for each that the provider speaks.
+    #: The format that has it; empty for every format that the provider speaks.
     format: str = ""
-    #: Makes entry and body from the options, if placing each one is not enough.
+    #: Builds entry and body from the options, if placing each one is not enough.
     make: Callable[[Fields], tuple[Fields, Fields]] | None = None
     #: API betas for the request.
     betas: tuple[str, ...] = ()
     #: US dollars for each call, if the provider bills calls; for a search, for each distinct query.
     price: float = 0.0
-    #: Whether the price is for a request with such calls, however many.
+    #: Whether the price is per request, however many calls it has.
     priced_once: bool = False
-    #: Whether a request may have it together with functions.
+    #: Whether a request may combine it with functions.
     with_functions: bool = True
 
 
@@ -93,15 +91,15 @@ class OwnTool:
 class Compaction:
     """How to make a provider summarise a long conversation."""
 
-    #: The request fields for a number of tokens after which it summarises.
+    #: The request fields that make it summarise after a number of tokens.
     fields: Callable[[int], Fields]
     #: The lowest number that it accepts.
     least_tokens: int = 0
     #: API betas for such requests.
     betas: tuple[str, ...] = ()
-    #: A regular expression that is searched for in the names of the models that can.
+    #: A regular expression to search for in the names of the models that can do it.
     models: str = ""
-    #: The format that can.
+    #: The format that has it.
     format: str = ""
 
     def fits(self, tokens: int, format_name: str, model: str) -> bool:
@@ -111,7 +109,7 @@ class Compaction:
 
 
 def same_words(*names: str, **others: str) -> dict[str, str]:
-    """Levels with the same names at the provider, and levels with different ones.
+    """Levels that the provider calls by the same names, and levels that it names differently.
 
     >>> same_words("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
@@ -121,7 +119,7 @@ def same_words(*names: str, **others: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One of a provider's sites. Each has separate accounts and refuses the others' keys."""
+    """One of a provider's sites. Each has its own accounts and refuses the others' keys."""
 
     base_url: str
     #: The variables for keys of this region only.
@@ -135,114 +133,114 @@ class ProviderFacts:
     name: str
     #: The name of the format: "openai_chat", "openai_responses", "anthropic_messages" or "gemini".
     format: str = "openai_chat"
-    #: `"module:Class"` of the provider, imported when one is made.
+    #: `"module:Class"`, imported when a provider is created.
     factory: str = "nbagent.providers.known.open_source:OpenSourceProvider"
     #: Its full name for the documentation, if the short one is not clear.
     title: str = ""
-    #: Other names of the provider, for the error that suggests nbagent's name.
+    #: Other names, for the error that suggests nbagent's name.
     aliases: tuple[str, ...] = ()
-    #: A regular expression for the whole names of the models that the provider has; empty for servers of any model.
+    #: A regular expression that matches the full names of its models; empty if it may serve any model.
     own_models: str = ""
     #: The default model.
     model: str = ""
     #: Empty if there are `regions`.
     base_url: str = ""
-    #: The sites with separate keys, by their `region=` names, the default first.
+    #: The sites with separate keys, by their names for `region=`, the default first.
     regions: Mapping[str, Region] = field(default_factory=dict)
     #: The environment variables that may hold the key, and the base URL.
     key_vars: tuple[str, ...] = ()
     base_url_vars: tuple[str, ...] = ()
-    #: Requests need no key.
+    #: Whether requests need no key.
     keyless: bool = False
-    #: Many set the key for something else, so it does not make this the default provider.
+    #: Many people set the key for something else, so it does not make this the default provider.
     only_by_name: bool = False
-    #: Its models by behaviour: the first match applies, and the last profile matches every name, so that unknown models
-    #: are treated like the provider's latest ones.
+    #: Its models by behaviour. The first match applies. The last profile matches every name, which treats unknown models
+    #: like the provider's latest.
     profiles: tuple[ModelProfile, ...] = ()
-    #: The profiles that replace these in another format than the provider's first.
+    #: The profiles for its other formats.
     format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)
-    #: Its name in the price list, if that is not its own.
+    #: Its name in the price list, if different.
     price_name: str = ""
-    #: Requests cost nothing.
+    #: Whether requests cost nothing.
     free: bool = False
-    #: Its usage has the request's cost in US dollars, in `cost`.
+    #: Whether its usage reports the request's cost in US dollars, as `cost`.
     reports_cost: bool = False
     #: Fields of every request body, unless the caller gives them.
     body: Fields = field(default_factory=dict)
     #: Further fields of request bodies that offer tools.
     tools_body: Fields = field(default_factory=dict)
-    #: The provider's name of the output limit, which callers always call `max_tokens`.
+    #: The provider's name for the output limit, which is `max_tokens` here.
     max_tokens_name: str = "max_tokens"
     #: The lowest temperature that the provider accepts. It replaces lower ones.
     min_temperature: float = 0.0
-    #: Ask for token counts in a stream with `stream_options`.
+    #: Whether a streamed request asks for token counts with `stream_options`.
     stream_usage: bool = True
-    #: Fields of an assistant message that the provider wants back unchanged: the first of these that arrived.
+    #: Fields of an assistant message that the provider wants back unchanged. The first one that arrived is sent.
     replay_fields: tuple[str, ...] = ()
-    #: A field that every assistant message must have; it is empty if nothing was received.
+    #: A field that every assistant message must have, empty if nothing was received.
     replay_always: str = ""
-    #: An answer's images go back unchanged in its `images` (chat completions).
+    #: Whether an answer's images go back unchanged in its `images` (chat completions).
     replay_images: bool = False
-    #: A regular expression for call ids that the provider accepts: others are replaced.
+    #: A regular expression for the call ids that the provider accepts. Others are replaced.
     call_id: str = ""
     #: How long the provider can cache a prompt, the default first (Messages API). Empty: no breakpoints are sent.
     cache_ttls: tuple[str, ...] = ()
-    #: A regular expression for the beginning of the names of text-only models. All others may be sent images.
+    #: A regular expression for the start of text-only models' names. All other models may be sent images.
     no_images: str = ""
-    #: A regular expression for the beginning of image addresses that the provider fetches itself.
+    #: A regular expression for the start of image addresses that the provider fetches itself.
     image_urls: str = "https?://"
-    #: Models that take images also take PDFs.
+    #: Whether models that accept images also accept PDFs.
     pdfs: bool = False
     #: The output form that the provider can enforce: a JSON "schema", any JSON "object", or "" for neither.
     json_output: str = "schema"
-    #: A regular expression for the beginning of the names of models that take a schema and tools in one request.
+    #: A regular expression for the start of the names of models that accept a schema and tools in one request.
     schema_with_tools: str = ""
-    #: Thinking blocks without a signature may be sent back (Messages API).
+    #: Whether thinking blocks without a signature may be sent back (Messages API).
     unsigned_thinking: bool = False
-    #: A model that thinks answers in a stream only.
+    #: Whether a model that thinks answers only in a stream.
     streams_to_think: bool = False
-    #: The tools that it runs itself, by our names (see `nbagent.functions.provider_tools`): the first form counts that
-    #: fits the model.
+    #: The tools that it runs itself, by our names (see `nbagent.functions.provider_tools`). The first form that fits the
+    #: model applies.
     tools: Mapping[str, tuple[OwnTool, ...]] = field(default_factory=dict)
-    #: How it summarises a conversation; None if it can't.
+    #: How to make it summarise a conversation; None if it can't.
     compaction: Compaction | None = None
     #: Values of `tool_choice` other than `"auto"`.
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def profile(self, model: str, format_name: str = "") -> ModelProfile:
-        """A model's profile in this format (by default the provider's first)."""
+        """A model's profile in this format, by default the provider's first."""
         profiles = self.format_profiles.get(format_name, self.profiles)
         return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
 
     def takes_images(self, model: str) -> bool:
-        """Whether the model takes images, as far as known: an unknown model may try."""
+        """Whether the model accepts images. An unknown model may try."""
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
 
     def takes_pdfs(self, model: str) -> bool:
-        """Whether the model reads PDFs. Models of providers that are not known to take them get the text."""
+        """Whether the model reads PDFs. Otherwise it receives their text."""
         return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
-        """Whether the model can call tools and then answer in a schema. Others would call none, or refuse."""
+        """Whether the model can call tools and then answer in a schema. Others would not call any, or refuse."""
         return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
     def api_key(self, address: str = "") -> str | None:
-        """The key for an address, if `providers.keys` finds it; any key of the provider's if there is no address."""
+        """The key for an address, if `providers.keys` finds one; without an address, any of the provider's keys."""
         return keys.find(names) if (names := self.key_vars_at(address)) else None
 
     def key_variable(self, address: str = "") -> str:
-        """The variable of this key: it names the key, and a typed key is kept under it."""
+        """The environment variable for this key. Redacted texts show its name, and a typed key is kept under it."""
         if not self.key_vars:
             return re.sub(r"\W", "_", f"{self.name}_API_KEY").upper()
         names = self.key_vars_at(address or self.chosen_address())
         return next((name for name in names if keys.find([name])), names[0])
 
     def keep_key(self, key: str) -> None:
-        """Remember a typed key, in this process only, not even in its environment."""
+        """Remember a typed key in this process only, outside its environment."""
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:
-        """The variables that may hold a key for an address: for a region, its own first, and none of other regions."""
+        """The variables that may hold a key for an address: for a region, its own first, and no other region's."""
         host = urlsplit(address).netloc
         region = next((each for each in self.regions.values() if urlsplit(each.base_url).netloc == host), None)
         if region is None:
@@ -256,9 +254,9 @@ class ProviderFacts:
         return tuple(name.replace("_BASE_URL", "_REGION") for name in self.base_url_vars if self.regions)
 
     def chosen_address(self, region: str | None = None) -> str:
-        """The base URL that `region` or the environment chooses; empty if neither does: see `address_of`.
+        """The base URL that `region` or the environment chooses; empty if neither does (see `address_of`).
 
-        Raises `ConfigurationError` for a region that the provider does not have.
+        Raises `ConfigurationError` for an unknown region.
         """
         source = "region"
         if region is None:
@@ -273,14 +271,14 @@ class ProviderFacts:
         return self.regions[region].base_url
 
     def address_of(self, key: str | None) -> str:
-        """The base URL for a key if none was chosen: the region whose variable has it, else the default."""
+        """The base URL for a key if none was chosen: the region whose variable has the key, else the default."""
         for region in self.regions.values():
             if key and region.key_vars and keys.find(region.key_vars) == key:
                 return region.base_url
         return next((region.base_url for region in self.regions.values()), self.base_url)
 
     def other_regions(self, address: str) -> str:
-        """Advice if the site at `address` refuses another site's key; empty if it is not a region."""
+        """Advice for a key that the site at `address` refused; empty if it is not a region."""
         hosts: dict[str, str] = {}
         for name, region in self.regions.items():
             hosts.setdefault(urlsplit(region.base_url).netloc, name)
@@ -289,9 +287,9 @@ class ProviderFacts:
             return ""
         others = ", ".join(f"{name!r} ({host})" for host, name in hosts.items())
         way = f"pass region={others}, or set {self.region_vars[0]}"
-        return f"The key was sent to {asked}, which takes only its own keys. If yours is from another site, {way}."
+        return f"The key was sent to {asked}, which accepts only its own keys. If yours is from another site, {way}."
 
 
 def _first_set(names: Iterable[str]) -> tuple[str, str]:
-    """The first of these environment variables that is set, and its value; two empty texts if none is."""
+    """The first of these environment variables that is set, and its value; two empty strings if none is."""
     return next(((name, value) for name in names if (value := os.environ.get(name))), ("", ""))

@@ -1,4 +1,4 @@
-"""A provider whose answers are written in advance: for tests, demonstrations without a key, and trying out errors."""
+"""A provider with scripted answers, for tests, demonstrations without a key, and trying out errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseExcep
 
 
 class ScriptedProvider(StreamingProvider):
-    """Answers with the next of `turns`, or with the result of the function `turns(messages, functions)`, sync or async.
+    """Answers with the next of `turns`, or with the result of a sync or async function `turns(messages, functions)`.
 
     A single text, call, response or exception is a script of one turn. Texts are streamed word by word, `delay` seconds
     apart. `requests` lists the `(messages, functions)` of each request. Without a `price`, answers cost nothing.
@@ -76,20 +76,20 @@ class ScriptedProvider(StreamingProvider):
 
     async def _turn(self, request: ModelRequest) -> ScriptedTurn:
         if self._next is not None:
-            made = self._next(request.all_messages, request.tools)
-            turn: ScriptedTurn = await made if inspect.isawaitable(made) else made
+            result = self._next(request.all_messages, request.tools)
+            turn: ScriptedTurn = await result if inspect.isawaitable(result) else result
             return turn
         try:
             return next(self._turns)
         except StopIteration:
-            number = len(self.requests)
             raise ConfigurationError(
-                f"the script has no turn for request {number}: pass ScriptedProvider more turns, or a function"
+                f"the script has no turn for request {len(self.requests)}: pass ScriptedProvider more turns, or a "
+                "function"
             ) from None
 
 
 def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
-    """A scripted turn as a response. Its usage counts words, so that traces and limits have numbers."""
+    """A scripted turn as a response. Its usage counts words, so traces and limits have numbers."""
     if isinstance(turn, BaseException):
         raise turn
     if isinstance(turn, LLMResponse):

@@ -1,6 +1,6 @@
 """`StructuredProvider`: constrains each answer to a JSON Schema if the provider can.
 
-If it can't, can't with tools on offer, or refuses this schema, only the instructions tell the model the schema.
+If it can't, can't with tools on offer, or refuses this schema, the model learns the schema only from the instructions.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
-#: Refused combinations: server, model, schema, and whether there are tools. For these, the schema is only in the
-#: prompt.
-_REFUSED: set[tuple[str, ...]] = set()
+#: Refused combinations of model, server, schema and tools. For these, the schema is only in the prompt.
+_REFUSED: set[tuple[object, ...]] = set()
 
 
 class StructuredProvider(WrapperProvider):
-    """Requests answers of the type `output` from an `inner` provider."""
+    """Requests answers of type `output` from an `inner` provider."""
 
     def __init__(self, inner: LLMProvider, output: Output) -> None:
         super().__init__(inner)
         self._output = output
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. The inner provider gets the request with the schema among its options."""
+        """See `LLMProvider.resolve`. The inner provider receives the schema among the request options."""
         ours = self._schema_options(request)
         is_refused = bool(ours) and self._key(request) in _REFUSED
         options = {**ours, **request.options} if ours and not is_refused else request.options
@@ -54,8 +53,7 @@ class StructuredProvider(WrapperProvider):
             if inner.options is request.options or has_answered or isinstance(error, ContextLengthError):
                 raise
             name, *_ = self._schema_options(request)
-            instead = "only the instructions say what the answer has to be"
-            text = f"{self.model_name} refused a request with {name}. Trying again: {instead}. {error}"
+            text = f"{self.model_name} refused {name}. Trying again with the schema in the instructions only. {error}"
             about = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": type(error).__name__}
             retry = Retry(text, metadata={**about, "refused": name, "instead": None})
         yield retry
@@ -72,12 +70,6 @@ class StructuredProvider(WrapperProvider):
             return {}
         return self.inner.output_options(self._output.name, self._output.schema)
 
-    def _key(self, request: ModelRequest) -> tuple[str, ...]:
+    def _key(self, request: ModelRequest) -> tuple[object, ...]:
         address = getattr(self.inner, "base_url", "")
-        return (
-            self.provider_name,
-            address,
-            self.model_name,
-            self._output.instructions,
-            "tools" if request.tools else "",
-        )
+        return self.provider_name, self.model_name, address, self._output.instructions, bool(request.tools)

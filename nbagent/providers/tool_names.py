@@ -1,8 +1,8 @@
 """Converts names of tools and arguments to a form that every provider accepts, and back.
 
 Claude refuses argument names other than `[a-zA-Z0-9_.-]{1,64}`, directly and behind gateways, and no provider accepts
-all tool names. One odd name would stop every prompt. So a replacement is sent, always the same, with the original name
-in the description. Answers get the original names back before anybody sees them.
+every tool name. One odd name would make every prompt fail. So a fixed replacement is sent, with the original name in
+the description, and the original names are restored in answers before anybody sees them.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 VALUES = ("const", "enum", "default", "examples", "example")
 
-#: A conversation offers the same tools in each request: so results for this many schemas are cached.
+#: Every request of a conversation offers the same tools, so results for this many schemas are cached.
 SCHEMAS = 512
 
-#: `json.dumps` would make an encoder for each schema.
+#: `json.dumps` would create an encoder for each schema.
 _ENCODER = json.JSONEncoder(default=dict)
 
-#: By each tool name, sent and original, since models use both: the original name, and the original argument names by
-#: the sent ones.
+#: For each tool name, sent and original, since models use both: the original name, and the original argument names by
+#: their sent names.
 Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
 #: No name was replaced.
 ALL_OWN: Renamed = {}
 
 
 def fitting_name(name: str | None) -> str:
-    """A function's name in a form that every provider accepts. It also handles names that models make up.
+    """A function's name, which models may have made up, in a form that every provider accepts.
 
     >>> fitting_name("functions.find"), fitting_name("3天"), fitting_name("1st")
     ('functions_find', 'name_a03ff7da', 'st_e01ddf65')
@@ -59,7 +59,7 @@ def fitting_argument(name: str) -> str:
 
 
 def described(description: str | None, name: str, sent: str) -> str:
-    """The description of a renamed element: it begins with the original name.
+    """The description of a renamed element, which starts with the original name.
 
     >>> described("Where it is", "城市", fitting_argument("城市"))
     '城市: Where it is'
@@ -69,9 +69,9 @@ def described(description: str | None, name: str, sent: str) -> str:
 
 
 def with_fitting_arguments(schema: Any, renamed: dict[str, str] | None = None) -> Any:
-    """A JSON Schema whose properties have names that every provider accepts. The original is not changed.
+    """A copy of a JSON Schema whose properties have names that every provider accepts.
 
-    `renamed` gets the original names by the sent ones.
+    The original names are added to `renamed`, by their sent names.
     """
     if isinstance(schema, list):
         return [with_fitting_arguments(item, renamed) for item in schema]
@@ -100,7 +100,7 @@ def _property(name: str, schema: Any, renamed: dict[str, str] | None) -> tuple[s
 
 
 def renamed(tools: Functions | None) -> Renamed:
-    """The renamed elements of these tools."""
+    """The names of these tools and arguments that were replaced."""
     found: dict[str, tuple[str, Mapping[str, str]]] = {}
     for tool in tools or ():
         sent = fitting_name(tool["name"])
@@ -123,7 +123,7 @@ def _renamed_arguments(schema: str) -> Mapping[str, str]:
 
 
 def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
-    """The answer with original names in its calls. It keeps its encoded form, which is the model's original."""
+    """The answer with original names in its calls. Its encoded form keeps the sent names."""
     if not names or not answer.function_calls:
         return answer
     calls = []

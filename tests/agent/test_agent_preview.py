@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_request_is_said_without_sending_it():
         ({"thinking": "high"}, "does not think"),
         ({"tools": ["sub"]}, "sub"),
         ({"max_iterations": -1}, "max_iterations: .* got -1"),
-        ({"api_key": "sk-other"}, "can't be given for one request"),
+        ({"api_key": "sk-other"}, "can't be set for a single request"),
     ):
         with pytest.raises(ConfigurationError, match=says):
             agent.chat_stream("x", **options).preview()

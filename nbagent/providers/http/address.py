@@ -1,4 +1,4 @@
-"""Addresses of servers and proxies, checked, and shown without passwords."""
+"""Checks the addresses of servers and proxies, and shows them without passwords."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """A request's target. The key is a `SecretStr`, or None if the server needs no key."""
+    """Where a request goes. The key is None if the server needs none."""
 
     base_url: str
     path: str
@@ -28,12 +28,12 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: Headers of this one request, without secrets, since SDKs log them.
     more_headers: Mapping[str, str] = field(default_factory=dict)
-    #: `redactor(url, headers)` makes the redactor of a request's secrets for the HTTP log.
+    #: `redactor(url, headers)` returns the redactor of a request's secrets for the HTTP log.
     redactor: Any = None
 
 
 def checked_address(base_url: str) -> str:
-    """A base URL without a slash at its end. Raises `ConfigurationError` unless it is an http or https address.
+    """A base URL without a trailing slash. Raises `ConfigurationError` unless it is an http or https address.
 
     >>> checked_address("http://localhost:8000/v1/")
     'http://localhost:8000/v1'
@@ -45,25 +45,23 @@ def checked_address(base_url: str) -> str:
         fits = False
     if base_url and (not fits or re.search(r"\s", base_url)):
         raise ConfigurationError(
-            f"base_url: expected the address of a server, such as 'http://localhost:8000/v1' or "
+            "base_url: expected the address of a server, such as 'http://localhost:8000/v1' or "
             f"'https://api.example.com/v1', got {without_password(base_url)!r}."
         )
     return base_url.rstrip("/")
 
 
 def check_extensible(base_url: str) -> None:
-    """Raise `ConfigurationError` if no path can be added to an address. A query is not shown, since it may contain a
-    key.
-    """
+    """Raise `ConfigurationError` if no path can be appended, without showing a query, which may contain a key."""
     if "?" in base_url or "#" in base_url:
         raise ConfigurationError(
-            "base_url: expected an address without '?' and '#', since the paths of requests are added to it. "
-            "Pass a key as api_key, and everything else as headers."
+            "base_url: expected an address without '?' and '#', since request paths are appended to it. "
+            "Pass a key as api_key, and anything else as headers."
         )
 
 
 def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
-    """A base URL without user and password, and the header that carries them. HTTP libraries log the URL.
+    """A base URL without user and password, which HTTP libraries would log, and the header that carries them.
 
     >>> without_credentials("http://ada:s3cret@localhost:8000/v1")
     ('http://localhost:8000/v1', {'Authorization': 'Basic YWRhOnMzY3JldA=='})
@@ -77,7 +75,7 @@ def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
 
 
 def without_password(url: str) -> str:
-    """An address for display.
+    """An address for display, without user and password.
 
     >>> without_password("http://ada:p@ss@proxy.example:3128")
     'http://proxy.example:3128'
@@ -86,7 +84,7 @@ def without_password(url: str) -> str:
 
 
 def proxy_for(base_url: str) -> str | None:
-    """The proxy for a server, from the environment. This machine never needs one."""
+    """The proxy for a server, from the environment. Loopback addresses never need one."""
     parts = urlsplit(base_url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -1,4 +1,4 @@
-"""Records a transport's requests and responses for collectors of exchanges (see `core.http_exchange`)."""
+"""Records a transport's requests and responses for collectors (see `core.http_exchange`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nbagent.text import without_keys
 
 
 class RecordedResponse:
-    """A response that keeps the read part of its body. Everything else is the response's own.
+    """A wrapped response that keeps what was read of its body.
 
-    It is made before the request is sent. The collector gets the exchange when the response is closed, or when there is
-    none. The response is wrapped, not the client's transport, since a user's own client may hide it.
+    It is created before the request is sent. The collector receives the exchange when the response is closed, or when
+    there is none. The client's transport can't be wrapped instead, since a user's own client may hide it.
     """
 
     def __init__(self, collector: Collector, target: Target, body: Any) -> None:
@@ -36,7 +36,7 @@ class RecordedResponse:
         return getattr(self._response, name)
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes]:
-        """The body's bytes, uncompressed."""
+        """The decompressed body."""
         try:
             async for chunk in self._response.aiter_bytes():
                 self._duration = perf_counter() - self._clock
@@ -49,25 +49,25 @@ class RecordedResponse:
 
     @property
     def stream(self) -> AsyncGenerator[bytes]:
-        """The same: the kept data is never compressed."""
+        """The decompressed body, since nothing compressed is kept."""
         return self.aiter_bytes()
 
     async def aclose(self) -> None:
-        """Close the response and tell the collector."""
+        """Close the response and notify the collector."""
         try:
             await self._response.aclose()
         finally:
             self._collector(self._exchange())
 
     def answered(self, response: Any) -> RecordedResponse:
-        """The head of the answer has arrived. Returns the record, to be read in place of the response."""
+        """The response's head has arrived. Returns this record, to be read instead of the response."""
         self._request, self._response = response.request, response
         self._ttfb = self._duration = perf_counter() - self._clock
         return self
 
     def unanswered(self, exc: BaseException) -> None:
-        """There is no response: no connection was made, or the request was cancelled."""
-        with suppress(AttributeError, RuntimeError):  # it knows of no request
+        """There is no response: the connection failed, or the request was cancelled."""
+        with suppress(AttributeError, RuntimeError):  # an error without a request
             self._request = exc.request  # type: ignore[attr-defined]  # only httpx2's errors have one
         self._failed(exc, streaming=False)
         self._collector(self._exchange())
@@ -82,8 +82,8 @@ class RecordedResponse:
         headers, sent = target.headers, self._body if isinstance(self._body, bytes) else b""
         if (request := self._request) is not None:
             method, url, headers = request.method, str(request.url), request.headers
-            with suppress(AttributeError, RuntimeError):  # it is not in memory
-                sent = request.content  # an Azure, Bedrock or Vertex client changes what it was given
+            with suppress(AttributeError, RuntimeError):  # a streamed body is not in memory
+                sent = request.content  # Azure, Bedrock and Vertex clients change the body
         redactor = target.redactor(url, headers)
         answer: dict[str, Any] = {}
         if response is not None:

@@ -1,8 +1,8 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
-A client is httpx2's, which both SDKs use as well. Without a proxy, it uses aiohttp's connections: a single piece of an
-answer then takes half the CPU (see benchmarks/README.md). Behind a proxy it uses httpx2's own connections, since
-aiohttp supports no SOCKS proxy.
+All clients are httpx2's, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves the
+CPU for a single piece of an answer (see benchmarks/README.md). Behind a proxy they use httpx2's own connections, since
+aiohttp has no support for SOCKS proxies.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT_S = 10.0
-#: How long an idle connection is kept. Servers close it after 5 s (uvicorn, llama.cpp) to some minutes, and an event
+#: How long an idle connection is kept. Servers close it after 5 s (uvicorn, llama.cpp) to several minutes, and an event
 #: loop blocked by a cell would not notice.
 KEPT_S = 4.0
-#: Bytes of one header line.
+#: The most bytes of a header line.
 LONGEST_HEADER = 2**16
-#: Certificates to trust instead of the system's: the first of these that is set.
+#: Certificates to trust instead of the system's: the first of these variables that is set.
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
 
 class ClientPerLoop:
-    """Connections belong to one event loop, so each event loop has a client.
+    """A client for each event loop, since connections belong to one event loop.
 
     A client is closed with its event loop, by `aclose`, or with the last reference to this object.
     """
 
     def __init__(self) -> None:
-        #: Clients, and the generators that close the HTTP clients below them.
+        #: The clients, each with the generator that closes the HTTP client below it.
         self._opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None]]]
         self._opened = weakref.WeakKeyDictionary()
-        # the garbage collector would finalize connections of a cycle before the generators could close them
+        # in a reference cycle, the garbage collector would finalize connections before the generators close them
         weakref.finalize(self, self._opened.clear).atexit = False
 
     async def get(self, target: Target, make: Callable[[Target], tuple[Any, httpx2.AsyncClient]]) -> Any:
-        """The client of the running event loop, made by `make(target)` together with the HTTP client below it.
+        """The running event loop's client. `make(target)` creates it and the HTTP client below it.
 
-        It is made in a thread, because imports and certificates take time.
+        That happens in a thread, because imports and certificates take time.
         """
         loop = asyncio.get_running_loop()
         if loop not in self._opened:
             client, http = await asyncio.to_thread(make, target)
-            if loop not in self._opened:  # another request may have been faster
+            if loop not in self._opened:  # another request may have created one meanwhile
                 for ended in [each for each in self._opened if each.is_closed()]:
                     del self._opened[ended]
                 closing = _closed_with_loop(http)
@@ -69,10 +69,10 @@ class ClientPerLoop:
 
 
 async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
-    """Once started, it closes the client when it is collected or the event loop ends.
+    """A generator that closes the client when the event loop ends, or when nothing refers to the generator.
 
-    An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and an
-    unreferenced one is closed immediately, from any thread.
+    At its end, `asyncio.run` closes the async generators that were started on its event loop. The event loop closes an
+    unreferenced one immediately, whichever thread dropped it.
     """
     try:
         yield
@@ -81,12 +81,12 @@ async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
 
 
 def new_http_client(target: Target) -> httpx2.AsyncClient:
-    """A client for requests to `target`. It follows no redirection, which would take the key to another host.
+    """Create a client for requests to `target`. It follows no redirects, which would take the key to another host.
 
-    Behind a proxy, httpx2 reads it and its exceptions from the environment. In a browser, certificates, proxies and
-    redirections are the browser's.
+    httpx2 reads the proxy and its exceptions from the environment. In a browser, certificates, proxies and redirects
+    are the browser's.
 
-    Raises `ConfigurationError` for certificates or a proxy that can't be used.
+    Raises `ConfigurationError` if the certificates or the proxy can't be used.
     """
     import httpx2
 
@@ -103,17 +103,17 @@ def new_http_client(target: Target) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(verify=context, limits=limits, timeout=timeout)
     except (ImportError, ValueError, httpx2.InvalidURL):
         raise ConfigurationError(
-            f"The proxy {without_password(proxy)!r} can't be used: correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, such "
-            "as http://user:password@proxy.example:3128. One that begins with socks needs `pip install socksio`."
+            f"The proxy {without_password(proxy)!r} can't be used. Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, as in "
+            "http://user:password@proxy.example:3128. A SOCKS proxy needs `pip install socksio`."
         ) from None
 
 
 def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
-    """A transport over aiohttp, without a limit of connections and without cookies."""
+    """A transport over aiohttp, without a limit on connections and without cookies."""
     import aiohttp
     from httpx_aiohttp.httpx2 import AiohttpTransport
 
-    def session() -> aiohttp.ClientSession:  # made on the event loop, at the first request
+    def session() -> aiohttp.ClientSession:  # created on the event loop, at the first request
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=KEPT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -125,10 +125,9 @@ def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
 
 
 def tls_context() -> ssl.SSLContext:
-    """The trusted certificates, from the current environment. Reading them takes milliseconds, so the last ones are
-    cached.
+    """The trusted certificates, from the environment. They are cached, since reading them takes milliseconds.
 
-    Raises `ConfigurationError` for a variable that names no certificates.
+    Raises `ConfigurationError` if the variable names no certificates.
     """
     name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), "")
     return _tls_context(name, os.environ.get(name, ""))
@@ -145,5 +144,5 @@ def _tls_context(name: str, path: str) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=None if directory else path, capath=path if directory else None)
     except OSError as exc:
         raise ConfigurationError(
-            f"{name}={path!r} names no certificates in PEM form ({exc.strerror or exc}): correct it, or unset it."
+            f"{name}={path!r} does not name PEM certificates ({exc.strerror or exc}). Correct it, or unset it."
         ) from None

@@ -1,4 +1,4 @@
-"""Turns HTTP statuses, and the exceptions of HTTP libraries and SDKs, into nbagent's errors."""
+"""Converts HTTP statuses, and the exceptions of HTTP libraries and SDKs, to nbagent's errors."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from nbagent.providers.http.retry import retry_headers
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The provider's id of the request, for its support."""
+    """The provider's id of the request, for its support team."""
     return headers.get("x-request-id") or headers.get("request-id")
 
 
 def status_error(response: Any, content: bytes) -> ProviderError:
-    """The error for an HTTP answer with an error status and this body."""
+    """The error for a response with an error status and this body."""
     status, headers = response.status_code, response.headers
     if status == 407:
         return _proxy_error(str(response.request.url), "407 Proxy Authentication Required")
     text = content.decode("utf-8", "replace").strip()
-    asked = retry_headers(headers)
+    advice = retry_headers(headers)
     try:
         body = json.loads(text)
         message, words = error_message(body)
-        asked["retry_after"] = retry_delay(body) if asked["retry_after"] is None else asked["retry_after"]
+        advice["retry_after"] = retry_delay(body) if advice["retry_after"] is None else advice["retry_after"]
     except (ValueError, RecursionError):
         body, message, words = None, _without_explanation(text, status, headers), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
-    if issubclass(cls, QuotaError):  # in any case, the next answer would be the same
-        asked["should_retry"] = False
-    named = str(body.get("request_id") or "") if isinstance(body, dict) else None  # Claude's and DashScope's
+    if issubclass(cls, QuotaError):  # whatever the headers say, it would fail again
+        advice["should_retry"] = False
+    named = str(body.get("request_id") or "") if isinstance(body, dict) else None  # from Claude and DashScope
     message = message or "no explanation was given"
-    return cls(message, status=status, code=error_code(body, status), request_id=named, **asked)
+    return cls(message, status=status, code=error_code(body, status), request_id=named, **advice)
 
 
 def readable(text: str) -> str:
@@ -83,7 +83,7 @@ _BY_NAME: dict[str, type[ProviderError]] = {
     "DecodingError": IncompleteStreamError,
     "StreamError": IncompleteStreamError,
 }
-#: OpenSSL's error for an answer without TLS: the server speaks plain HTTP.
+#: OpenSSL's errors for a server that speaks plain HTTP.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
 
 
@@ -92,18 +92,18 @@ def provider_error(
 ) -> ProviderError | ConfigurationError | None:
     """nbagent's error for an exception of an HTTP library or SDK; None for any other exception.
 
-    With `streaming`, the answer had begun: a broken connection then means a broken stream. `timeout` is the limit in
-    seconds that was exceeded. `base_url` is the server's, unless the user's own client decides about proxies.
+    `streaming` means that the answer had started, so that a broken connection is a broken stream. `timeout` is the
+    limit in seconds. `base_url` is the server's; None if the user's own client decides about proxies.
     """
     chain: list[BaseException] = [exc]
     while cause := chain[-1].__cause__:
         chain.append(cause)
     links = [{cls.__name__ for cls in type(link).__mro__} for link in chain]
     kinds = set().union(*links)
-    text = f"{type(chain[-1]).__name__}: {chain[-1]}".removesuffix(": ")  # SDKs say only "Connection error." themselves
+    text = f"{type(chain[-1]).__name__}: {chain[-1]}".removesuffix(": ")  # the SDKs' own is only "Connection error."
     if kinds & {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}:
         return ConfigurationError(f"The request can't be sent: {text.rstrip('.')}. Check base_url and api_key.")
-    # the innermost is the most precise: httpx-aiohttp calls a refused connection a timeout
+    # the innermost exception is the most precise: httpx-aiohttp calls a refused connection a timeout
     cls = next((_BY_NAME[name] for names in reversed(links) for name in _BY_NAME if name in names), None)
     if cls is None:
         return None
@@ -114,31 +114,31 @@ def provider_error(
         return _proxy_error(base_url, text, cls)
     if cls is ProviderTimeoutError:
         if "ConnectTimeout" in kinds:
-            return cls("the connection was not made in time")
+            return cls("the connection timed out")
         return cls("no data arrived in time" if timeout is None else f"no data arrived for {timeout:g} s")
     if explanation := _tls_explanation(text):
         return ProviderConnectionError(explanation, should_retry=False)
     if kinds & {"ConnectError", "ClientConnectorError"}:
-        asked = [request for link in chain if (request := vars(link).get("_request") or vars(link).get("request"))]
-        return cls(f"no connection to {asked[-1].url.host} ({text})" if asked else text)
+        requests = [request for link in chain if (request := vars(link).get("_request") or vars(link).get("request"))]
+        return cls(f"no connection to {requests[-1].url.host} ({text})" if requests else text)
     return cls(text)
 
 
 def _tls_explanation(text: str) -> str:
     """The error for a TLS failure that would recur."""
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
+        advice = "Behind a company proxy, set the environment variable SSL_CERT_FILE to its certificates"
         return f"the server's TLS certificate is not trusted ({text}). {advice}"
     if any(sign in text for sign in _NOT_TLS):
-        return f"base_url begins with https://, but the server speaks http: write http:// ({text})"
+        return f"base_url starts with https://, but the server speaks http: write http:// ({text})"
     return ""
 
 
 def _proxy_error(base_url: str, reason: str, cls: type[ProviderError] = ProviderConnectionError) -> ProviderError:
-    """The error for a request through a proxy."""
+    """The error for a request that a proxy refused or could not forward."""
     proxy = without_password(proxy_for(base_url) or "on the way")
     if "407" in reason:
         login = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port"
         return ProviderConnectionError(f"{login} ({reason})", should_retry=False)
     host = urlsplit(base_url).hostname
-    return cls(f"{host}, or the proxy {proxy}, which the environment names, can't be reached: {reason}")
+    return cls(f"{host}, or the proxy {proxy} from the environment, can't be reached: {reason}")

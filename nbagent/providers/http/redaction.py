@@ -1,7 +1,7 @@
 """Removes secrets from saved data: HTTP records, errors, recordings, and a notebook's kept conversation.
 
-A secret is found by its exact text, plain or as escaped in JSON and URLs, or by the name of its header or query
-parameter. Text from models and arguments of tools are never changed.
+A secret is found by its exact text, plain or escaped as in JSON and URLs, or by the name of its header or query
+parameter. Model text and tool arguments are never changed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from nbagent.providers.http.address import without_credentials
 _TELLING = re.compile(
     r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
 )
-#: Similar names that only describe limits, caches and settings.
+#: Similar names that describe limits, caches and settings.
 _HARMLESS = re.compile(r"rate-?limit|idempotency|-limit-|-remaining-|^access-control-|max_|tokenizer|keyboard", re.I)
 #: Headers and query parameters that carry the provider's own key.
 _KEY_PLACES = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "key", "api_key", "apikey"})
 _SCHEME = re.compile(r"([A-Za-z][\w-]*) +(\S+)")
 _PARAMETER = re.compile(r"(?<![^&])([^&=]+)=([^&]*)")
-#: Local servers accept any key, so people pass words such as "ollama" and "not-needed". Texts may contain these.
+#: Local servers accept any key, so people pass words such as "ollama" and "not-needed", which texts may contain.
 _WORDS = re.compile(r".{0,7}|(?=.{0,19}\Z)[A-Za-z]+(?:[-_ ][A-Za-z]+)*", re.DOTALL)
 
 
 class Redactor:
     """Replaces secrets with `$NAME`: `keys`, secrets in a request's `url` and `headers`, and the environment's.
 
-    `variable` is the name for a key. A key that is a word stays in texts.
+    `variable` is the name for a key. A key that is an ordinary word stays in texts.
 
     >>> Redactor(["sk-12345678"]).text("wrong key: sk-12345678")
     'wrong key: $API_KEY'
@@ -53,9 +53,9 @@ class Redactor:
         found |= dict.fromkeys(keys, variable) | _environment_secrets()
         named = {secret: name for secret, name in found.items() if not _WORDS.fullmatch(secret)}
         forms = {form: name for secret, name in named.items() for form in forms_of(secret)}
-        #: Each secret and the name that replaces it; long texts first.
+        #: Each secret and the name that replaces it, longest secrets first.
         self.names = dict(sorted(forms.items(), key=lambda form: -len(form[0])))
-        #: The names that were put into a text.
+        #: The names that replaced a secret so far.
         self.used: set[str] = set()
 
     def text(self, text: str) -> str:
@@ -66,7 +66,7 @@ class Redactor:
         return text
 
     def data(self, data: Any) -> Any:
-        """JSON data without secrets. A number that only contains the digits of one stays a number."""
+        """JSON data without secrets. A number is replaced only if it is a secret as a whole."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, dict):
@@ -77,13 +77,13 @@ class Redactor:
         return self._named(self.names[str(data)]) if is_number and str(data) in self.names else data
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers; secret ones keep only their name and scheme."""
+        """The headers. Secret ones keep only their name and scheme."""
         return {
             name: self._hidden(name, value) if is_telling(name) else self.text(value) for name, value in headers.items()
         }
 
     def url(self, url: str) -> str:
-        """The URL without user and password; names replace the values of secret parameters."""
+        """The URL without user and password, and with names for the values of secret parameters."""
         parts = urlsplit(url)
 
         def named(found: re.Match[str]) -> str:
@@ -105,9 +105,9 @@ class Redactor:
 
 
 def _environment_secrets() -> dict[str, str]:
-    """The values of environment variables that are named like secrets, and the names.
+    """Environment variables named like secrets, as names by value.
 
-    The path of an existing file is not a secret: SSH_AUTH_SOCK.
+    The path of an existing file, as in SSH_AUTH_SOCK, is not a secret.
     """
     return {
         value: name
@@ -117,7 +117,7 @@ def _environment_secrets() -> dict[str, str]:
 
 
 def forms_of(secret: str) -> set[str]:
-    """A secret in plain form, and as escaped in JSON and URLs.
+    """A secret in plain form, and escaped as in JSON and URLs.
 
     >>> sorted(forms_of('a/"b"'))
     ['a%2F%22b%22', 'a/"b"', 'a/\\\\"b\\\\"']
@@ -127,7 +127,7 @@ def forms_of(secret: str) -> set[str]:
 
 @lru_cache(maxsize=256)
 def is_telling(name: str) -> bool:
-    """Whether a header, query parameter or environment variable of this name is a secret.
+    """Whether a header, query parameter or environment variable with this name is a secret.
 
     >>> [is_telling(name) for name in ("X-Corp-Token", "set-cookie", "x-ratelimit-limit-tokens")]
     [True, True, False]
@@ -136,7 +136,7 @@ def is_telling(name: str) -> bool:
 
 
 def secrets_in(place: str, value: str) -> list[str]:
-    """The secret part of a header's or query parameter's value: the text after a scheme, and a login's password.
+    """The secret parts of a header's or query parameter's value: the text after a scheme, and a login's password.
 
     >>> secrets_in("Authorization", "Basic YWRhOnNlY3JldC1wYXNzOQ==")
     ['YWRhOnNlY3JldC1wYXNzOQ==', 'secret-pass9']

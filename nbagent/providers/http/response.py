@@ -1,4 +1,4 @@
-"""Reads an answer: event dicts from a stream, or one JSON body."""
+"""Reads a response: event dicts from a stream, or one JSON body."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.sse import DONE, SSESplitter
 from nbagent.providers.http.errors import readable, status_error
 
-#: How long to wait for the few bytes after the logical end, so that the connection can be used again.
+#: How long to wait for the few bytes after the logical end, so that the connection can be reused.
 DRAIN_TIMEOUT_S = 0.1
-#: A line of server-sent events begins with one of these.
+#: A line of server-sent events starts with one of these.
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LONGEST_FIELD = max(map(len, _FIELDS))
 
 
 class Body(dict[str, Any]):
-    """A whole answer in one JSON body, instead of an event."""
+    """A whole answer in one JSON body, rather than an event."""
 
 
 async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] | Body]:
-    """The event dicts of a streamed answer, in the groups in which they arrived, or one `Body`.
+    """The event dicts of a streamed answer, grouped as they arrived, or one `Body`.
 
     The first bytes decide which, not the content type. A JSON array is a stream that arrived in one piece.
     """
@@ -70,7 +70,7 @@ async def read_body(response: Any) -> AsyncGenerator[dict[str, Any] | list[dict[
 
 
 async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The JSON objects of a body, one a line, as they arrive. Anything else is omitted, including a broken end."""
+    """The JSON objects of a body, one per line, as they arrive. Anything else is skipped, including a broken end."""
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
@@ -82,7 +82,7 @@ async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """The object in a line; an empty one if there is none."""
+    """The object in a line, empty if there is none."""
     with contextlib.suppress(ValueError):
         found = json.loads(line)
         return found if isinstance(found, dict) else {}
@@ -90,8 +90,8 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _value(text: bytes | str) -> Any:
-    """The result or error of `json.loads`, in a third of the time."""
-    import pydantic_core  # loaded with the first answer, so that `%load_ext` stays fast
+    """As `json.loads`, in a third of the time."""
+    import pydantic_core  # loaded with the first answer to keep `%load_ext` fast
 
     try:
         return pydantic_core.from_json(text)
@@ -105,7 +105,7 @@ def _event(payload: bytes | str) -> dict[str, Any]:
     try:
         event = _value(payload)
     except (ValueError, RecursionError):
-        raise IncompleteStreamError("the stream holds a chunk that is not JSON") from None
+        raise IncompleteStreamError("the stream contains a chunk that is not JSON") from None
     return event if isinstance(event, dict) else {"type": "unknown"}
 
 
@@ -126,7 +126,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
 
 
 async def drain(events: AsyncGenerator[Any]) -> None:
-    """Read the rest after the logical end if it arrives immediately: a connection read to its end can be reused."""
+    """Read the rest after the logical end, if it arrives at once, so that the connection can be reused."""
     with contextlib.suppress(Exception):  # the answer is complete, even if the rest is broken
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in events:

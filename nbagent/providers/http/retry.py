@@ -2,11 +2,11 @@
 
 Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the provider's
 `x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s,
-shortened by up to a quarter at random so that many clients don't return at the same moment. A `retry-after` of 0 does
-not count: it would send all attempts within milliseconds.
+shortened by up to a quarter at random so that many clients don't return at the same moment. A `retry-after` of 0 is
+ignored: it would send all attempts within milliseconds.
 
-Requests of a map take a slot first (`core.admission`). A refusal because of a rate then does not count as the request's
-own failure: all requests wait together, then it is sent again.
+Requests of a map first acquire a slot (`core.admission`). A rate-limit refusal then does not count as the request's own
+failure: all requests wait together, then it is sent again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wait_s(error: ProviderError, attempt: int) -> float:
 
 
 def retry_headers(headers: Mapping[str, str]) -> dict[str, Any]:
-    """`{"retry_after": seconds or None, "should_retry": True, False or None}` from a provider's headers.
+    """A provider's headers as `{"retry_after": seconds or None, "should_retry": True, False or None}`.
 
     >>> retry_headers({"retry-after-ms": "1500", "x-should-retry": "false"})
     {'retry_after': 1.5, 'should_retry': False}
@@ -61,10 +61,10 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-class RequestRevised(Exception):  # noqa: N818  it reports no failure
-    """Raised by an attempt whose request was refused and then changed. It is sent again immediately.
+class RequestRevised(Exception):  # noqa: N818  not a failure
+    """Raised by an attempt whose request was refused and then changed, to send it again immediately.
 
-    `event` says what changed.
+    `event` describes the change.
     """
 
     def __init__(self, event: Retry) -> None:
@@ -75,9 +75,9 @@ class RequestRevised(Exception):  # noqa: N818  it reports no failure
 async def retrying(
     attempt: Callable[[], AsyncGenerator[T]], max_retries: int, admission: RateAdmission | None = None, tokens: int = 0
 ) -> AsyncGenerator[T | Retry]:
-    """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt.
+    """The items of `attempt()`. A retryable error is followed by a `Retry` event, a wait, and the next attempt's items.
 
-    With an admission, each attempt waits for a slot for roughly `tokens` tokens, and refusals are not counted, unless
+    With an admission, each attempt waits for a slot for roughly `tokens` tokens, and refusals are not counted unless
     another model can be used instead.
     """
     if admission is not None:
@@ -99,7 +99,7 @@ async def retrying(
                 raise
             if admission is not None and is_refusal(error) and not current.get().has_alternative:
                 refusals += 1
-                wait, event = 0.0, _event(error, refusals, shown, "Trying again when the provider takes requests.")
+                wait, event = 0.0, _event(error, refusals, shown, "Trying again when the provider accepts requests.")
             else:
                 failures += 1
                 if failures > max_retries:

@@ -1,4 +1,4 @@
-"""Sends a ready body and opens the answer: over httpx, or over a provider's SDK.
+"""Sends an encoded body and opens the response, over httpx or a provider's SDK.
 
 A transport sends each request once: only `retry` sends again. `response` reads the answer.
 """
@@ -25,47 +25,45 @@ from nbagent.providers.http.capture import RecordedResponse
 if TYPE_CHECKING:
     import httpx2
 
-#: A longer body is sent in pieces of this size: the time limit applies to each of them, and images don't block the
-#: event loop.
+#: A longer body is sent in pieces of this size. The timeout applies to each piece, and images don't block the event
+#: loop.
 LONGEST_PIECE = 2**18
 #: Default headers of each request, unless the user's headers set them.
 OWN_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "nbagent"}
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
-#: The parts of a form, in httpx's form: name -> file name, content and kind.
+#: The parts of a form, as httpx takes them: name -> file name, content and media type.
 Form = Mapping[str, tuple[Any, ...]]
 
 
 class Transport(ABC):
-    """Opens responses. `client` is the user's own, used unchanged and never closed; otherwise one is made per event
-    loop.
-    """
+    """Opens responses, with the user's own `client`, unchanged and never closed, or with one for each event loop."""
 
-    #: The method of the client that sends.
+    #: The client method that sends.
     sends_by = "send"
 
     def __init__(self, client: Any, *packages: str) -> None:
-        """`packages` are the allowed packages of a user's client."""
+        """`packages` are the packages that a user's client may come from."""
         self._given = client
         self._clients = http_client.ClientPerLoop()
-        if client is None:  # imports take seconds: a thread starts on them as soon as the provider is made
+        if client is None:  # imports take seconds: a thread starts them as soon as the provider is created
             start_early(import_packages, packages[0], name=f"import {packages[0]}")
             return
         name = type(client).__name__
         if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
-            raise ConfigurationError(f"client={name} does not fit: this provider takes a client of {packages[0]}.")
+            raise ConfigurationError(f"client={name} does not fit. This provider accepts a client of {packages[0]}.")
         if not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
-            raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
+            raise ConfigurationError(f"client={name} can't be awaited. Pass the async client.")
 
     async def open(self, target: Target, body: bytes | Form | None, timing: Timing) -> Any:
-        """POST `body`, or GET if it is None -> a response still to be read, whatever its status. SDKs send forms."""
+        """POST `body`, or GET if it is None, and return the unread response, whatever its status. SDKs send forms."""
         with timing:
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         collector = current.get().collect
         record = RecordedResponse(collector, target, body) if collector else None
         try:
             response = await self._send(client, target, body)
-        except BaseException as exc:  # a cancelled request was also sent
+        except BaseException as exc:  # also if cancelled, since the request may have been sent
             if record:
                 record.unanswered(exc)
             raise
@@ -73,14 +71,11 @@ class Transport(ABC):
 
     @abstractmethod
     def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
-        """A new client, and the HTTP client below it.
-
-        Called in a thread, because imports and certificates take time.
-        """
+        """A new client, and the HTTP client below it. Called in a thread."""
 
     @abstractmethod
     async def _send(self, client: Any, target: Target, body: Any) -> Any:
-        """The response to be read."""
+        """The unread response."""
 
     async def aclose(self) -> None:
         """Close the running event loop's client."""
@@ -95,7 +90,7 @@ def import_packages(package: str) -> None:
 
 
 class HttpxTransport(Transport):
-    """httpx, with the key as a bearer token, or plain in the header `key_header`."""
+    """Sends over httpx, with the key as a bearer token, or as it is in the header `key_header`."""
 
     def __init__(self, client: Any = None, key_header: str | None = None) -> None:
         super().__init__(client, "httpx2", "httpx")
@@ -113,7 +108,7 @@ class HttpxTransport(Transport):
             secret = target.key.get_secret_value()
             headers |= {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
         headers |= target.headers  # the user's own key takes precedence
-        if self._given is None:  # a new client has no settings to merge, which would take CPU
+        if self._given is None:  # our client has no settings to merge, which would cost CPU
             import httpx2
 
             headers = {name.lower(): value for name, value in {**OWN_HEADERS, **headers}.items()}
@@ -124,7 +119,7 @@ class HttpxTransport(Transport):
 
 
 class SDKTransport(Transport):
-    """A provider's official SDK, through its low-level `post`, for authentication, Azure, Bedrock and Vertex."""
+    """Sends over a provider's official SDK (its low-level `post`), for authentication, Azure, Bedrock and Vertex."""
 
     sends_by = "post"
 
@@ -147,9 +142,9 @@ class SDKTransport(Transport):
         return client, http
 
     async def _send(self, client: Any, target: Target, body: Any) -> Any:
-        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
+        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) receive a dict, the SDK's own the bytes.
 
-        A client made here already has the headers, since the SDK logs a request's headers.
+        Our own client already has the headers, since the SDK logs the headers of a request.
         """
         about = _about(body)
         content: dict[str, Any] = {}
@@ -172,14 +167,14 @@ class SDKTransport(Transport):
             return exc.response
         response = reply.http_response
         if "amazon.eventstream" in response.headers.get("content-type", ""):
-            # Bedrock's events come in a binary framing that its client alone can read
+            # Bedrock's events have a binary framing that only its client can read
             response.nbagent_decoder = client._make_sse_decoder()
         return response
 
 
 @functools.lru_cache(maxsize=16)
 def _parsed(address: str) -> httpx2.URL:
-    """The address in httpx2's form. Parsing costs a small request several percent of its CPU."""
+    """The address as httpx2's URL. Parsing it takes several percent of a small request's CPU."""
     import httpx2
 
     return httpx2.URL(address)

@@ -1,1 +1,1 @@
-"""Request options with the same meaning for every provider, and the providers' settings."""
+"""Request options that mean the same for every provider, and the providers' settings."""

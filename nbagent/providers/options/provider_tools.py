@@ -1,7 +1,7 @@
 """Puts the tools that a provider runs itself into the provider's form.
 
-A tool is offered by its neutral name and with neutral options. `ProviderFacts.tools` has the provider's names; a
-missing tool or option is an error before anything is sent.
+Names and options of a tool are the same for all providers. `ProviderFacts.tools` has the provider's own. If it lacks a
+tool or an option, that is an error before anything is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Offered:
     """The tools of a request: functions, and the provider's own."""
 
     functions: list[dict[str, Any]] = field(default_factory=list)
-    #: Entries that join the functions in the list of tools.
+    #: Entries for the list of tools, next to the functions.
     entries: list[Fields] = field(default_factory=list)
     #: Further fields of the request.
     body: dict[str, Any] = field(default_factory=dict)
@@ -47,12 +47,12 @@ def available(facts: ProviderFacts | None, format_name: str, model: str) -> list
 
 
 def kind_of(tool: Fields) -> str:
-    """A tool's name without its server's: `remote_mcp` for `remote_mcp-files`."""
+    """A tool's name without a server's: `remote_mcp` for `remote_mcp-files`."""
     return str(tool["name"]).partition("-")[0]
 
 
 def check_available(tools: Functions | None, provider: str) -> None:
-    """Raise `ConfigurationError` if one of these tools is run by providers, and this one lacks it."""
+    """Raise `ConfigurationError` if one of these tools is run by providers, but not by this one."""
     for tool in tools or ():
         if "provider_options" in tool and not (provider in CATALOG and kind_of(tool) in CATALOG[provider].tools):
             raise _lacking(kind_of(tool), provider)
@@ -76,16 +76,14 @@ def offered(tools: Functions | None, facts: ProviderFacts, format_name: str, mod
             if made.functions and not own.with_functions:
                 raise ConfigurationError(
                     f"{tool['name']}: {model} can't combine it with functions. Offer it alone, with "
-                    f"tools=[{tool['name']!r}], or take a newer model."
+                    f"tools=[{tool['name']!r}], or use a newer model."
                 )
             made.functions = [{**each, "provider_fields": own.function_fields} for each in made.functions]
     return made
 
 
 def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
-    """The options of a request with the fields that offer the provider's own tools; the user's own fields take
-    precedence.
-    """
+    """Add the fields that offer the provider's own tools to request options, whose own fields take precedence."""
     fields = _joined(own.body, {"tools": own.entries} if own.entries else {})
     lists = {key: [*value, *options[key]] for key, value in fields.items() if key in options and key == "tools"}
     return {**fields, **options, **lists}
@@ -99,12 +97,11 @@ def _own_tool(name: str, facts: ProviderFacts, format_name: str, model: str) -> 
     fitting = [form for form in forms if form.format in ("", format_name)]
     if not fitting:
         raise ConfigurationError(
-            f"{name}: {facts.name} has it in another API than this provider uses: make it with "
-            f"create_provider({facts.name!r}, api='responses')."
+            f"{name}: {facts.name} has it only in another API. Use create_provider({facts.name!r}, api='responses')."
         )
     found = next((form for form in fitting if re.search(form.models, model.lower())), None)
     if found is None:
-        raise ConfigurationError(f"{name}: {facts.name} has it, but not with {model}. Take another of its models.")
+        raise ConfigurationError(f"{name}: {facts.name} has it, but not with {model}. Use another of its models.")
     return found
 
 
@@ -117,7 +114,7 @@ def _lacking(name: str, provider: str) -> ConfigurationError:
 
 
 def _filled(own: OwnTool, options: Fields, name: str, provider: str) -> tuple[Fields, Fields]:
-    """The tool's entry and fields of the body, with the options in their places."""
+    """The tool's entry and body fields, with the options filled in."""
     if own.make is not None:
         return own.make(options)
     entry: dict[str, Any] = deepcopy({**own.entry})
@@ -136,5 +133,5 @@ def _filled(own: OwnTool, options: Fields, name: str, provider: str) -> tuple[Fi
 
 
 def _joined(body: Fields, more: Fields) -> dict[str, Any]:
-    """Fields of two tools: lists add up."""
+    """The fields of two tools, with lists concatenated."""
     return {**body, **{key: [*body.get(key, ()), *val] if isinstance(val, list) else val for key, val in more.items()}}

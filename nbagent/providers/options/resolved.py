@@ -1,7 +1,7 @@
 """Puts request options into the provider's form. `thinking`, `tool_choice` and `temperature` work everywhere.
 
-`thinking` and `tool_choice` have separate modules here. A temperature is omitted if the model refuses it. Each model's
-supported options are in its profile (see `providers.provider_facts`).
+`thinking` and `tool_choice` have their own modules. A temperature is omitted if the model refuses it. A model's profile
+lists what it supports (see `providers.provider_facts`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nbagent.providers.provider_facts import Compaction, Fields, ProviderFacts
 
 
 def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request and more fields, which take precedence. Dicts are merged.
+    """The fields of a request, overridden by `more`. Dicts are merged.
 
     >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
     {'a': {'x': 1, 'y': 2}, 'b': 1}
@@ -42,17 +42,17 @@ class ResolvedOptions:
     extra: Mapping[str, Any] = field(default_factory=dict)
     #: Merged into the body last.
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    #: A level, `"on"`, `"off"`, or `"custom"` for the provider's own form; None if the request does not set it.
+    #: A level, `"on"`, `"off"`, or `"custom"` for the provider's own form; None if not set.
     thinking_level: str | None = None
-    #: The choice in our words, or `"custom"` for the provider's own form; None if the request does not set it.
+    #: Our name for the choice, or `"custom"` for the provider's own form; None if not set.
     tool_choice: str | None = None
     #: The request's API betas.
     betas: tuple[str, ...] = ()
-    #: A note on which option is not sent, and why; empty if all are sent.
+    #: A note on an option that is not sent, and why; empty if all are sent.
     left_out: str = ""
 
     def effective(self) -> dict[str, Any]:
-        """The `effective_options` of the request: `params` has the options without their own trace column."""
+        """The `effective_options` of the request. `params` has the options without a trace column."""
         return {
             "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,
@@ -82,9 +82,9 @@ class OptionsResolver:
         self._format = format_name
 
     def resolve(self, request: ModelRequest, options: Fields, stream: bool = True) -> ResolvedOptions:
-        """The request's tools and these options. The request's own options are ignored.
+        """Resolve the request's tools and these options. The request's own options are ignored.
 
-        Raises `ConfigurationError` for an invalid value, and for one that this model can't take.
+        Raises `ConfigurationError` for a value that is invalid, or that this model can't take.
         """
         own = offered(request.tools, self.facts, self._format, self.model)
         extra = with_own_tools(options, own)
@@ -125,7 +125,7 @@ class OptionsResolver:
         )
 
     def _compaction(self, tokens: int | None) -> Compaction | None:
-        """The fields that make the provider summarise, if wanted and possible."""
+        """How to make the provider summarise, if wanted and possible."""
         own = self.facts.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
 
@@ -134,9 +134,9 @@ class OptionsResolver:
         return self._compaction(tokens) is not None
 
     def _thinking(self, value: Any, extra: Fields, extra_body: Fields) -> tuple[str | None, Fields]:
-        """The level, and the fields of the request that set it or, if none is set, make the thinking visible.
+        """The level, and the request fields that set it or, if none is set, make the thinking visible.
 
-        The latter yield to the user's own field in `extra_body`, which may switch thinking off.
+        If no level is set, the user's own fields in `extra_body` take precedence, and may switch thinking off.
         """
         if isinstance(value, Mapping):
             return "custom", {"thinkingConfig" if self._format == "gemini" else "thinking": value}
@@ -156,5 +156,5 @@ class OptionsResolver:
 
 
 def _allowed(rule: str, will_think: bool | None) -> bool:
-    """Whether a model accepts an option that it accepts `"always"`, `"never"` or only while `"unthinking"`."""
+    """Whether a model accepts an option with this rule: `"always"`, `"never"` or only while `"unthinking"`."""
     return rule == "always" or (rule == "unthinking" and not will_think)

@@ -1,4 +1,4 @@
-"""The names of an HTTP provider's settings, and checks of their values."""
+"""The settings of HTTP providers, and checks of their values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEADER_VALUE = re.compile(r"[\t -~]*")
 _LIMITS = frozenset(f.name for f in fields(Limits))
 #: Our names for options that some providers name differently.
 _OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop", "reasoning_effort": "thinking"}
-#: HTTP clients' arguments, and how to set them here.
+#: Arguments of HTTP clients, and how to set them here.
 _IN_ENVIRONMENT = {
     "verify": "Name the certificates to trust in the environment variable SSL_CERT_FILE.",
     **dict.fromkeys(("proxy", "proxies"), "Name the proxy in the environment variable HTTPS_PROXY."),
@@ -33,14 +33,14 @@ _IN_ENVIRONMENT = {
 
 
 class ProviderOptions(RequestOptions, total=False):
-    """The options of `create_provider`: the settings of the built-in providers, and the defaults of their requests."""
+    """The options of `create_provider`: the built-in providers' settings, and the defaults of their requests."""
 
-    #: Tools that the provider itself runs, such as a web search.
+    #: Tools that the provider itself runs, such as web search.
     tools: Sequence[Mapping[str, Any]]
     api_key: str | SecretStr | None
     model: str | os.PathLike[str] | None
     base_url: str | None
-    #: The site of the key, if the provider has several, such as "china" or "international".
+    #: The site that the key belongs to, if the provider has several, such as "china" or "international".
     region: str | None
     timeout: float
     max_retries: int
@@ -48,7 +48,7 @@ class ProviderOptions(RequestOptions, total=False):
     client: Any
     function_calling: bool
     headers: dict[str, str] | None
-    provider: str | None
+    provider_name: str | None
     #: Dollars per million tokens.
     price: Mapping[str, float] | None
     #: OpenAI: "responses" or "chat".
@@ -80,7 +80,7 @@ def check_settings(
     function_calling: Any,
     price: Any,
 ) -> None:
-    """Raise `ConfigurationError` for a wrong value. Messages never contain keys or header values."""
+    """Raise `ConfigurationError` for a wrong value, without showing keys or header values."""
     check_type("model", model, str, optional=True)
     check_type("base_url", base_url, str, optional=True, fix="Pass an address such as 'http://localhost:8000/v1'.")
     if timeout == math.inf:
@@ -93,7 +93,7 @@ def check_settings(
     if not (api_key is None or isinstance(api_key, str) or hasattr(api_key, "get_secret_value")):
         raise invalid("api_key", api_key, "a text or a SecretStr", secret=True)
     if not (headers is None or isinstance(headers, Mapping)):
-        raise invalid("headers", headers, "a dict of names and texts", secret=True)
+        raise invalid("headers", headers, "a dict of texts by name", secret=True)
     for name, value in (headers or {}).items():
         if not (isinstance(name, str) and _HEADER_NAME.fullmatch(name)):
             raise invalid("headers", name, "names of ASCII letters, digits and dashes")
@@ -102,7 +102,7 @@ def check_settings(
 
 
 def check_price(price: Any) -> None:
-    """Raise `ConfigurationError` unless `price` is None, or dollars per million tokens; see `LLMProvider.price`."""
+    """Raise `ConfigurationError` unless `price` is None or dollars per million tokens (see `LLMProvider.price`)."""
     if price is None:
         return
     fix = 'Pass dollars per million tokens: {"input": 0.5, "output": 1.5, "cached": 0.05}.'
@@ -118,14 +118,14 @@ def check_price(price: Any) -> None:
 
 
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
-    """Raise `ConfigurationError` for an unknown request option: it would reach the provider, perhaps with a key.
+    """Raise `ConfigurationError` for an unknown request option, which could carry a key to the provider.
 
-    `others` are the called function's further keywords. Values are not shown, except limits.
+    `others` are the other keywords of the called function. No values are shown except limits.
     """
     unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
     if misplaced := [name for name in unknown if name in _SETTINGS]:
         raise ConfigurationError(
-            f"{', '.join(misplaced)} can't be given for one request: make a provider with it, "
+            f"{', '.join(misplaced)} can't be set for a single request. Create a provider with it, "
             "create_provider('provider', …), and assign that to agent.provider."
         )
     if unknown:
@@ -134,7 +134,7 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
 
 
 def check_body_options(options: Mapping[str, Any]) -> None:
-    """Raise `ConfigurationError` for an invalid provider option. No value is shown, since it may be a key."""
+    """Raise `ConfigurationError` for an unknown provider option, without its value, which may be a key."""
     if unknown := sorted(options.keys() - RequestOptions.__optional_keys__):
         raise _unknown_option(unknown[0], None, ProviderOptions.__optional_keys__ - {unknown[0]})
     check_extra_body(options.get("extra_body", {}))
@@ -142,7 +142,7 @@ def check_body_options(options: Mapping[str, Any]) -> None:
 
 def check_extra_body(extra_body: Any) -> None:
     """Raise `ConfigurationError` unless it is a dict."""
-    check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
+    check_type("extra_body", extra_body, Mapping, fix="Pass a dict of request body fields.")
 
 
 def _unknown_option(name: str, value: object, known: Iterable[str]) -> ConfigurationError:
@@ -151,12 +151,12 @@ def _unknown_option(name: str, value: object, known: Iterable[str]) -> Configura
         return ConfigurationError(f"{name} is a limit: pass limits=Limits({name}={given}) to Agent or to chat().")
     if name in ("messages", "functions"):
         fix = "The message is the first argument of chat(), and tools=[...] names the functions to offer."
-        return ConfigurationError(f"{name} is not an option of a request. {fix}")
+        return ConfigurationError(f"{name} is not a request option. {fix}")
     if name in _IN_ENVIRONMENT:
-        return ConfigurationError(f"{name} is not an option of a request. {_IN_ENVIRONMENT[name]}")
+        return ConfigurationError(f"{name} is not a request option. {_IN_ENVIRONMENT[name]}")
     hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, [*known, *_LIMITS]) or "."
-    providers = f"A field that only the provider knows goes into extra_body={{{name!r}: …}}."
-    return ConfigurationError(f"{name} is not an option of a request{hint} {providers}")
+    fix = f"Put fields that only this provider knows into extra_body={{{name!r}: …}}."
+    return ConfigurationError(f"{name} is not a request option{hint} {fix}")
 
 
 def check_json(options: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The option `thinking`: whether and how deeply a model thinks, in the provider's own fields.
 
-- None leaves it to the provider, and makes the thinking visible if that costs nothing
+- None leaves it to the provider, and makes the thinking visible if that is free
 - `False`, `"off"` or `"none"` switches it off
 - `True` or `"on"` switches it on, at the provider's own depth
 - `"minimal"` to `"max"` (see `LEVELS`) sets the depth
@@ -25,7 +25,7 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
     """The level for this model: one of its own, `"on"`, `"off"`, or None to leave it to the provider.
 
     A level that the model lacks becomes the nearest one, or the deeper of two equally near ones. Raises
-    `ConfigurationError` for an unknown value, and for one that the model can't take.
+    `ConfigurationError` for a value that is unknown, or that the model can't take.
 
     >>> level_of("minimal", ModelProfile(levels={"low": "low", "high": "high"}), "m")
     'low'
@@ -39,13 +39,11 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
         raise invalid("thinking", value, expected)
     if word == "off":
         if profile.thinking_off is None:
-            possible = (
-                f"pass one of {', '.join(map(repr, profile.levels))}" if profile.levels else "leave the option out"
-            )
-            raise ConfigurationError(f"thinking={value!r}: {model} always thinks, {possible}.")
+            fix = f"Pass one of {', '.join(map(repr, profile.levels))}" if profile.levels else "Omit the option"
+            raise ConfigurationError(f"thinking={value!r}: {model} always thinks. {fix}.")
         return "off"
     if not profile.thinks:
-        raise ConfigurationError(f"thinking={value!r}: {model} does not think, leave the option out.")
+        raise ConfigurationError(f"thinking={value!r}: {model} does not think. Omit the option.")
     if word == "on" or not profile.levels:
         return "on"
     rank = LEVELS.index(word)
@@ -53,7 +51,7 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
 
 
 def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens: int | None = None) -> dict[str, Any]:
-    """The fields of a request that set this level.
+    """The request fields that set this level.
 
     >>> fields_for("off", ModelProfile(thinking_off={"enable_thinking": False}), "m")
     {'enable_thinking': False}
@@ -73,7 +71,7 @@ def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens:
 
 
 def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) -> bool | None:
-    """Whether the model will think with these fields of the request; None if unknown."""
+    """Whether the model will think with these request fields; None if unknown."""
     reasoning = fields.get("reasoning")
     effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
     if effort := effort or fields.get("reasoning_effort"):
@@ -87,10 +85,9 @@ def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) 
 
 
 def _budget(tokens: int, max_tokens: int, model: str) -> int:
-    """The budget for thinking: at most three quarters of `max_tokens`, to leave the rest for the answer."""
+    """The budget for thinking: at most three quarters of `max_tokens`, which leaves the rest for the answer."""
     if max_tokens <= MIN_BUDGET:
         raise ConfigurationError(
-            f"max_tokens={max_tokens}: {model} needs max_tokens above {MIN_BUDGET} to think. Raise it, or leave "
-            "thinking out."
+            f"max_tokens={max_tokens}: {model} needs max_tokens above {MIN_BUDGET} to think. Raise it, or omit thinking."
         )
     return min(tokens, max(MIN_BUDGET, max_tokens * 3 // 4))

@@ -1,10 +1,10 @@
 """The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, in the form of each format.
 
-A choice that forces a call applies until a tool has answered: after a tool's result the model is free again, or the run
-would never end. A dict is the provider's own form and is sent unchanged.
+A choice that forces a call applies until a tool has returned: after that the model is free again, or the run would never
+end. A dict is the provider's own form and is sent unchanged.
 
-If a provider lacks a choice, the nearest request with the same effect is sent: without the tools for `"none"`, with
-only one tool for that tool's name. If there is no such request, it is an error before anything is sent.
+If a provider lacks a choice, a request with the same effect is sent: without tools for `"none"`, with only one tool for
+that tool's name. If there is no such request, it is an error before anything is sent.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def choose(
     has_own_tools: bool = False,
     obstacle: str = "",
 ) -> tuple[Functions | None, Mapping[str, Any], str | None]:
-    """The tools to offer, the fields of the request that set the choice, and its name in the trace.
+    """The tools to offer, the request fields that set the choice, and its name in the trace.
 
-    `taken`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: a tool's result comes
-    last. `has_own_tools`: the request also offers the provider's own tools. `obstacle`: which model can't be made to
-    call a tool, and why. Raises `ConfigurationError` for a choice that can't be sent.
+    `taken`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: the last message is a
+    tool's result. `has_own_tools`: the request also offers the provider's own tools. `obstacle`: why the model can't be
+    made to call a tool. Raises `ConfigurationError` for a choice that can't be sent.
 
     >>> choose("add", [{"name": "add"}], "openai_chat", ["named"])[1:]
     ({'tool_choice': {'type': 'function', 'function': {'name': 'add'}}}, 'add')
@@ -60,11 +60,11 @@ def choose(
     if choice != "required" and "required" in taken:
         return [tool for tool in tools or () if tool["name"] == choice], form_of("required", format_name), choice
     possible = "'auto', 'none' or a tool's name" if "named" in taken else "'auto' or 'none'"
-    raise ConfigurationError(f"tool_choice={choice!r}: the model does not take it here, pass {possible}.")
+    raise ConfigurationError(f"tool_choice={choice!r}: the model does not accept it here. Pass {possible}.")
 
 
 def form_of(choice: str, format_name: str) -> dict[str, Any]:
-    """The fields of a request for `"none"`, `"required"` or a tool's name."""
+    """The request fields for `"none"`, `"required"` or a tool's name."""
     name = fitting_name(choice)
     if format_name == "gemini":
         modes = {"none": {"mode": "NONE"}, "required": {"mode": "ANY"}}

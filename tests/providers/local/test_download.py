@@ -207,7 +207,7 @@ def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp
     assert left_in(tmp_path) == [".tiny.gguf.part"]
     larger.breaks_off, larger.page = False, True
     assert main(["pull", "tiny"]) == 1
-    assert "sends a web page instead of tiny: does this network want a login?" in capsys.readouterr().err
+    assert "sent a web page instead of tiny. Does this network require a login?" in capsys.readouterr().err
     larger.page = False
     assert main(["pull", "tiny"]) == 0
     assert larger.requests[-1].headers["range"] == f"bytes={len(CONTENT) // 2}-"

@@ -1,12 +1,12 @@
 """The Anthropic Messages format of Claude and MiniMax.
 
-The content blocks of an answer are kept unchanged. They go back to the same provider unread, with thinking and
-signatures; a conversation from elsewhere is rebuilt from its text and calls. Format:
+An answer's content blocks are kept unchanged, and go back to the same provider as they are, with thinking and
+signatures. A conversation from elsewhere is rebuilt from its text and calls. Format:
 https://docs.anthropic.com/en/api/messages
 
-A request may have four prompt-cache breakpoints, and none may last longer than one before it. The user's own, in a
-content part or a tool, stay unchanged. Ours take the free places: the last group of user messages (earlier content is
-read, new content is written), the system prompt, the group before, the tools. Breakpoints:
+A request may have four prompt-cache breakpoints, none of which may outlast an earlier one. The user's own, in a content
+part or a tool, stay unchanged. Ours use the rest, in this order: the last group of user messages (which reads earlier
+content from the cache and writes new content), the system prompt, the group before it, the tools. Breakpoints:
 https://docs.anthropic.com/en/docs/prompt-caching
 """
 
@@ -57,9 +57,8 @@ FINISH_REASONS = {
     "pause_turn": "pause",
     "refusal": "refusal",
 }
-#: Maximum breakpoints of a request.
 MAX_BREAKPOINTS = 4
-#: How the messages of the two sides begin.
+#: How a message of each role starts.
 _OPENINGS = {role: f'{{"role":"{role}","content":['.encode() for role in ("user", "assistant")}
 
 
@@ -70,7 +69,7 @@ class MessagesDecoder(Decoder):
         super().__init__(provider)
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
-        #: Pieces of the growing fields, by block and field: joined once, at the end.
+        #: The pieces of growing fields, by block and field, joined at the end.
         self._pieces: dict[tuple[int, str], list[str]] = {}
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -95,7 +94,7 @@ class MessagesDecoder(Decoder):
         return []
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer equals the sum of a stream's events."""
+        """See `Decoder`. A whole answer is the sum of a stream's events."""
         if body.get("type") == "error" or body.get("error") or (body.get("base_resp") or {}).get("status_code"):
             raise error_in_answer(body)
         if not isinstance(body.get("content"), list):
@@ -115,26 +114,23 @@ class MessagesDecoder(Decoder):
         word = self._message.get("stop_reason")
         reason = FINISH_REASONS.get(word or "")
         uses = [block for block in blocks if block.get("type") == "tool_use"]
+        # of executed code, if any: the next request continues there, with the code's files
+        container = {"container": found} if (found := self._message.get("container")) else {}
         self._model, self._id = self._message.get("model"), self._message.get("id")
         return self._response(
             text_of(blocks),
             [_function_call(block, reason == "length" and block is blocks[-1]) for block in uses],
             reason,
             usage_of(self._usage),
-            {"blocks": blocks, **self._container()},
+            {"blocks": blocks, **container},
             word=word,
             thinking="".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking"),
             citations=anthropic_tools.citations_of(blocks),
             stop_details=self._message.get("stop_details"),
         )
 
-    def _container(self) -> dict[str, Any]:
-        """The provider's code container, if any: the next request continues there, with the code's files."""
-        container = self._message.get("container")
-        return {"container": container} if container else {}
-
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
-        """A block begins. Its content so far is its first piece."""
+        """A block starts. Its content so far is its first piece."""
         self._blocks[index] = dict(block)
         kind = block.get("type")
         if kind == "text" and block.get("text"):
@@ -146,7 +142,7 @@ class MessagesDecoder(Decoder):
         return self._end(anthropic_tools.result_of(block)) if anthropic_tools.is_result(block) else []
 
     def _stop(self, index: int) -> list[Event]:
-        """A block is complete. For a provider's own tool, the call is now known."""
+        """A block is complete. If it calls one of the provider's own tools, the call is now known."""
         block = self._blocks.get(index, {})
         if block.get("type") == "compaction":
             return [Context(COMPACTED if block.get("content") else NOT_COMPACTED)]
@@ -182,7 +178,7 @@ class MessagesDecoder(Decoder):
         self._pieces.setdefault((index, name), []).append(piece)
 
     def _whole_blocks(self) -> list[dict[str, Any]]:
-        """The blocks with their pieces joined. A tool call's input is still text then: see `_function_call`."""
+        """The blocks with their pieces joined. A tool call's input is still text (see `_function_call`)."""
         for (index, name), pieces in self._pieces.items():
             if name != "input":  # from gateways that omit the start of a block
                 self._blocks.setdefault(index, {"type": "text" if name == "text" else "thinking"})
@@ -201,9 +197,9 @@ def text_of(blocks: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _function_call(block: dict[str, Any], cut: bool) -> FunctionCall:
-    """The call in a block. The block gets the same arguments, since it is sent back.
+    """The call in a block. Its id and arguments are also put into the block, which is sent back.
 
-    If the token limit cut a call before its arguments, they count as unreadable, not as empty.
+    If the token limit cut a call off before its arguments, they count as unreadable, not as empty.
     """
     arguments, raw = parse_arguments(block.get("input"))
     if cut and not arguments:
@@ -214,10 +210,7 @@ def _function_call(block: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
-    """Token counts of a Messages usage object.
-
-    `input_tokens` excludes cached tokens; summaries are counted separately.
-    """
+    """The token counts of a Messages usage object, which counts cached tokens and summaries separately."""
     read = token_count(raw.get("cache_read_input_tokens"))
     written = token_count(raw.get("cache_creation_input_tokens"))
     details = raw.get("output_tokens_details") or {}
@@ -243,7 +236,7 @@ class MessagesCodec(Codec):
 
     def __init__(self, facts: ProviderFacts, cache: str | bool = True) -> None:
         super().__init__(facts)
-        #: How long the provider caches the beginning of a conversation; empty if it does not.
+        #: How long the provider caches the start of a conversation; empty if it does not.
         self.ttl = cache if isinstance(cache, str) else next(iter(facts.cache_ttls), "") if cache else ""
 
     def _encoding_facts(self) -> tuple[object, ...]:
@@ -259,7 +252,7 @@ class MessagesCodec(Codec):
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The groups, with breakpoints in them and in the head.
 
-        The messages' cached bytes have no breakpoints: these move, while everything else stays the same byte for byte.
+        The messages' cached bytes have no breakpoints, which move while everything else stays the same byte for byte.
         """
         if any(str(tool.get("type")).startswith("code_execution") for tool in head.get("tools", ())):
             head |= {**self._open_container(messages), **head}  # the user's own `container` takes precedence
@@ -292,9 +285,9 @@ class MessagesCodec(Codec):
         return head
 
     def _open_container(self, messages: Messages) -> dict[str, Any]:
-        """The last answer's container, unless it has expired: the provider then refuses its id."""
+        """The last answer's container, unless it has expired and would be refused."""
         found = [container for each in messages if (container := self._native(each).get("container"))]
-        with suppress(ValueError):  # no time, or no container yet
+        with suppress(ValueError):  # no container yet, or one without a time
             expires_at = datetime.fromisoformat(str(found[-1].get("expires_at")) if found else "")
             if expires_at.astimezone() > datetime.now(UTC):
                 return {"container": found[-1]["id"]}
@@ -325,7 +318,7 @@ class MessagesCodec(Codec):
         return _content(message.text) + [self._fitting(use) for use in uses]
 
     def _without_open_calls(self, messages: Messages) -> Messages:
-        """The messages. A call of the provider's own tools stays open only until the user says something else."""
+        """The messages without unfinished calls of the provider's own tools, once the user has said something else."""
         open_calls: dict[str, int] = {}
         for index, message in enumerate(messages):
             for block in self._native(message).get("blocks", ()) if message.role == "assistant" else ():
@@ -343,13 +336,13 @@ class MessagesCodec(Codec):
         return said
 
     def _fitting(self, block: dict[str, Any]) -> dict[str, Any]:
-        """The block with an id and a name that the provider accepts: models make up invalid names."""
+        """The block with an id and a name that the provider accepts. Models make up invalid names."""
         if block.get("type") != "tool_use":
             return block
         return block | {"id": fitting_id(block["id"], self.facts.call_id), "name": fitting_name(block.get("name"))}
 
     def _is_taken(self, block: Mapping[str, Any]) -> bool:
-        """The API refuses empty texts, and Claude thinking without its signature."""
+        """Whether the API accepts a block. It refuses empty texts, and Claude refuses thinking without a signature."""
         if block.get("type") == "text":
             return bool(block.get("text", "").strip())
         if block.get("type") == "thinking" and not block.get("signature"):
@@ -361,11 +354,7 @@ def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The content blocks of a text or of content parts. Parts of unknown kinds are sent unchanged."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    return [_block(part) for part in content if not _empty(part)]
-
-
-def _empty(part: Mapping[str, Any]) -> bool:
-    return part.get("type") == "text" and not part.get("text", "").strip()
+    return [_block(part) for part in content if part.get("type") != "text" or part.get("text", "").strip()]
 
 
 def _block(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -386,7 +375,7 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ttl_of(holder: Mapping[str, Any]) -> str | None:
-    """How long the user wants the prompt up to this block, tool or part to be cached; None without a breakpoint.
+    """How long the user wants the prompt up to this block, tool or part cached; None without a breakpoint.
 
     >>> ttl_of({"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}})
     '5m'
@@ -396,12 +385,12 @@ def ttl_of(holder: Mapping[str, Any]) -> str | None:
 
 
 def mark_of(ttl: str) -> dict[str, str]:
-    """A breakpoint. Five minutes are the API's default."""
+    """A breakpoint. Five minutes is the API's default."""
     return {"type": "ephemeral"} | ({} if ttl == "5m" else {"ttl": ttl})
 
 
 def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) -> dict[Any, str]:
-    """How long each of our own breakpoints lasts, by its place: `"tools"`, `"system"`, or the group.
+    """How long each of our own breakpoints lasts, by its place: `"tools"`, `"system"` or a group.
 
     >>> breakpoints({"system": [{"type": "text", "text": "Be brief."}]}, [], "1h")
     {'system': '1h'}
@@ -411,8 +400,8 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     prompt = [(name, items) for name, items in lists if isinstance(items, list) and items]
     prompt += [(group, group.parts) for group in groups if group.role == "user"]
     prompt.append((None, [head]))
-    marks: list[tuple[int, str]] = []  # the user's own, and their place in the prompt
-    free: dict[Any, int] = {}  # the free places
+    marks: list[tuple[int, str]] = []  # the user's own, each after its place in the prompt
+    free: dict[Any, int] = {}
     for at, (place, holders) in enumerate(prompt):
         if kept := [(at, mark) for holder in holders if (mark := ttl_of(holder))]:
             marks += kept
@@ -425,7 +414,7 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
 
 
 def _fitting(marks: Sequence[tuple[int, str]], at: int, ttl: str) -> str | None:
-    """How long our breakpoint may last: not longer than one before it. None if one after it lasts longer."""
+    """How long our breakpoint may last: no longer than any before it. None if one after it lasts longer."""
     if any(kept == "5m" for place, kept in marks if place < at):
         ttl = "5m"
     if ttl == "5m" and any(kept == "1h" for place, kept in marks if place > at):

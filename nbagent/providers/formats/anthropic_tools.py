@@ -1,4 +1,4 @@
-"""The provider's own tools in answers of the Messages format: their calls, results and citations.
+"""The calls, results and citations of the provider's own tools in the Messages format.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools (read in November 2026)
 """
@@ -12,7 +12,7 @@ from nbagent.core.citations import Citation
 from nbagent.core.provider_calls import ProviderCall
 
 CALLS = ("server_tool_use", "mcp_tool_use")
-#: The provider's names for a tool's parts, by our name of the tool.
+#: Our names of the tools, by the provider's names of their parts.
 _NAMES = {
     "bash_code_execution": "code_execution",
     "text_editor_code_execution": "code_execution",
@@ -29,12 +29,12 @@ def call_of(block: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProviderC
 
 
 def is_result(block: Mapping[str, Any]) -> bool:
-    """Whether a block is the result of a call in an answer."""
+    """Whether a block is the result of such a call."""
     return "tool_use_id" in block and str(block.get("type")).endswith("_tool_result")
 
 
 def result_of(block: Mapping[str, Any]) -> ProviderCall:
-    """The result in a block, with the name of the tool and the id of the call."""
+    """The result in a block, with the tool's name and the call's id."""
     name, content = str(block["type"]).removesuffix("_tool_result"), block.get("content")
     failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
     is_error = bool(block.get("is_error")) or failed
@@ -42,7 +42,7 @@ def result_of(block: Mapping[str, Any]) -> ProviderCall:
 
 
 def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """A text block with its sources is one cited span.
+    """The citations of text blocks. A block with sources is one cited span.
 
     >>> found = {"url": "https://a.org", "title": "A", "cited_text": "It is 5."}
     >>> citations_of([{"type": "text", "text": "Well: "}, {"type": "text", "text": "five", "citations": [found]}])

@@ -1,4 +1,4 @@
-"""The providers' own tools in chat-completions answers: their results and citations."""
+"""The results and citations of the providers' own tools in chat completions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbagent.providers.formats.responses_tools import cited
 def citations_of(
     annotations: Iterable[Mapping[str, Any]], found: Sequence[Mapping[str, Any]], text: str
 ) -> list[Citation]:
-    """The text's citations: annotations, or marks such as `[ref_1]` for pages that Zhipu's search found.
+    """The text's citations: annotations, and marks such as `[ref_1]` for the pages that Zhipu's search found.
 
     >>> citations_of([], [{"title": "A", "link": "https://a.org", "refer": "ref_1"}], "It is 5.[ref_1]")
     [{'start': 8, 'end': 15, 'url': 'https://a.org', 'title': 'A', 'cited_text': None}]

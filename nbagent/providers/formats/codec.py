@@ -1,4 +1,4 @@
-"""The base of the four formats: a message is encoded once, and a request is a head followed by the encoded messages."""
+"""The base of the four formats. A message is encoded once; a request is a head followed by encoded messages."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import ALL_OWN, Renamed, fitting_name, is_same_call, restored
 
 Messages = Sequence[LLMMessage]
-#: A call as a provider sent it: id (None where it gives none), name and arguments.
+#: A call as a provider sent it: id (None if missing), name and arguments.
 Call = tuple[Any, Any, Any]
-#: Errors while decoding an answer of an unexpected form.
+#: Errors from decoding an answer of an unexpected form.
 UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-#: The events' texts if a provider summarises the conversation.
+#: The texts of the events when a provider summarises the conversation.
 COMPACTED, NOT_COMPACTED = "the provider summarised the conversation so far", "the provider could not summarise"
 
 
 class Decoder(ABC):
-    """Decodes one answer. Feed it every event of the stream, then call `finish`."""
+    """Decodes one answer. Feed it each event of the stream, then call `finish`."""
 
     def __init__(self, provider: str) -> None:
-        #: The logical end was reached: nothing that follows matters.
+        #: Whether the logical end was reached, so that nothing that follows matters.
         self.done = False
         self._provider = provider
         self._model: str | None = None
         self._id: str | None = None
         self._usage: dict[str, Any] = {}
-        #: The calls of the provider's own tools, by their ids.
+        #: The calls of the provider's own tools, by id.
         self._provider_calls: dict[str, ProviderCall] = {}
 
     @property
     def complete(self) -> bool:
-        """The terminal marker was seen: the answer is complete, though more (such as token counts) may follow."""
+        """Whether the terminal marker was seen. Token counts and the like may follow."""
         return self.done
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Decoder(ABC):
         """The pieces of text, thinking and arguments in one event. Raises `ProviderError` for an error event."""
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """A whole answer that arrived as one JSON body: like a stream of one event, unless a format overrides this."""
+        """Decode a whole answer in one JSON body, by default like a stream of one event."""
         self.feed(body)
 
     @abstractmethod
@@ -65,17 +65,17 @@ class Decoder(ABC):
         """The whole answer. Raises `IncompleteStreamError` if the terminal marker is missing."""
 
     def _take_usage(self, usage: Any) -> None:
-        """Usage is cumulative: later numbers replace earlier ones."""
+        """Update the usage, which is cumulative: later numbers replace earlier ones."""
         if usage:
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
     def _begin(self, call: ProviderCall) -> list[Event]:
-        """The provider calls a tool of its own."""
+        """A call of one of the provider's own tools has started."""
         self._provider_calls[call.id] = call
         return [call.begun()]
 
     def _end(self, result: ProviderCall) -> list[Event]:
-        """The result has arrived. The call itself may be in the previous answer, which was paused."""
+        """Its result has arrived. The call itself may be in the previous, paused answer."""
         call = self._provider_calls.get(result.id)
         if call is None:
             self._provider_calls[result.id] = result
@@ -94,9 +94,9 @@ class Decoder(ABC):
         word: str | None,
         **more: Any,
     ) -> LLMResponse:
-        """The answer. `word` is the provider's own finish reason, `native` the data to send back.
+        """The answer. `word` is the provider's own finish reason, and `native` the data to send back.
 
-        Its metadata includes non-empty values of `more`, such as thinking and citations.
+        Its metadata includes the non-empty values of `more`, such as thinking and citations.
         """
         metadata: dict[str, Any] = {
             "usage": usage,
@@ -111,16 +111,16 @@ class Decoder(ABC):
 
 
 class Codec(ABC):
-    """One format with one provider's facts. It does no I/O and keeps nothing of a conversation."""
+    """One format with one provider's facts. It does no I/O and keeps no conversation."""
 
     #: The format's name.
     format: ClassVar[str]
     decoder_class: ClassVar[type[Decoder]]
-    #: The request-body field with the conversation.
+    #: The body field with the conversation.
     conversation: ClassVar[str] = "messages"
     #: The name under which a message keeps an answer's pieces, if the format sends them back unchanged.
     native: ClassVar[str] = ""
-    #: Where requests go and where the models are listed, after the base URL.
+    #: The paths for requests and for the list of models, after the base URL.
     request_path: ClassVar[str]
     models_path: ClassVar[str] = "/models"
 
@@ -134,7 +134,7 @@ class Codec(ABC):
         return (self.facts.name,)
 
     def path(self, model: str, stream: bool) -> str:
-        """Where requests go, after the base URL."""
+        """The path for requests, after the base URL."""
         return self.request_path
 
     def decoder(self) -> Decoder:
@@ -148,7 +148,7 @@ class Codec(ABC):
         return self.finish(decoder, names)
 
     def items(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> list[Event | LLMResponse]:
-        """The same, as the items of a stream. Raises a `ProviderError` if it is not an answer."""
+        """As `decode_body`, but as the items of a stream. Raises a `ProviderError` if the body is not an answer."""
         try:
             response = self.decode_body(body, names)
         except UNREADABLE as exc:
@@ -158,11 +158,10 @@ class Codec(ABC):
         return [*thinking, *events_of(metadata), *([Text(text)] if text else []), response]
 
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
-        """The whole answer, if it can go back to the provider; otherwise every later request would fail.
+        """The whole answer, with the original names of renamed tools.
 
-        Tools sent under other `names` get their own back.
-
-        Raises the errors of `Decoder.finish`, and TypeError and the like for values of unexpected types.
+        It is encoded at once, since an answer that can't go back to the provider would make every later request fail.
+        Raises the errors of `Decoder.finish`, and `UNREADABLE` ones for values of unexpected types.
         """
         answer = decoder.finish()
         for call in answer.function_calls or ():
@@ -175,7 +174,7 @@ class Codec(ABC):
 
     @abstractmethod
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The options that constrain the answer to a JSON Schema; empty if this provider has none."""
+        """See `LLMProvider.output_options`."""
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """One message in this format: messages, items, blocks or parts; none if it is empty."""
@@ -188,7 +187,7 @@ class Codec(ABC):
 
     @abstractmethod
     def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """A message of the user or the system."""
+        """A user or system message."""
 
     @abstractmethod
     def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
@@ -196,10 +195,10 @@ class Codec(ABC):
 
     @abstractmethod
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """An answer, made of its text and calls."""
+        """An answer, rebuilt from its text and calls."""
 
     def _kept(self, message: LLMMessage) -> list[dict[str, Any]] | None:
-        """An answer's unchanged pieces; None if there are none, if it was edited, or if they may not go back."""
+        """An answer's unchanged pieces; None if there are none, it was edited, or they can't be sent back."""
         pieces = self._native(message).get(self.native)
         return None if pieces is None or not _agree(self._read(pieces), message) else self._sendable(pieces)
 
@@ -208,31 +207,31 @@ class Codec(ABC):
         raise NotImplementedError
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-        """An answer's pieces in the form to send back; None if they may not go back."""
+        """An answer's pieces in the form to send back; None if they can't be sent back."""
         raise NotImplementedError
 
     @abstractmethod
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        """All of a body but the conversation. `system` is the text of the system messages.
+        """The body without the conversation. `system` is the text of the system messages.
 
         Fields in `options.extra` override the provider's defaults.
         """
 
     @abstractmethod
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
-        """The encoded conversation and reminder, one element of the body's list each. It may add to the head."""
+        """The encoded elements of the conversation and reminder. May add to the head."""
 
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
-        """This provider's own data of an answer; empty for messages from elsewhere."""
+        """This provider's own data in an answer; empty for messages from elsewhere."""
         extras = message.provider_extras
         return extras if isinstance(extras, dict) and extras.get("provider") == self.facts.name else {}
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """Whether a message's images are sent in it; an answer's are if they go back unchanged."""
+        """Whether a message can contain images. An answer can if its pieces go back unchanged."""
         return message.role != "assistant" or self._kept(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:
-        """One message's pieces as JSON, joined by commas; empty if there are none. The message keeps the result."""
+        """One message's pieces as JSON, joined by commas; empty if there are none. Cached in the message."""
         fragment: bytes | None = message.encoded.get(self._key)
         if fragment is None:
             fragment = message.encoded[self._key] = b",".join(map(dumps, self._pieces(message)))
@@ -248,10 +247,8 @@ class Codec(ABC):
     ) -> bytes:
         """A request body. `changes` are the fields that this model refuses. Only new messages take time.
 
-        A `reminder` (`ModelRequest.reminder_messages`) comes last; everything before it is the same with and without
-        it.
-
-        Raises `ImageInputError` if the prompt has an image and the model takes none.
+        A `reminder` (`ModelRequest.reminder_messages`) comes last, and changes nothing before it. Raises
+        `ImageInputError` if the prompt has an image and the model takes none.
         """
         changes = changes or {}
         if not all_text(messages):
@@ -263,35 +260,33 @@ class Codec(ABC):
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:
-            raise ConfigurationError(f"extra_body can't contain {self.conversation!r}: that is the conversation.")
+            raise ConfigurationError(f"extra_body can't contain {self.conversation!r}, which is the conversation.")
         fragments = self._fragments(messages, reminder, head, changes)
         head = changed_head(head, changes)
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
     def _with_called_tools(self, options: ResolvedOptions, messages: Messages) -> ResolvedOptions:
-        """The options, with the names of the called tools and the choice to call none."""
+        """The options with the names of the called tools, and the choice to call none."""
         names = dict.fromkeys(fitting_name(call.name) for message in messages for call in message.tool_calls or ())
         tools = [{"name": name, "description": "", "parameters": {"type": "object"}} for name in names]
         extra = {**options.extra, **form_of("none", self.format)}
         return replace(options, tools=tools, extra=extra) if tools else options
 
     def left_out(self, messages: Messages, model: str) -> str:
-        """A note on documents that are sent as text only; empty if there are none."""
+        """A note on documents that are sent as text; empty if there are none."""
         names = ", ".join(dict.fromkeys(sent_as_text(messages, self.facts.takes_pdfs(model))))
         return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
     def read_documents(self, messages: Messages, model: str) -> None:
-        """Read these documents' text, which the messages keep: 0.04 s a page, so not on the event loop.
+        """Extract the documents' text, which the messages keep. It takes 0.04 s a page: call it in a thread.
 
-        Raises what `encode_request` raises for them.
+        Raises the same errors as `encode_request`.
         """
         sendable_documents(messages, self.facts.takes_pdfs(model))
 
     def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
-        """The provider's own fields; its tool fields, if there are tools; and the temperature, raised to the lowest
-        allowed.
-        """
+        """The provider's own fields, with its tool fields if there are tools, and the temperature that it allows."""
         fields = {**self.facts.body, **(self.facts.tools_body if options.tools else {})}
         if options.temperature is not None:
             fields["temperature"] = max(options.temperature, self.facts.min_temperature)
@@ -299,16 +294,16 @@ class Codec(ABC):
 
 
 def all_text(messages: Sequence[LLMMessage]) -> bool:
-    """Whether no message consists of parts. Each request checks a whole conversation, so this must be fast."""
+    """Whether no message has parts. Fast, since each request checks the whole conversation."""
     return {type(message.content) for message in messages} <= {str}
 
 
-#: `json.dumps` would make an encoder for each value.
+#: `json.dumps` would create an encoder for each value.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON. Lone surrogates, which no provider takes, become `?`, and numbers that JSON lacks become null."""
+    """Compact JSON. Lone surrogates, which no provider accepts, become `?`; NaN and infinity become null."""
     try:
         text = _ENCODER.encode(value)
     except ValueError:
@@ -317,12 +312,12 @@ def dumps(value: Any) -> bytes:
 
 
 def undecodable(exc: Exception) -> IncompleteStreamError:
-    """The error for such an answer."""
+    """The error for an answer that raised one of `UNREADABLE`."""
     return IncompleteStreamError(f"the answer has content that can't be decoded ({exc!r})")
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:
-    """A call's id; an invalid one is replaced, always by the same other one.
+    """A call's id. An invalid id is always replaced by the same valid one.
 
     >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
     ('call_1', 'call_5501b3cd51f853ba')
@@ -340,7 +335,7 @@ def new_call_id(prefix: str = "call_") -> str:
 
 
 def token_count(*values: Any) -> int:
-    """The first value that is a number above 0, as a whole number; 0 if there is none.
+    """The first positive number, as a whole number; 0 if there is none.
 
     >>> token_count(None, 7), token_count("many")
     (7, 0)
@@ -352,7 +347,7 @@ def token_count(*values: Any) -> int:
 
 
 def _agree(native: tuple[str, Sequence[Call]], message: LLMMessage) -> bool:
-    """Whether a message, which may have been edited, still has this text and makes these calls."""
+    """Whether a message, which may have been edited, still has this text and these calls."""
     text, calls = native
     made = message.tool_calls or ()
     return (

@@ -1,4 +1,4 @@
-"""Documents in a conversation, for models that read PDFs and for those that get their text."""
+"""Documents in a conversation, for models that read PDFs and models that need their text."""
 
 from __future__ import annotations
 
@@ -11,46 +11,43 @@ from nbagent.errors import ConfigurationError
 
 
 def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequence[LLMMessage]:
-    """The conversation with its PDFs, or with their text: in tool results, and if the model takes no PDFs.
+    """The conversation with text instead of PDFs in tool results, and everywhere if the model takes no PDFs.
 
-    Raises `ConfigurationError` if the prompt's document has no text; earlier ones become a description.
+    Raises `ConfigurationError` if a document in the prompt has no text. Earlier ones become descriptions.
     """
     if not any(has_document(message.content) for message in messages):
         return messages
-    asked = messages[-1]
-    return [_with_text(each, each is asked) if _needs_text(each, takes_pdfs) else each for each in messages]
+    prompt = messages[-1]
+    return [_with_text(each, each is prompt) if _needs_text(each, takes_pdfs) else each for each in messages]
 
 
 def sent_as_text(messages: Sequence[LLMMessage], takes_pdfs: bool) -> list[str]:
     """The names of documents that are sent as text."""
-    mixed = [message for message in messages if not isinstance(message.content, str)]
-    needing = [message for message in mixed if _needs_text(message, takes_pdfs)]
-    return [
-        part["name"] for message in needing for part in message.content if isinstance(part, dict) and is_document(part)
-    ]
+    contents = [message.content for message in messages if _needs_text(message, takes_pdfs)]
+    return [part["name"] for content in contents for part in content if isinstance(part, dict) and is_document(part)]
 
 
 def _needs_text(message: LLMMessage, takes_pdfs: bool) -> bool:
     return has_document(message.content) and not (takes_pdfs and message.role == "user")
 
 
-def _with_text(message: LLMMessage, is_question: bool) -> LLMMessage:
-    """The message with its documents as text. It keeps the result, so a PDF is read only once."""
+def _with_text(message: LLMMessage, is_prompt: bool) -> LLMMessage:
+    """The message with its documents as text. It caches the result, so a PDF is read only once."""
     kept: LLMMessage | None = message.encoded.get(_with_text)
     if kept is None:
         parts = [] if isinstance(message.content, str) else message.content
-        kept = message.replace(content=joined_content(_text_part(part, is_question) for part in parts))
+        kept = message.replace(content=joined_content(_text_part(part, is_prompt) for part in parts))
         message.encoded[_with_text] = kept
     return kept
 
 
-def _text_part(part: Part, is_question: bool) -> Part:
+def _text_part(part: Part, is_prompt: bool) -> Part:
     if not is_document(part):
         return part
     try:
         return as_text(part)
     except ConfigurationError as error:
-        if is_question:
+        if is_prompt:
             fix = "Or use a model that reads PDFs: Claude, OpenAI or Gemini"
             raise ConfigurationError(f"{part['name']}: {error}. {fix}.") from error.__cause__
         return {"type": "text", "text": document_note(part, f"not shown: {error}")}

@@ -1,4 +1,4 @@
-"""Reads a provider's error body and finds nbagent's error class for it."""
+"""Reads a provider's error body, and finds nbagent's error class for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BY_WORD: dict[str, type[ProviderError]] = {
     "exceed_context_size_error": ContextLengthError,
     **dict.fromkeys(("invalid_request_error", "invalid_prompt", "content_filter"), BadRequestError),
 }
-#: Codes that are more specific than their status. Numbers are Zhipu's (1113, 1261, 1304 to 1310) and MiniMax's.
+#: Codes that are more specific than their status. The numbers are Zhipu's (1113, 1261, 1304 to 1310) and MiniMax's.
 #: https://docs.bigmodel.cn/cn/faq/api-code, https://help.aliyun.com/en/model-studio/error-code
 _BY_CODE: dict[str, type[ProviderError]] = {
     **dict.fromkeys(("context_length_exceeded", "1261"), ContextLengthError),
@@ -45,10 +45,10 @@ _BY_CODE: dict[str, type[ProviderError]] = {
     **dict.fromkeys(("1113", "1304", "1308", "1309", "1310", "1008", "2056"), QuotaError),
     "unsupported_country_region_territory": RegionError,
 }
-#: Texts that Anthropic and Gemini send with 400 instead of a code.
+#: Texts that Anthropic and Gemini send with status 400 instead of a code.
 _NO_CREDIT = re.compile(r"credit balance is too low|insufficient (?:account )?(?:balance|credits)", re.IGNORECASE)
 _REGION = re.compile(r"(?:country|region|territory|location is)(?:,? \w+){0,3} not supported", re.IGNORECASE)
-#: DashScope also uses `insufficient_quota` for a limit of tokens per minute.
+#: DashScope also uses `insufficient_quota` for a limit on tokens per minute.
 _PER_MINUTE = re.compile(r"allocated quota exceeded|#token-limit|per[- ]minute", re.IGNORECASE)
 _CONTEXT_PHRASES = (
     "maximum context length",
@@ -63,8 +63,8 @@ _CONTEXT_PHRASES = (
     "maximum prompt length",
     "exceeds the maximum number of tokens allowed",
 )
-#: Texts of OpenAI, DeepSeek, Zhipu, OpenRouter, Ollama, llama.cpp and vLLM, with 400, 404 or 500, if the model takes no
-#: images. An image that is too large or in a wrong format is a different error.
+#: Texts from OpenAI, DeepSeek, Zhipu, OpenRouter, Ollama, llama.cpp and vLLM, with status 400, 404 or 500, if the model
+#: takes no images. An image that is too large or in the wrong format is a different error.
 _NO_IMAGES = re.compile(
     r"(?:not|n't) support (?:images?|vision|multimodal)(?: inputs?| content)?(?! (?:type|format|media|size|file))\b"
     r"|support image input|(?:images?(?: inputs?| content)?|image_url|vision)['\"`]? (?:is|are) (?:not|only) "
@@ -72,7 +72,7 @@ _NO_IMAGES = re.compile(
     r"|unknown variant [`'\"]?image_url|取值范围 \['text'\]",
     re.IGNORECASE,
 )
-#: Gemini refuses a wrong key with 400, like any bad argument.
+#: Gemini refuses a wrong key with status 400, like any bad argument.
 _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
 
@@ -88,7 +88,7 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     words = tuple(str(word) for key in (*_CODES, "type") if (word := error.get(key)) is not None)
     text = next((error[key] for key in ("message", "status_msg", "detail", "msg") if error.get(key)), None)
     text = text if isinstance(text, str) else json.dumps(text or error, ensure_ascii=False)
-    parameter = error.get("param")  # OpenAI names it next to its message
+    parameter = error.get("param")  # OpenAI names it separately
     if isinstance(parameter, str) and parameter and parameter not in text:
         text = f"{text.rstrip('.')} (parameter {parameter!r})"
     return text, words
@@ -100,12 +100,12 @@ def _error_of(body: Any) -> Any:
     return (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else body
 
 
-#: Where providers put their code: most, MiniMax, Gemini.
+#: The fields for a code: of most providers, of MiniMax, of Gemini.
 _CODES = ("code", "status_code", "status")
 
 
 def error_code(body: Any, status: int | None = None) -> str | None:
-    """The provider's own code, unless it only repeats the HTTP status.
+    """The provider's own code, unless it merely repeats the HTTP status.
 
     >>> error_code({"error": {"code": "1214", "message": "messages 参数非法"}}, 400)
     '1214'
@@ -120,17 +120,14 @@ def error_code(body: Any, status: int | None = None) -> str | None:
 
 
 def retry_delay(body: Any) -> float | None:
-    """Seconds to wait, which Google puts into the error's details instead of a header.
-
-    Format: https://cloud.google.com/apis/design/errors (google.rpc.RetryInfo)
-    """
+    """Seconds to wait, from Google's `RetryInfo` in the error's details: https://cloud.google.com/apis/design/errors"""
     details = error.get("details") if isinstance(error := _error_of(body), dict) else None
     delays = re.findall(r'"retryDelay": "(\d+(?:\.\d+)?)s"', json.dumps(details))
     return float(delays[0]) if delays else None
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:
-    """The class of a provider's error, by its HTTP status, else by the words in its body."""
+    """The class of a provider's error, by its message, its HTTP status and the words in its body."""
     words = [word.lower() for word in words]
     low = message.lower()
     if any(phrase in low for phrase in _CONTEXT_PHRASES):
@@ -156,12 +153,12 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
     return (by_status | {429: RateLimitError}).get(status, BadRequestError)
 
 
-#: Errors that would recur, even though they came with status 200.
+#: Errors that would recur, although the status was 200.
 _LASTING = (AuthenticationError, ModelNotFoundError, ContextLengthError, ImageInputError, QuotaError, RegionError)
 
 
 def error_in_answer(body: Any) -> ProviderError:
-    """The error in an answer with status 200. It is retryable unless it would recur."""
+    """The error in a response with status 200. It is retryable unless it would recur."""
     message, words = error_message(body)
     cls = error_class(message, words)
     return cls(message, code=error_code(body), should_retry=not issubclass(cls, _LASTING))

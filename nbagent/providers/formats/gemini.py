@@ -1,6 +1,6 @@
 """Gemini's own format, `generateContent`.
 
-The parts of an answer are kept unchanged. They go back to Gemini unread, each signature on its own part; a conversation
+An answer's parts are kept unchanged, and go back to Gemini as they are, each signature on its own part. A conversation
 from elsewhere is rebuilt from its text and calls. Format: https://ai.google.dev/api/generate-content
 """
 
@@ -27,20 +27,20 @@ from nbagent.providers.formats.tool_schema import declared
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.tool_names import fitting_name
 
-#: The body's fields; every other option is a field of its `generationConfig`.
+#: The body's fields. Every other option is a field of its `generationConfig`.
 _BODY_FIELDS = {
     *str.split("cachedContent generationConfig labels safetySettings serviceTier store systemInstruction"),
     *("toolConfig", "tools"),
 }
 #: Gemini's names for options that all providers share.
 _SPELLING = {"stop": "stopSequences", "top_p": "topP"}
-#: The same for fields of `extra_body` that nbagent's server passes to any provider.
+#: The same for `extra_body` fields that nbagent's server passes to any provider.
 _SERVED = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
-#: Newer models refuse a call without a signature; calls that another model made get this one.
+#: Newer models refuse a call without a signature. Calls from other models are sent with this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
 _ROLES = {"user": b"user", "assistant": b"model"}
-#: Prefix of ids that are made here for calls without one. Gemini never sees them.
+#: The prefix of our ids for calls without one. Gemini never sees them.
 OWN_ID_PREFIX = "gemini_call_"
 _FILTERED = (
     *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
@@ -49,11 +49,11 @@ _FILTERED = (
 #: https://ai.google.dev/api/generate-content#FinishReason. STOP also ends an answer with calls. Other words leave
 #: `finish_reason` None.
 FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
-#: The model garbled its answer and Gemini omitted it, so there is nothing to continue from.
+#: The model garbled its answer and Gemini dropped it, so there is nothing to continue from.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
 #: A candidate's fields about Google's own tools.
 _GROUNDING = ("groundingMetadata", "urlContextMetadata")
-#: Prefixes of a model's name. The last is for Vertex.
+#: Prefixes of model names. The last is for Vertex.
 _COLLECTION = re.compile(r"(models|tunedModels|publishers/google/models)/")
 
 
@@ -75,7 +75,7 @@ class GeminiDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason arrived (more text may follow), or the reason why the prompt was blocked."""
+        """Whether a finish reason arrived, after which more text may follow, or the prompt was blocked."""
         return self._finish is not None or self._blocked is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -88,7 +88,7 @@ class GeminiDecoder(Decoder):
         self._take_usage(event.get("usageMetadata"))
         self._model = event.get("modelVersion") or self._model
         self._id = event.get("responseId") or self._id
-        if feedback := event.get("promptFeedback"):  # which may come with ratings only
+        if feedback := event.get("promptFeedback"):  # it may contain only ratings
             self._blocked = feedback.get("blockReason", self._blocked)
             self._explanation = feedback.get("blockReasonMessage") or self._explanation
         events: list[Event] = []
@@ -135,19 +135,19 @@ class GeminiDecoder(Decoder):
             self._finish = candidate["finishReason"]
             self._explanation = candidate.get("finishMessage") or self._explanation
             known = {call.name for call in self._provider_calls.values()}
-            for call in gemini_tools.calls_told_later(self._grounding):
+            for call in gemini_tools.calls_at_end(self._grounding):
                 if call.name not in known:
                     events += self._end(call)
 
     def _own_tool(self, part: Mapping[str, Any], events: list[Event]) -> None:
-        """The call or the result of one of Google's own tools."""
+        """A call or result of one of Google's own tools."""
         if call := gemini_tools.call_in(part, len(self._provider_calls)):
             events += self._begin(call)
         elif result := gemini_tools.result_in(part, len(self._provider_calls) - 1):
             events += self._end(result)
 
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
-        """Text or an image. Pieces of text become one part, but a part with more than text is kept unchanged."""
+        """Text or an image. Pieces of text become one part; a part with more than text is kept unchanged."""
         if inline := part.get("inlineData"):
             self._answer_images.add(sum(map(len, self._text)), inline.get("data"))
         if text := part.get("text"):
@@ -159,7 +159,7 @@ class GeminiDecoder(Decoder):
             self._plain.append(text)
 
     def _thought(self, part: dict[str, Any], events: list[Event]) -> None:
-        """Thinking. Only parts that carry a signature are sent back."""
+        """Thinking. Only parts with a signature are sent back."""
         if text := part.get("text"):
             self._thinking.append(text)
             events.append(Thinking(text))
@@ -167,7 +167,7 @@ class GeminiDecoder(Decoder):
             self._keep(part)
 
     def _call(self, part: dict[str, Any], events: list[Event]) -> None:
-        """A call arrives whole, since requests don't ask for pieces."""
+        """A call, which arrives whole because requests don't ask for pieces."""
         self._keep(part)
         self._calls.append(part["functionCall"])
         call = part["functionCall"]
@@ -185,7 +185,7 @@ class GeminiDecoder(Decoder):
 
 
 def _function_call(call: dict[str, Any]) -> FunctionCall:
-    """The call in a part. Unreadable arguments are also removed from the part, since it is sent back."""
+    """The call in a part. Unreadable arguments are also removed from the part, which is sent back."""
     arguments, raw = parse_arguments(call.get("args"))
     if raw is not None:
         call["args"] = arguments
@@ -193,10 +193,10 @@ def _function_call(call: dict[str, Any]) -> FunctionCall:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """Token counts of a `usageMetadata`, which counts thinking separately from the candidates.
+    """The token counts of a `usageMetadata`, which counts thinking separately.
 
-    The results of Google's own tools (`toolUsePromptTokenCount`) are not part of the prompt and not counted here. It
-    stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
+    `toolUsePromptTokenCount`, for the results of Google's own tools, is not part of the prompt and not counted here. It
+    stays in `usage_raw`, and `pricing.price` charges it as input, like Google.
     """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
@@ -216,7 +216,7 @@ class GeminiCodec(Codec):
     models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
-        """See `Codec`. A model's name is always one segment, after a collection such as `tunedModels/`."""
+        """See `Codec`. The model's name is always one segment, after a collection such as `tunedModels/`."""
         found = _COLLECTION.match(model)
         collection, name = (found[0], model[found.end() :]) if found else ("models/", model)
         return f"/{collection}{quote(name, safe='')}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
@@ -226,7 +226,7 @@ class GeminiCodec(Codec):
         return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        """Gemini's own tools, from the user's `tools`, join the functions."""
+        """See `Codec`. Gemini's own tools, from the user's `tools`, are added to the functions."""
         head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
         config = self._common_fields(options)
         for name, value in options.extra.items():
@@ -263,7 +263,7 @@ class GeminiCodec(Codec):
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]
         if calls:
-            calls[0] |= _FOREIGN  # of parallel calls, only the first has a signature
+            calls[0] |= _FOREIGN  # only the first of parallel calls has a signature
         return _content(message.text) + calls
 
     def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
@@ -280,7 +280,7 @@ def _encode(group: RoleGroup) -> bytes:
 
 
 def _fitting(part: dict[str, Any]) -> dict[str, Any]:
-    """The part, with a valid name for its call: models make up names that Gemini refuses."""
+    """The part, with a valid name for its call. Models make up names that Gemini refuses."""
     call = part.get("functionCall")
     return part if call is None else {**part, "functionCall": {**call, "name": fitting_name(call.get("name"))}}
 
@@ -290,12 +290,12 @@ def _call(call: FunctionCall) -> dict[str, Any]:
 
 
 def _id(call_id: str | None) -> dict[str, str]:
-    """The id of a call. A call without one from Gemini has none: Gemini matches results by name and order."""
+    """The id of a call, if Gemini gave it one. Otherwise Gemini matches results by name and order."""
     return {"id": call_id} if call_id and not call_id.startswith(OWN_ID_PREFIX) else {}
 
 
 def _named(messages: Messages) -> Messages:
-    """The messages, each tool result with the name of its function, which Gemini requires."""
+    """The messages, with the function name in each tool result, which Gemini requires."""
     if all(message.name for message in messages if message.role == "tool"):
         return messages
     names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
@@ -326,7 +326,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's declaration. Without parameters the field is omitted, since Gemini refuses an empty object."""
+    """A function's declaration. Gemini refuses an object without properties, so that is omitted."""
     declaration = declared(item)
     schema = declaration.pop("parameters")
     return declaration | ({"parametersJsonSchema": gemini_schema(schema)} if schema["properties"] else {})

@@ -1,6 +1,6 @@
-"""The JSON Schema keywords that Gemini accepts for a function's parameters.
+"""Converts JSON Schema to the keywords that Gemini accepts for a function's parameters.
 
-Other keywords go into the description; arguments are validated against the original schema. Format:
+Other keywords go into the description. Arguments are validated against the original schema. Format:
 `parametersJsonSchema` in https://ai.google.dev/api/caching#FunctionDeclaration, and `responseJsonSchema` in
 https://ai.google.dev/api/generate-content#GenerationConfig, which lists the keywords.
 """
@@ -25,7 +25,7 @@ _TOLD = (
 def gemini_schema(
     schema: Mapping[str, Any], root: Mapping[str, Any] | None = None, inside: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """A schema of `tool_schema` in these keywords. It is in `root`, reached through the references `inside`.
+    """Convert a schema from `tool_schema`. It is part of `root`, reached through the references `inside`.
 
     >>> gemini_schema({"type": "integer", "exclusiveMinimum": 0, "title": "N", "description": "How many"})
     {'type': 'integer', 'description': 'How many (exclusiveMinimum: 0)'}
@@ -43,7 +43,7 @@ def gemini_schema(
     for word, value in schema.items():
         if word == "properties":
             found |= {word: {name: convert(item) for name, item in value.items()}} if value else {}
-        elif word == "required":  # names that are not properties are refused, as is an empty list of properties
+        elif word == "required":  # Gemini refuses names that are not properties
             found[word] = [name for name in value if name in schema.get("properties", ())]
         elif word in ("anyOf", "prefixItems"):
             found[word] = [convert(item) for item in value]

@@ -1,4 +1,4 @@
-"""Google's own tools in Gemini's answers: their calls, results and citations.
+"""The calls, results and citations of Google's own tools in Gemini's answers.
 
 https://ai.google.dev/gemini-api/docs/google-search, …/url-context and …/code-execution (read in November 2026)
 """
@@ -17,30 +17,30 @@ _NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_S
 
 
 def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The call in a part, the `number`th of the answer; None if there is none."""
-    if made := part.get("toolCall"):
-        kind = str(made.get("toolType") or "")
-        return ProviderCall(_NAMES.get(kind, kind.lower()), dict(made.get("args") or {}), made.get("id") or str(number))
+    """The answer's `number`th call in a part; None if there is none."""
+    if call := part.get("toolCall"):
+        kind = str(call.get("toolType") or "")
+        return ProviderCall(_NAMES.get(kind, kind.lower()), dict(call.get("args") or {}), call.get("id") or str(number))
     if code := part.get("executableCode"):
         return ProviderCall("code_execution", {"code": code.get("code") or ""}, code.get("id") or str(number))
     return None
 
 
 def result_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The result in a part, of the `number`th call unless it names another; None if there is none."""
-    if got := part.get("toolResponse"):
-        kind = str(got.get("toolType") or "")
-        response = {key: value for key, value in (got.get("response") or {}).items() if key != "search_suggestions"}
+    """The result in a part, of the `number`th call unless it names another one; None if there is none."""
+    if result := part.get("toolResponse"):
+        kind = str(result.get("toolType") or "")
+        response = {key: value for key, value in (result.get("response") or {}).items() if key != "search_suggestions"}
         text = json.dumps(response, ensure_ascii=False) if response else ""
-        return ProviderCall(_NAMES.get(kind, kind.lower()), {}, got.get("id") or str(number), text)
-    if ran := part.get("codeExecutionResult"):
-        failed = ran.get("outcome") not in (None, "OUTCOME_OK")
-        return ProviderCall("code_execution", {}, ran.get("id") or str(number), ran.get("output") or "", failed)
+        return ProviderCall(_NAMES.get(kind, kind.lower()), {}, result.get("id") or str(number), text)
+    if result := part.get("codeExecutionResult"):
+        failed = result.get("outcome") not in (None, "OUTCOME_OK")
+        return ProviderCall("code_execution", {}, result.get("id") or str(number), result.get("output") or "", failed)
     return None
 
 
-def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[ProviderCall]:
-    """The searches and pages that are reported only at the end of the answer."""
+def calls_at_end(candidate: Mapping[str, Any]) -> Iterator[ProviderCall]:
+    """The searches and pages that are reported only at the end of an answer."""
     grounding = candidate.get("groundingMetadata") or {}
     if queries := [query for query in grounding.get("webSearchQueries") or () if query]:
         found = [_source(chunk) for chunk in grounding.get("groundingChunks") or ()]
@@ -54,7 +54,7 @@ def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[ProviderCall]:
 
 
 def citations_of(candidate: Mapping[str, Any], text: str) -> list[Citation]:
-    """The answer's citations. Gemini counts bytes.
+    """The answer's citations, whose positions Gemini counts in bytes.
 
     >>> support = {"segment": {"startIndex": 4, "endIndex": 6, "text": "5!"}, "groundingChunkIndices": [0]}
     >>> chunk = {"web": {"uri": "https://a.org", "title": "A"}}
@@ -81,10 +81,7 @@ def _source(chunk: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _span(segment: Mapping[str, Any], text: str) -> tuple[int, int] | None:
-    """The characters of a segment.
-
-    If its bytes don't fit, the text is searched for, since parts may have been joined.
-    """
+    """A segment's position in characters. If its bytes don't fit, the text is searched for: parts may be joined."""
     data, said = text.encode(), segment.get("text") or ""
     start, end = int(segment.get("startIndex") or 0), int(segment.get("endIndex") or 0)
     if said and data[start:end] != said.encode():

@@ -1,6 +1,6 @@
-"""Images in a conversation, in the places and forms that a provider takes; and the images of an answer.
+"""Images in a conversation, in the places and forms that a provider accepts, and the images in an answer.
 
-For text-only models, earlier images become short descriptions, so that a conversation with images can continue with any
+For text-only models, earlier images become short descriptions, so a conversation with images can continue with any
 model. Only an image in the prompt itself is an error: without it, the prompt would mean something else.
 """
 
@@ -24,10 +24,10 @@ _CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images ret
 
 
 def without_images(messages: Sequence[LLMMessage], provider: str = "", model: str = "") -> list[LLMMessage]:
-    """The conversation with descriptions in place of images. Raises `ImageInputError` if the prompt has one."""
+    """The conversation with descriptions instead of images. Raises `ImageInputError` if the prompt has one."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
-        held = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
-        text = f"this model takes no images, but the question holds {held.replace(chr(10), ', ')}"
+        images = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
+        text = f"this model takes no images, but the prompt contains {images.replace(chr(10), ', ')}"
         raise ImageInputError(text, provider=provider, model=model)
     return [_cached(message, _described) if has_image(message.content) else message for message in messages]
 
@@ -35,10 +35,10 @@ def without_images(messages: Sequence[LLMMessage], provider: str = "", model: st
 def sendable_messages(
     messages: Sequence[LLMMessage], facts: ProviderFacts, text_only: bool, holds_images: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
-    """The conversation with its images where the provider accepts them, and descriptions of the others.
+    """The conversation with images where the provider accepts them, and with descriptions of the others.
 
-    With `text_only` the model accepts none. Images of an answer and of its calls' results follow in user messages,
-    unless the provider accepts them in the answer or result itself (`holds_images`).
+    With `text_only` the model accepts none. Images in answers and tool results follow in user messages, unless the
+    provider accepts them in the answer or result itself (`holds_images`).
     """
     if text_only:
         return without_images(messages)
@@ -48,32 +48,29 @@ def sendable_messages(
         if below and message.role != "tool":
             sent += below
             below = []
-        taken = message
+        sendable = message
         if has_image(message.content):
-            taken = _fetched(message, facts, asked=message is messages[-1] and message.role == "user")
-            if not holds_images(taken):
-                taken, images = _cached(taken, _split_off_images)
+            sendable = _fetched(message, facts, is_prompt=message is messages[-1] and message.role == "user")
+            if not holds_images(sendable):
+                sendable, images = _cached(sendable, _split_off_images)
                 below += images
-        sent.append(taken)
+        sent.append(sendable)
     return sent + below
 
 
-def _fetched(message: LLMMessage, facts: ProviderFacts, asked: bool) -> LLMMessage:
+def _fetched(message: LLMMessage, facts: ProviderFacts, is_prompt: bool) -> LLMMessage:
     """The message with descriptions of images at addresses that the provider does not fetch."""
-    unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, facts)]
+    images = [part for part in _parts(message) if part.get("type") == "image" and "url" in part]
+    unknown = [part for part in images if not re.match(facts.image_urls, part["url"])]
     if not unknown:
         return message
-    if asked:
+    if is_prompt:
         raise ConfigurationError(
             f"{facts.name} does not fetch images from {unknown[0]['url']!r}. Download the image, and pass its bytes "
             "or its pathlib.Path."
         )
-    words = [{"type": "text", "text": f"\n{image_note(part, _NO_ADDRESSES)}\n"} for part in unknown]
-    return message.replace(content=[words[unknown.index(p)] if p in unknown else p for p in _parts(message)])
-
-
-def _unfetched(part: Part, facts: ProviderFacts) -> bool:
-    return "url" in part and not re.match(facts.image_urls, part["url"])
+    notes = [{"type": "text", "text": f"\n{image_note(part, _NO_ADDRESSES)}\n"} for part in unknown]
+    return message.replace(content=[notes[unknown.index(p)] if p in unknown else p for p in _parts(message)])
 
 
 def _described(message: LLMMessage) -> LLMMessage:
@@ -81,11 +78,11 @@ def _described(message: LLMMessage) -> LLMMessage:
 
 
 def _split_off_images(message: LLMMessage) -> tuple[LLMMessage, list[LLMMessage]]:
-    """An answer or a result with descriptions of its images, and the images in a user message."""
+    """An answer or result with descriptions of its images, and a user message with the images."""
     images = [part for part in _parts(message) if part.get("type") == "image"]
-    words = message.replace(content=content_as_text(message.content, _BELOW))
+    described = message.replace(content=content_as_text(message.content, _BELOW))
     caption = {"type": "text", "text": _CAPTIONS[message.role]}
-    return words, [LLMMessage("user", [caption, *images])] if images else []
+    return described, [LLMMessage("user", [caption, *images])] if images else []
 
 
 def _parts(message: LLMMessage) -> list[Part]:
@@ -93,7 +90,7 @@ def _parts(message: LLMMessage) -> list[Part]:
 
 
 def _cached(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
-    """`make(message)`, cached in the message, so a conversation is converted and encoded only once."""
+    """`make(message)`, cached in the message, so that it is converted and encoded only once."""
     if make.__name__ not in message.encoded:
         message.encoded[make.__name__] = make(message)
     made: T = message.encoded[make.__name__]
@@ -101,7 +98,7 @@ def _cached(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
 
 
 class AnswerImages:
-    """The images of an answer, each with its place in the text."""
+    """The images in an answer, each with its place in the text."""
 
     def __init__(self) -> None:
         self._placed: list[tuple[int, Part]] = []
@@ -109,7 +106,7 @@ class AnswerImages:
     def add(self, place: int, source: Any) -> None:
         """Add an image: base64, a `data:` URL, or an address, which is kept and never fetched.
 
-        Data in an unknown format is omitted, whatever it claims to be, since it must not be displayed.
+        Data in an unknown format is dropped, whatever it claims to be, since it must not be displayed.
         """
         if not isinstance(source, str):
             return
@@ -125,7 +122,7 @@ class AnswerImages:
             self._placed.append((place, part))
 
     def parts(self, text: str) -> list[Part]:
-        """The text with the images in their places. Empty without images."""
+        """The text with the images in their places; empty without images."""
         parts: list[Part] = []
         done = 0
         for place, part in self._placed:

@@ -1,9 +1,13 @@
 """The OpenAI chat-completions format of OpenAI and many other providers and servers.
 
 Encoding follows the provider's facts. Decoding is universal: every known dialect is read under any provider's name.
-Thinking arrives as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags; tool calls
-with missing, shared or repeated indexes, ids and names, in pieces or whole; images next to the text or among its parts;
-usage in any chunk, or in several. Format: https://platform.openai.com/docs/api-reference/chat
+
+- Thinking arrives as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags.
+- Tool calls arrive in pieces or whole, with missing, shared or repeated indexes, ids and names.
+- Images arrive next to the text or among its parts.
+- Usage arrives in any chunk, or in several.
+
+Format: https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from nbagent.providers.tool_names import fitting_name
 
 #: Keywords that a schema for a whole answer must not contain.
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
-#: The model's text between a tool's result and the user, if one is required.
+#: The answer between a tool's result and the user's message, for servers that require one.
 _HEARD = LLMMessage("assistant", "OK.")
 #: The providers' finish reasons. Other words leave `finish_reason` None.
 FINISH_REASONS = {
@@ -55,10 +59,10 @@ FINISH_REASONS = {
     **dict.fromkeys(("content_filter", "sensitive"), "content_filter"),
     "refusal": "refusal",
 }
-#: A delta's fields other than its text, which most deltas lack.
+#: A delta's fields other than its text. Most deltas have none of them.
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 _RARE = frozenset({"images", "annotations", "tool_calls", "function_call", "refusal"})
-#: The provider broke off, so the answer is incomplete, whatever was sent.
+#: The provider broke off, so the answer is incomplete.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
 
@@ -93,11 +97,11 @@ class ChatDecoder(Decoder):
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._native: dict[str, Any] = {}
-        #: Pieces of its growing texts, by their place among the `reasoning_details` (None: in none) and their name.
+        #: The pieces of its growing texts, by their index in `reasoning_details` (None if elsewhere) and their name.
         self._grown: defaultdict[tuple[int | None, str], list[str]] = defaultdict(list)
         self._calls: list[_OpenCall] = []
         self._answer_images = AnswerImages()
-        #: The text's citations, and the pages that Zhipu's own search found.
+        #: The text's citations, and the pages that Zhipu's search found.
         self._annotations: list[dict[str, Any]] = []
         self._found: list[dict[str, Any]] = []
         self._finish: str | None = None
@@ -106,7 +110,7 @@ class ChatDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """`[DONE]` or a finish reason was seen."""
+        """Whether `[DONE]` or a finish reason was seen."""
         return self.done or self._finish is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -148,7 +152,7 @@ class ChatDecoder(Decoder):
         self._add(*self._tags.flush(), [])
         text, thinking = "".join(self._text), "".join(self._thinking)
         reason = FINISH_REASONS.get(self._finish or "")
-        if self._tags.unclosed and not text and not self._calls and reason == "stop":  # it only spoke of the tag
+        if self._tags.unclosed and not text and not self._calls and reason == "stop":  # the answer was about the tag
             text, thinking = self._tags.unclosed + thinking, ""
         if "</" in text and not thinking:
             text, thinking = split_missing_open(text)
@@ -171,14 +175,14 @@ class ChatDecoder(Decoder):
     # the content of one event
 
     def _check(self, event: Mapping[str, Any]) -> None:
-        """Raise for an error that replaces an answer."""
+        """Raise an error that was sent instead of an answer."""
         base = event.get("base_resp")
         if event.get("error") or event.get("object") == "error" or (base and base.get("status_code")):
             raise error_in_answer(event)
 
     def _choice(self, choice: Mapping[str, Any], events: list[Event]) -> None:
         delta = choice.get("delta")
-        if delta is None and not self._answered:  # after pieces, the message would repeat everything
+        if delta is None and not self._answered:  # after a stream, the message would repeat everything
             delta = choice.get("message")
         self._answered = True
         if choice.get("error"):
@@ -196,7 +200,7 @@ class ChatDecoder(Decoder):
             self._finish = finish
 
     def _besides(self, delta: Mapping[str, Any], events: list[Event]) -> None:
-        """A delta's content other than thinking and text."""
+        """Anything in a delta except thinking and text."""
         if images := delta.get("images"):
             self._images(images)
         self._annotations += [note for note in delta.get("annotations") or () if note not in self._annotations]
@@ -209,7 +213,7 @@ class ChatDecoder(Decoder):
             self._add(refusal, "", events)
 
     def _reasoning(self, delta: Mapping[str, Any], events: list[Event]) -> None:
-        """The same thinking may come in several fields at once: one is shown, all are kept for replay."""
+        """Thinking, which may come in several fields at once: one is shown, all are kept to be sent back."""
         shown = ""
         for key in ("reasoning_content", "reasoning"):
             piece = delta.get(key)
@@ -225,7 +229,7 @@ class ChatDecoder(Decoder):
             events.append(Thinking(shown))
 
     def _merge_details(self, details: list[Any]) -> None:
-        """Add OpenRouter's `reasoning_details`: text of one index and type grows, other values are replaced."""
+        """Add OpenRouter's `reasoning_details`. Texts of the same index and type grow; other values are replaced."""
         kept = self._native.setdefault("reasoning_details", [])
         for item in details:
             if not isinstance(item, dict):
@@ -248,7 +252,7 @@ class ChatDecoder(Decoder):
                 self._text.append(content)
                 events.append(Text(content))
             return
-        if isinstance(content, dict):  # Workers AI sends an answer that follows a JSON schema as an object
+        if isinstance(content, dict):  # Workers AI sends an answer in a JSON schema as an object
             self._add(json.dumps(content, ensure_ascii=False), "", events)
             return
         for part in content:
@@ -262,7 +266,7 @@ class ChatDecoder(Decoder):
                 self._add(_flat(text), "", events)
 
     def _images(self, images: list[Any]) -> None:
-        """Images that the model made: kept unchanged, and shown at their place in the text."""
+        """Generated images: kept unchanged, and shown at their place in the text."""
         kept = self._native.setdefault("images", [])
         for image in images:
             if image not in kept:
@@ -290,14 +294,14 @@ class ChatDecoder(Decoder):
         events.append(ToolCallDelta(piece, call.name or None, metadata={"index": call.index}))
 
     def _slot(self, key: Any, call_id: str, name: str) -> _OpenCall:
-        """The call that a delta belongs to: by its index, else by its id, else the last one. See `_begins_another`."""
+        """The call that a delta belongs to: by its index, else its id, else the last one. See `_starts_another`."""
         if key is not None:
             call = next((call for call in reversed(self._calls) if call.key == key), None)
         elif call_id:
             call = next((call for call in self._calls if call.id == call_id), None)
         else:
             call = self._calls[-1] if self._calls else None
-        if call is None or _begins_another(call, call_id, name):
+        if call is None or _starts_another(call, call_id, name):
             call = _OpenCall(len(self._calls), key)
             self._calls.append(call)
         call.id = call.id or call_id
@@ -307,7 +311,7 @@ class ChatDecoder(Decoder):
     # the parts of the answer
 
     def _function_call(self, call: _OpenCall) -> FunctionCall:
-        """If the token limit cut a call before its arguments, they count as unreadable, not as empty."""
+        """The call. If the token limit cut it off before its arguments, they count as unreadable, not as empty."""
         arguments, raw = parse_arguments("".join(call.pieces))
         if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not any(call.pieces):
             raw = ""
@@ -322,11 +326,11 @@ class ChatDecoder(Decoder):
         return {**self._native, **({"extra_content": signed} if signed else {})}
 
 
-def _begins_another(call: _OpenCall, call_id: str, name: str) -> bool:
-    """Whether a delta whose index is in use begins another call.
+def _starts_another(call: _OpenCall, call_id: str, name: str) -> bool:
+    """Whether a delta whose index is in use starts another call.
 
-    Some servers give all calls index 0; others repeat the name in every delta, or make a new id for each. So a delta
-    begins another call if it has a name and either another id, or no id while the arguments so far are complete.
+    Some servers give all calls index 0; others repeat the name in every delta, or create a new id for each. So a delta
+    starts another call if it has a name and either another id, or no id while the arguments so far are complete.
     """
     if not name or not call.name:
         return False
@@ -336,14 +340,14 @@ def _begins_another(call: _OpenCall, call_id: str, name: str) -> bool:
 
 
 def _flat(value: Any) -> str:
-    """The text of a string or of a list of text parts."""
+    """The text of a string or a list of text parts."""
     if isinstance(value, str):
         return value
     return "".join(_flat(item.get("text")) for item in value or () if isinstance(item, dict))
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """Token counts from any dialect's usage object; 0 for a missing count."""
+    """The token counts of any dialect's usage object; 0 for a missing count."""
     prompt = raw.get("prompt_tokens_details") or raw.get("input_tokens_details") or {}
     completion = raw.get("completion_tokens_details") or raw.get("output_tokens_details") or {}
     return Usage(
@@ -406,9 +410,9 @@ class ChatCodec(Codec):
         return [{"role": "tool", "tool_call_id": call_id, "content": message.text}]
 
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """Text, calls, and the provider's own data to send back; nothing if all is empty, which some providers refuse.
+        """Text, calls, and the provider's own data to send back.
 
-        `content` is never null, which some also refuse.
+        Some providers refuse an empty message, so nothing is sent then. Some refuse null as `content`.
         """
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
@@ -424,7 +428,7 @@ class ChatCodec(Codec):
         return [data] if any(data[key] for key in data if key != "role") else []
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """Results can't; an answer's images go back in a separate field, if the provider has one."""
+        """See `Codec`. Results can't; an answer's images go back in a separate field, if the provider has one."""
         if message.role != "assistant":
             return message.role != "tool"
         return self.facts.replay_images and has_image(message.content) and "images" in self._native(message)
@@ -442,10 +446,7 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: FunctionCall, signed: Mapping[str, Any], facts: ProviderFacts) -> dict[str, Any]:
-    """A call in the form to send back.
-
-    Missing and unreadable arguments become `"{}"`: providers require a JSON object.
-    """
+    """A call in the form to send back. Missing and unreadable arguments become `"{}"`, since an object is required."""
     function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
     data = {"id": fitting_id(call.id, facts.call_id), "type": "function", "function": function}
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
@@ -461,7 +462,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _joined(messages: Messages) -> list[LLMMessage]:
-    """The messages, with adjacent user messages joined: texts as paragraphs, else all their parts."""
+    """The messages, with adjacent user messages joined: texts as paragraphs, otherwise all their parts."""
     joined: list[LLMMessage] = []
     for is_user, group in groupby(messages, key=lambda message: message.role == "user"):
         said = list(group)
@@ -478,7 +479,7 @@ def _parts(content: Content) -> list[dict[str, Any]]:
 
 
 def _alternating(messages: Messages) -> list[LLMMessage]:
-    """The messages with short ones inserted, so that the user begins and the sides alternate."""
+    """The messages, with short ones inserted so that the user starts and the sides alternate."""
     turns: list[LLMMessage] = []
     for message in messages:
         before = turns[-1].role if turns else "system"

@@ -1,7 +1,7 @@
-"""The OpenAI Responses format, used without any state on the server: each request has the whole conversation.
+"""The OpenAI Responses format, used without state on the server: each request has the whole conversation.
 
-The output items of an answer are kept unchanged. They go back to the same provider unread and in order, reasoning
-included in its encrypted form; a conversation from elsewhere is rebuilt from its text and calls. Format:
+An answer's output items are kept unchanged, and go back to the same provider as they are, in order, with encrypted
+reasoning. A conversation from elsewhere is rebuilt from its text and calls. Format:
 https://platform.openai.com/docs/api-reference/responses
 """
 
@@ -38,16 +38,16 @@ from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import fitting_name
 
 _ENCRYPTED = "reasoning.encrypted_content"
-#: The API refuses longer ids of calls.
+#: The API refuses longer call ids.
 _CALL_ID = ".{1,64}"
-#: The status, or the reason for an incomplete answer. Other words leave `finish_reason` None.
+#: By the status, or by the reason for an incomplete answer. Other words leave `finish_reason` None.
 FINISH_REASONS = {
     "completed": "stop",
     "max_output_tokens": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
-#: Event -> the field of the item that grows.
+#: The item's field that grows with each event.
 _DELTAS = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "refusal",
@@ -56,12 +56,12 @@ _DELTAS = {
     "response.function_call_arguments.delta": "arguments",
 }
 _TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
-#: Between the parts of one reasoning item.
+#: The break between the parts of a reasoning item.
 _PARAGRAPH = "\n\n"
 
 
 class _OpenItem:
-    """An output item that is still arriving: its beginning, its pieces by field, and its end."""
+    """An output item that is still arriving: its start, its pieces by field, and its end."""
 
     __slots__ = ("begun", "ended", "part", "pieces")
 
@@ -72,7 +72,7 @@ class _OpenItem:
         self.part = 0
 
     def joined(self) -> dict[str, Any]:
-        """The item, joined from its pieces because its end never arrived."""
+        """The item, joined from its pieces, since its end never arrived."""
         item = dict(self.begun)
         grown = {name: "".join(pieces) for name, pieces in self.pieces.items()}
         if "arguments" in grown:
@@ -88,7 +88,7 @@ class _OpenItem:
 
 
 class ResponsesDecoder(Decoder):
-    """Decodes one answer. Pieces belong together by `output_index`: some servers keep changing an item's id."""
+    """Decodes one answer. `output_index` says which pieces belong together, since some servers keep changing ids."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -115,7 +115,7 @@ class ResponsesDecoder(Decoder):
         return []
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer equals a stream's last event."""
+        """See `Decoder`. A whole answer has the form of a stream's last event."""
         if body.get("error") or body.get("object") == "error":
             raise error_in_answer(body)
         if not isinstance(body.get("output"), list):
@@ -173,7 +173,7 @@ class ResponsesDecoder(Decoder):
         return [Text(piece)]
 
     def _thinking(self, item: _OpenItem, name: str, piece: str, part: int) -> list[Event]:
-        """Thinking may arrive in full and as a summary: the first one is shown."""
+        """Thinking may arrive both in full and as a summary. Whichever comes first is shown."""
         pieces = item.pieces.setdefault(name, [])
         if pieces and part != item.part:
             piece = _PARAGRAPH + piece
@@ -190,7 +190,7 @@ class ResponsesDecoder(Decoder):
         return [] if shown else [ToolCallDelta(arguments, item.begun.get("name"), metadata={"index": index})]
 
     def _item_ended(self, index: int, ended: dict[str, Any]) -> list[Event]:
-        """An item has ended; this is the form to send back. An item without pieces is shown now."""
+        """An item has ended, in the form to send back. If it had no pieces, it is shown now."""
         item = self._items[index]
         events = [] if item.begun else self._item_begun(index, ended)
         item.ended = dict(ended)
@@ -201,7 +201,7 @@ class ResponsesDecoder(Decoder):
         return events if item.pieces else [*events, *_shown(index, ended)]
 
     def _finished(self, response: Mapping[str, Any]) -> list[Event]:
-        """The terminal event. Its `output`, often empty or with other ids, completes items that had no end."""
+        """The terminal event. Its `output`, often empty or with other ids, completes items without an end."""
         if response.get("status") in ("failed", "cancelled") or response.get("error"):
             raise error_in_answer({"error": response.get("error") or f"the response {response.get('status')}"})
         self._message |= response
@@ -217,7 +217,7 @@ class ResponsesDecoder(Decoder):
 
 
 def _parts_with_images(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The text and the images of output items; empty without images."""
+    """The text and images of output items; empty without images."""
     images, place = AnswerImages(), 0
     for item in items:
         place += len(text_of([item]))
@@ -227,16 +227,8 @@ def _parts_with_images(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:
-    """The text of output items, joined as OpenAI's SDK does for `output_text`: without a break between two messages.
-
-    A refusal counts as text.
-    """
+    """The text of output items, joined without breaks like the SDK's `output_text`. A refusal counts as text."""
     return "".join(part.get("text") or part.get("refusal") or "" for part in _message_parts(items))
-
-
-def arguments_of(item: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The arguments of a `function_call` item, from `parse_arguments`."""
-    return parse_arguments(item.get("arguments"))
 
 
 def _message_parts(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -265,8 +257,8 @@ def _shown(index: int, item: Mapping[str, Any]) -> list[Event]:
 
 
 def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
-    """The call in an item. If the token limit cut it before its arguments, they count as unreadable, not as empty."""
-    arguments, raw = arguments_of(item)
+    """The call in an item. If the token limit cut it off before its arguments, they are unreadable, not empty."""
+    arguments, raw = parse_arguments(item.get("arguments"))
     if not item.get("arguments") and (cut or item.get("status") == "incomplete"):
         raw = ""
     item["call_id"] = item.get("call_id") or item.get("id") or new_call_id()
@@ -274,7 +266,7 @@ def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 class ResponsesCodec(Codec):
-    """OpenAI Responses with one provider's facts. Models that do not reason (`reasoning`) refuse its fields."""
+    """OpenAI Responses with one provider's facts. Models without `reasoning` refuse its fields."""
 
     format = "openai_responses"
     decoder_class = ResponsesDecoder
@@ -313,7 +305,8 @@ class ResponsesCodec(Codec):
 
     def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
         output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
-        return [{"type": "function_call_output", "call_id": self._id(message.tool_call_id), "output": output}]
+        call_id = fitting_id(message.tool_call_id, _CALL_ID)
+        return [{"type": "function_call_output", "call_id": call_id, "output": output}]
 
     def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls = [
@@ -324,12 +317,15 @@ class ResponsesCodec(Codec):
 
     def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
         uses = [item for item in pieces if item.get("type") == "function_call"]
-        return text_of(pieces), [(item.get("call_id"), item.get("name"), arguments_of(item)[0]) for item in uses]
+        arguments = [parse_arguments(item.get("arguments"))[0] for item in uses]
+        return text_of(pieces), [
+            (item.get("call_id"), item.get("name"), given) for item, given in zip(uses, arguments, strict=True)
+        ]
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-        """Reasoning goes back only to models that reason, with its content, since the server stores nothing.
+        """Reasoning goes back only to models that reason, and only with content, since the server stores nothing.
 
-        The API refuses reasoning that no other item follows.
+        The API refuses reasoning that is not followed by another item.
         """
         thoughts = [item for item in pieces if item.get("type") == "reasoning"]
         if thoughts and not (self.reasoning and all(map(_has_content, thoughts))):
@@ -339,24 +335,19 @@ class ResponsesCodec(Codec):
             end -= 1
         return [self._fitting(item) for item in pieces[:end]]
 
-    def _id(self, call_id: str | None) -> str:
-        return fitting_id(call_id, _CALL_ID)
-
     def _fitting(self, item: dict[str, Any]) -> dict[str, Any]:
-        """The item with a valid id, name and arguments: models send others, which the provider refuses.
-
-        Missing and unreadable arguments become `"{}"`.
-        """
+        """The item with a valid id, name and arguments. Missing and unreadable arguments become `"{}"`."""
         if item.get("type") != "function_call":
             return item
-        arguments, raw = arguments_of(item)
         sent = item.get("arguments")
+        arguments, raw = parse_arguments(sent)
         text = sent if sent and isinstance(sent, str) and raw is None else dumps(arguments).decode()
-        return item | {"call_id": self._id(item["call_id"]), "name": fitting_name(item.get("name")), "arguments": text}
+        call_id, name = fitting_id(item["call_id"], _CALL_ID), fitting_name(item.get("name"))
+        return item | {"call_id": call_id, "name": name, "arguments": text}
 
 
 def _each_once(messages: Messages) -> Iterator[LLMMessage]:
-    """The messages. A repeated answer is rebuilt from its text and calls, since no item may occur twice."""
+    """The messages, with repeated answers rebuilt from their text and calls, since no item may occur twice."""
     seen: set[str] = set()
     for message in messages:
         extras = message.provider_extras
@@ -386,7 +377,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A function. Its schema is not enforced by default, since `strict` allows no optional parameters."""
+    """A function. By default its schema is not enforced, since `strict` allows no optional parameters."""
     return {
         "type": "function",
         **declared(item),
@@ -396,7 +387,7 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Body fields. Chat-completions fields are renamed, so users need not know which API is used."""
+    """The body fields. Chat-completions fields are renamed, so users need not know which API is used."""
     options = dict(extra)
     for name in ("max_tokens", "max_completion_tokens"):
         if name in options:

@@ -1,9 +1,9 @@
 """Reads a provider's 400: the model refuses a field, or a tool is invalid.
 
-Models' supported tuning parameters change faster than any table. So if a request is refused for one of them, it is sent
+The parameters that models accept change faster than any table. If a request is refused for one of them, it is sent
 again without it, and the provider object remembers that. Fields that decide what a request means (messages, tools,
 formats, limits, whether it may be stored) are never omitted. Refused images are replaced by descriptions, and a
-conversation that the server can't read is converted. A refused tool is omitted, so that it does not stop every prompt.
+conversation that the server can't read is converted. A refused tool is omitted, or every prompt would fail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nbagent.providers.tool_names import fitting_name
 
 log = logging.getLogger("nbagent")
 
-#: A body's refused fields, each with its new name, or None if it is omitted. Nested fields are written with a dot.
+#: A body's refused fields, each with its new name, or None if it is omitted. Nested fields have a dot.
 Changes = Mapping[str, str | None]
 
 #: The fields that can be omitted. Gemini's are in `generationConfig`.
@@ -42,20 +42,20 @@ RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_
 
 #: The names in `Changes` that are not fields.
 IMAGES, ROLES, CALLS = "images", "messages whose roles do not alternate", "calls without tools"
-#: The replacement of each.
+#: What replaces each of them.
 INSTEAD = {
     IMAGES: "short descriptions",
     ROLES: "short messages between them",
     CALLS: "the tools' names and tool_choice='none'",
 }
-#: Texts of servers that can't read a conversation: the templates of Mistral and Gemma, Mistral's API; LiteLLM, Bedrock.
+#: Errors of servers that can't read a conversation: Mistral's and Gemma's templates, Mistral's API; LiteLLM, Bedrock.
 _UNREADABLE = {
     ROLES: re.compile(r"roles must alternate|unexpected role '?(?:user|assistant)\b", re.IGNORECASE),
     CALLS: re.compile(r"without `tools=` param|toolConfig field must be defined|must define tools", re.IGNORECASE),
 }
 #: Images in the bodies of the four formats.
 _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')
-#: A field is refused as such. A value out of range is for the user to correct.
+#: Errors about a field as such. A value out of range is for the user to correct.
 _REFUSED = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)"
     r"|not (?:be )?(?:supported|permitted|allowed|enabled|recogni[sz]ed|used)"
@@ -64,16 +64,16 @@ _REFUSED = re.compile(
     r"|cannot find field|use '?max_(?:completion_)?tokens|must be verified to generate reasoning",
     re.IGNORECASE,
 )
-#: An error about a message is not about fields, whatever it names: "`thinking` blocks … cannot be modified".
+#: Errors about a message, whatever field they name: "`thinking` blocks … cannot be modified".
 _OF_MESSAGE = re.compile(r"\bmessages[.\[]\d")
 _OUT_OF_RANGE = re.compile(
     r"maximum|minimum|too (?:large|small|high|low|big)|at (?:most|least)|range|[<>]", re.IGNORECASE
 )
-#: Prefix of the change that omits a tool; and the fields that need tools.
+#: The prefix of a change that omits a tool, and the fields that need tools.
 _TOOL = "tool "
 _WITH_TOOLS = ("tools", "tool_choice", "toolConfig", "parallel_tool_calls", "tool_stream")
 _NAMED_TOOL = re.compile(r"invalid schema for function '([^']+)'", re.IGNORECASE)
-#: Only schema, name and type belong to a tool: `tools.0.cache_control` is about the request.
+#: Only schema, name and type are part of a tool: `tools.0.cache_control` is about the request.
 _NUMBERED_TOOL = re.compile(
     r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\[](\d+)\]?)?"
     r"(?:\.(?:custom|function))?\.(?:input_?schema|parameters|(?:name|type)\b)",
@@ -82,7 +82,7 @@ _NUMBERED_TOOL = re.compile(
 
 
 def refused_field(error: Exception | None, body: bytes | None, changed: Changes) -> dict[str, str | None]:
-    """The change to a refused body; empty unless the error names a field that may be changed.
+    """The change to make to a refused body; empty unless the error names a field that may be changed.
 
     >>> error = BadRequestError("Unsupported parameter: 'top_p' is not supported with this model.", status=400)
     >>> refused_field(error, b'{"model":"m1","top_p":0.9,"messages":[]}', {})
@@ -93,7 +93,7 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
     if not isinstance(error, ProviderError) or not body:
         return {}
     text = error.message
-    for name, words in _UNREADABLE.items():  # some servers answer 500
+    for name, words in _UNREADABLE.items():  # some servers send 500
         if words.search(text):
             return {} if name in changed else {name: None}
     if type(error) is not BadRequestError or error.status not in (400, 422):
@@ -101,7 +101,7 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
     if _OF_MESSAGE.search(text):
         return {}
     sent = json.loads(body)
-    if tool := _refused_tool(text, sent):  # before ranges: Gemini says how long a name may be
+    if tool := _refused_tool(text, sent):  # before `_OUT_OF_RANGE`: Gemini states a name's maximum length
         return {tool: None}
     if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text):
         return {}
@@ -110,12 +110,12 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
             return {name: other}
     named = [name for name in TUNABLES if _holds(sent, name) and _position(text, name) >= 0]
     inner = [name for name in named if any(name.startswith(f"{outer}.") for outer in named)]
-    named = inner or named  # the field in a field, if both are named
+    named = inner or named  # the nested field, if both are named
     return {min(named, key=lambda name: _position(text, name)): None} if named else {}
 
 
 def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The fields of a body with the changes.
+    """The body's fields with the changes.
 
     >>> changed_head({"max_tokens": 9, "text": {"verbosity": "low"}}, {"text.verbosity": None, "max_tokens": "limit"})
     {'limit': 9}
@@ -135,7 +135,7 @@ def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
 
 
 def tool_of(change: str) -> str:
-    """The sent name of the tool that a change omits; empty for other changes.
+    """The name, as sent, of the tool that a change omits; empty for other changes.
 
     >>> tool_of("tool add 1a2b3c4d"), tool_of("temperature")
     ('add', '')
@@ -144,36 +144,33 @@ def tool_of(change: str) -> str:
 
 
 def refusal_event(refused: Changes, error: Exception, functions: Functions | None) -> Retry:
-    """Says that the request is sent again without a field, with another name for it, or without a tool."""
+    """The event for a request that is sent again without a field, with another name for it, or without a tool."""
     ((name, other),) = refused.items()
     details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
     if sent := tool_of(name):
         tool = next((item["name"] for item in functions or () if fitting_name(item["name"]) == sent), sent)
-        text = f"The tool {tool!r} is left out, since the provider refuses it: {error}"
+        text = f"The tool {tool!r} is omitted, since the provider refuses it: {error}"
         log.warning("%s", text)
         return Retry(text, metadata={**details, "refused": f"{_TOOL}{tool}", "instead": None})
     instead = other or INSTEAD.get(name, "the default")
-    text = f"This model does not take {name}. Trying again with {instead}."
+    text = f"This model does not accept {name}. Trying again with {instead}."
     return Retry(text, metadata={**details, "refused": name, "instead": other})
 
 
 def _refused_tool(text: str, sent: Mapping[str, Any]) -> str | None:
-    """The change that omits the function that an error names or numbers; None if it does neither."""
+    """The change that omits the function that an error names or numbers; None if there is none."""
     functions = [item for tool in sent.get("tools") or () for item in tool.get("functionDeclarations", [tool])]
     named, counted = _NAMED_TOOL.search(text), _NUMBERED_TOOL.search(text)
     number = int(counted[2] or counted[1]) if counted else -1
     for index, function in enumerate(functions):
-        change = _left_out(function)
+        change = _omission(function)
         if change and (index == number or (named and named[1] == tool_of(change))):
             return change
     return None
 
 
-def _left_out(tool: Mapping[str, Any]) -> str:
-    """The change that leaves out a function: it is offered again once it is another one.
-
-    Empty for the provider's own.
-    """
+def _omission(tool: Mapping[str, Any]) -> str:
+    """The change that omits a function until it is redefined; empty for the provider's own tools."""
     function = {key: value for key, value in tool.get("function", tool).items() if key != "cache_control"}
     if "name" not in function or tool.get("type", "function") != "function":
         return ""
@@ -182,13 +179,13 @@ def _left_out(tool: Mapping[str, Any]) -> str:
 
 
 def _without_tools(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The head without the omitted tools or a choice of one; without any tools, it has no tool fields."""
+    """The head without the omitted tools or a choice of one. If no tools are left, it has no tool fields."""
     kept: list[Mapping[str, Any]] = []
     gone: set[str] = set()
     for tool in head["tools"]:
         functions = tool.get("functionDeclarations", [tool])
-        declared = [item for item in functions if _left_out(item) not in changes]
-        gone |= {tool_of(_left_out(item)) for item in functions if item not in declared}
+        declared = [item for item in functions if _omission(item) not in changes]
+        gone |= {tool_of(_omission(item)) for item in functions if item not in declared}
         if declared:
             kept.append({**tool, "functionDeclarations": declared} if "functionDeclarations" in tool else tool)
     if not kept:
@@ -208,7 +205,7 @@ def _holds(body: Mapping[str, Any], path: str) -> bool:
 
 
 def _position(text: str, path: str) -> int:
-    """The position where a text names a field, in the body's spelling or in snake case; -1 if it does not."""
+    """Where a text names a field, in the body's spelling or in snake case; -1 if it does not."""
     name = path.rpartition(".")[2].replace("summary", "summar(?:y|ies)")
     snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name)
     found = re.search(rf"(?<!\w)(?:{name}|{snake})(?!\w)", text, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The provider's own tools in answers of the Responses format: their calls, results and citations.
+"""The calls, results and citations of the provider's own tools in the Responses format.
 
 https://developers.openai.com/api/docs/guides/tools (read in November 2026)
 """
@@ -33,13 +33,13 @@ def call_of(item: Mapping[str, Any]) -> ProviderCall | None:
     if kind == "mcp_call":
         name = item.get("name") or name
     if (item.get("action") or {}).get("type") in ("open_page", "find_in_page"):
-        name = "web_fetch"  # no search: only these are billed
+        name = "web_fetch"  # not a search, which is billed
     failed = item.get("status") in ("failed", "incomplete") or bool(item.get("error"))
     return ProviderCall(name, arguments, item.get("id") or "", result, failed)
 
 
 def images_of(item: Mapping[str, Any]) -> list[Any]:
-    """The images that an item made: in Base64, or as `data:` or other addresses.
+    """The images that a call generated, in Base64, or as `data:` or other addresses.
 
     >>> images_of({"type": "code_interpreter_call", "outputs": [{"type": "image", "url": "data:image/png;base64,aWN"}]})
     ['data:image/png;base64,aWN']
@@ -51,7 +51,7 @@ def images_of(item: Mapping[str, Any]) -> list[Any]:
 
 
 def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """The citations of the answer's text parts."""
+    """The citations in the answer's text parts."""
     citations: list[Citation] = []
     start = 0
     for part in parts:
@@ -62,7 +62,7 @@ def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
 
 
 def cited(note: Mapping[str, Any], start: int, length: int) -> Citation:
-    """An annotation of a text with this length and start in the answer."""
+    """The citation in an annotation. `start` and `length` locate the annotated text in the answer."""
     at = note.get("index") or 0
     first, last = (min(note.get(key) or at, length) for key in ("start_index", "end_index"))
     title = note.get("title") or note.get("filename")
@@ -90,7 +90,7 @@ def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _others(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The queries, if there is more than the main one."""
+    """The queries, if there are more than the main one."""
     return {} if given["queries"] == [given["query"]] else {"queries": given["queries"]}
 
 

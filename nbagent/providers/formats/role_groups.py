@@ -1,4 +1,4 @@
-"""Groups consecutive messages of one side, for formats in which the two sides alternate."""
+"""Groups consecutive messages of the same side, for formats in which the two sides alternate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from nbagent.core.messages import LLMMessage
 
-#: The user's message before a conversation that begins with an answer.
+#: The user's message before a conversation that starts with an answer.
 OPENING = LLMMessage("user", "Hello.")
 
 
@@ -18,14 +18,14 @@ class RoleGroup:
 
     role: str
     fragments: list[bytes]
-    #: The content parts of its messages, if they have parts.
+    #: The content parts of its messages.
     parts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[RoleGroup]:
-    """The groups, each of role `"assistant"` or `"user"`, without system messages and empty messages.
+    """The groups, with role `"assistant"` or `"user"`, without system messages and empty messages.
 
-    The user begins: if the conversation begins with an answer, such as a greeting, "Hello." is inserted before it.
+    The first is the user's: before a conversation that starts with an answer, such as a greeting, "Hello." is inserted.
     """
     groups: list[RoleGroup] = []
     group = RoleGroup("", [])

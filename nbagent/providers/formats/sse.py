@@ -1,7 +1,7 @@
 """Splits bytes, cut anywhere, into server-sent events.
 
-Only the `data` payloads matter: every format here repeats the event's name inside the JSON, as its `type`. If a gateway
-omits that, it is added. Comments, `id` and `retry` lines are skipped; LF, CRLF and CR end lines. Format:
+Only the `data` payloads matter: every format here repeats the event's name as the JSON's `type`, which is added if a
+gateway omits it. Comments, `id` and `retry` lines are skipped. Lines end with LF, CRLF or CR. Format:
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -15,7 +15,7 @@ DONE: dict[str, Any] = {"type": "[DONE]"}
 
 
 class SSESplitter:
-    r"""Feed bytes, get complete payloads.
+    r"""Converts bytes to complete payloads.
 
     >>> splitter = SSESplitter()
     >>> splitter.feed(b'data: {"a":'), splitter.feed(b' 1}\r\n\r\n: comment\n\ndata: [DONE]\n\n')
@@ -32,7 +32,7 @@ class SSESplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that `chunk` completes."""
         if self._rest and b"\n" not in chunk and b"\r" not in chunk and not self._rest[-1].endswith(b"\r"):
-            self._rest.append(chunk)  # joined once, when the line ends: long lines arrive in many chunks
+            self._rest.append(chunk)  # joined when the line ends, since long lines arrive in many chunks
             return []
         if self._rest:
             chunk = b"".join([*self._rest, chunk])
@@ -62,7 +62,7 @@ class SSESplitter:
         return payloads
 
     def _payload(self) -> bytes:
-        """The data, with the event's name as its first field, so a later `type` in the JSON takes precedence."""
+        """The data with the event's name as its first field. A later `type` in the JSON takes precedence."""
         payload = b"\n".join(self._data)
         if not self._name or not payload.startswith(b"{") or payload.startswith(b'{"type"'):
             return payload

@@ -14,10 +14,10 @@ from typing import Any
 def strict_schema(
     schema: dict[str, Any], *, all_required: bool, without: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The schema with closed objects; None if one is open on purpose, such as for `dict[str, int]`.
+    """The schema with closed objects; None if one is open on purpose, as for `dict[str, int]`.
 
-    With `all_required`, optional properties become required: the model then gives each a value. `without` names
-    keywords to omit; the caller checks them.
+    With `all_required`, optional properties become required, so the model gives each a value. `without` names the
+    keywords to omit, which the caller checks.
 
     >>> strict_schema({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, all_required=True)
     {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 1}}, 'additionalProperties': False, \
@@ -31,7 +31,7 @@ def strict_schema(
 
 
 class _OpenObjectError(Exception):
-    """An object that takes any property."""
+    """The schema has an object that accepts any property."""
 
 
 def _closed(node: Any, all_required: bool, without: Collection[str]) -> Any:
@@ -39,7 +39,7 @@ def _closed(node: Any, all_required: bool, without: Collection[str]) -> Any:
         return [_closed(item, all_required, without) for item in node]
     if not isinstance(node, dict):
         return node
-    named = ("properties", "$defs")  # the keys in these are names, not keywords
+    named = ("properties", "$defs")  # their keys are names, not keywords
     result = {
         key: {name: _closed(item, all_required, without) for name, item in value.items()}
         if key in named

@@ -1,8 +1,8 @@
-"""Splits `<think>…</think>` from a text stream: some providers, and local servers without a reasoning parser, send
-thinking this way.
+"""Splits `<think>…</think>` from a text stream.
 
-An opening tag counts only at the start of an answer or right after an earlier block, so an answer about such tags stays
-unchanged. Tags may be cut anywhere between two pieces.
+Some providers, and local servers without a reasoning parser, send thinking in such tags. An opening tag counts only at
+the start of an answer or right after another block, so an answer about such tags stays unchanged. Tags may be cut
+anywhere between two pieces.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class ThinkTags:
     def __init__(self) -> None:
         self._held = ""
         self._close = ""
-        #: A block has ended. The space between it and the text belongs to neither.
+        #: Whether a block has ended. The whitespace after it is dropped.
         self._closed = False
-        #: False once ordinary text has begun; from then on everything is text.
+        #: False once ordinary text has started: the rest is text.
         self.seeking = True
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """The additions to the text and to the thinking from `piece` and the text held back before."""
+        """The new text and thinking, from `piece` and the text held back earlier."""
         if not self.seeking:
             return piece, ""
         held, self._held = self._held + piece, ""
@@ -51,7 +51,7 @@ class ThinkTags:
             tag = next((tag for tag in _OPEN if start.startswith(tag)), "")
             if tag:
                 held, self._close = start[len(tag) :].lstrip("\r\n"), f"</{tag[1:]}"
-            elif any(tag.startswith(start) for tag in _OPEN):  # the beginning of a tag, perhaps
+            elif any(tag.startswith(start) for tag in _OPEN):  # perhaps the start of a tag
                 self._held = held
                 return "", thinking
             else:
@@ -59,16 +59,16 @@ class ThinkTags:
                 return self._text(held), thinking
 
     def skip(self) -> None:
-        """Pass the rest unchanged, because thinking arrives in a separate field."""
+        """Pass on the rest unchanged, because thinking arrives in a separate field."""
         self.seeking = bool(self._held or self._close)
 
     @property
     def unclosed(self) -> str:
-        """The tag of a block that has not ended."""
+        """The opening tag of a block that has not ended; empty if there is none."""
         return self._close.replace("/", "", 1)
 
     def flush(self) -> tuple[str, str]:
-        """The text that is still held back at the end of the stream."""
+        """The text and thinking still held back at the end of the stream."""
         held, self._held = self._held, ""
         return ("", held) if self._close else (self._text(held), "")
 
@@ -77,12 +77,12 @@ class ThinkTags:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """How many characters at the end of `text` may begin `tag`."""
+    """How many characters at the end of `text` may be the start of `tag`."""
     return next((n for n in range(min(len(tag) - 1, len(text)), 0, -1) if text.endswith(tag[:n])), 0)
 
 
 def split_missing_open(text: str) -> tuple[str, str]:
-    r"""`(text, thinking)` of a whole answer without its opening tag, because the chat template had already written it.
+    r"""`(text, thinking)` of a whole answer without an opening tag, which the chat template had already written.
 
     >>> split_missing_open("Let me see.\n</think>\nYes.")
     ('Yes.', 'Let me see.')

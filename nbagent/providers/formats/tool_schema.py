@@ -1,7 +1,7 @@
 """Converts JSON Schema to the dialect that Claude and OpenAI accept for a function's parameters.
 
-Both refuse a request for one function whose schema has alternatives at the top level. Claude refuses other drafts than
-2020-12, OpenAI refuses lists without an item type. Arguments are validated against the original schema anyway.
+Both refuse a whole request if one schema has alternatives at the top level. Claude accepts only draft 2020-12, and
+OpenAI refuses lists without an item type. Arguments are still validated against the original schema.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use,
 https://developers.openai.com/api/docs/guides/structured-outputs
@@ -26,22 +26,22 @@ from nbagent.providers.tool_names import (
 
 _TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
 _ALTERNATIVES = ("anyOf", "oneOf")
-#: The keywords that hold a list of schemas, and one schema.
+#: Keywords with a list of schemas, and keywords with one schema.
 _LISTS = ("anyOf", "allOf", "prefixItems")
 _INNER = (
     *str.split("items additionalProperties propertyNames contains not if then else"),
     *str.split("unevaluatedItems unevaluatedProperties"),
 )
-#: Keywords for the schema's draft or its display.
+#: Keywords about the schema's draft or display.
 _ABOUT = ("$schema", "$id", "$comment", "discriminator", "nullable")
-#: How many schemas of one document are inlined: an MCP server's may each refer to the next one twice.
-_WRITTEN_OUT = 2_000
+#: How many schemas of a document are inlined. A hostile one's schemas may each refer to the next one twice.
+_MAX_INLINED = 2_000
 #: Keywords not allowed at the top level with alternatives.
 _NOT_ON_TOP = ("not", "enum", "const", "if", "then", "else")
 
 
 def tool_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The closest schema that both accept. The original is not changed.
+    """The closest schema that both providers accept. The original is not changed.
 
     >>> either = {"anyOf": [{"required": ["city"]}, {"required": ["zip"]}]}
     >>> tool_schema({"properties": {"city": {"type": "string"}, "zip": {"type": ["array", "null"]}}, **either})
@@ -70,9 +70,9 @@ def _tool_schema(text: str) -> dict[str, Any]:
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema in draft 2020-12, with `anyOf` for `oneOf`, and without references.
+    """A schema in draft 2020-12, with `anyOf` instead of `oneOf`, and without references.
 
-    References to recursive types stay, as do all later ones if a document would become too large.
+    References to recursive types stay, and all later ones once the document would become too large.
 
     >>> plain_schema({"oneOf": [{"$ref": "#/$defs/Id", "description": "Which."}], "$defs": {"Id": {"type": "string"}}})
     {'anyOf': [{'type': 'string', 'description': 'Which.'}]}
@@ -86,9 +86,9 @@ class _Dialect:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        #: The references that stay: to recursive types, and all others once too much is inlined.
+        #: The references that stay.
         self._kept: list[str] = []
-        self._left = _WRITTEN_OUT
+        self._left = _MAX_INLINED
 
     def top(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of a function's parameters: an object, with the properties of all its alternatives."""
@@ -101,14 +101,14 @@ class _Dialect:
     def with_definitions(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema with the definitions that it still refers to."""
         schema = {key: value for key, value in schema.items() if key not in ("$defs", "definitions")}
-        for ref in self._kept:  # it grows: a definition may refer to others
+        for ref in self._kept:  # grows in the loop, since definitions may refer to others
             _, place, name = ref.split("/")
             schema.setdefault(place, {})[name] = {}
             schema[place][name] = self.convert(self._target(ref))
         return schema
 
     def _merged(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
-        """The schema, its alternatives and the parts of its `allOf` as one object."""
+        """The schema, its alternatives and the parts of its `allOf`, as one object."""
         schema, inside = self._expanded(schema, inside)
         found = {key: value for key, value in schema.items() if key not in ("allOf", *_ALTERNATIVES)}
         for part in _schemas(schema.get("allOf")):
@@ -176,7 +176,7 @@ class _Dialect:
         return ref in seen
 
     def _again(self, ref: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A reference that stays. It can't have other keywords next to it."""
+        """A reference that stays, which can't have other keywords next to it."""
         if not ref.startswith(("#/$defs/", "#/definitions/")) or ref.count("/") != 2:
             return {"type": "object", "description": f"Again {ref.rpartition('/')[2] or 'the whole'}."}
         if ref not in self._kept:
@@ -186,7 +186,7 @@ class _Dialect:
 
 
 def _in_2020_12(schema: dict[str, Any]) -> dict[str, Any]:
-    """One schema without older drafts' forms and unknown keywords."""
+    """One schema, converted from older drafts' forms, and without invalid values."""
     schema = dict(schema)
     for bound, word in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(schema.get(word), bool) and schema.pop(word) and bound in schema:  # draft 4
@@ -230,7 +230,7 @@ def _schemas(value: Any) -> list[Any]:
 
 
 def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The intersection of two object schemas. The first one's keywords take precedence."""
+    """The intersection of two object schemas. The first schema's keywords take precedence."""
     found = {**one, **{key: value for key, value in other.items() if key not in one}}
     if "properties" in one and "properties" in other:
         found["properties"] = {**other["properties"], **one["properties"]}
@@ -242,7 +242,7 @@ def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _any(variants: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The union of several object schemas; the description lists what each of them requires."""
+    """The union of several object schemas. The description lists what each of them requires."""
     properties: dict[str, list[Any]] = {}
     for variant in variants:
         for name, item in (variant.get("properties") or {}).items():

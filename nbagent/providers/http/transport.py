@@ -142,7 +142,7 @@ class SDKTransport(Transport):
         return client, http
 
     async def _send(self, client: Any, target: Target, body: Any) -> Any:
-        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) receive a dict, the SDK's own the bytes.
+        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) receive a dict, the SDK's own bytes.
 
         Our own client already has the headers, since the SDK logs the headers of a request.
         """

@@ -88,6 +88,6 @@ def _budget(tokens: int, max_tokens: int, model: str) -> int:
     """The budget for thinking: at most three quarters of `max_tokens`, which leaves the rest for the answer."""
     if max_tokens <= MIN_BUDGET:
         raise ConfigurationError(
-            f"max_tokens={max_tokens}: {model} needs max_tokens above {MIN_BUDGET} to think. Raise it, or omit thinking."
+            f"max_tokens={max_tokens}: {model} needs more than {MIN_BUDGET} to think. Raise it, or omit thinking."
         )
     return min(tokens, max(MIN_BUDGET, max_tokens * 3 // 4))

@@ -131,7 +131,7 @@ async def test_a_tool_that_the_provider_refuses_is_left_out(loopback, connect, n
         assert (await agent.chat("hi")).content == "Good."
     assert [b'"add"' in request.body for request in loopback.requests] == [True, True, True]
     assert agent.trace.calls["refused"].tolist() == ['{"tool multiply":null}'] * 2
-    assert "The tool 'multiply' is left out" in caplog.text
+    assert "The tool 'multiply' is omitted" in caplog.text
 
 
 @pytest.mark.parametrize(

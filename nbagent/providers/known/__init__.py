@@ -1,5 +1,4 @@
-"""The providers, one file each: the facts (`FACTS`), how the models behave (`PROFILES`), the provider if it has its
-own.
+"""The known providers, one file each: facts (`FACTS`), models' behaviour (`PROFILES`), and the provider class, if any.
 
-`nbagent.providers.catalog` names the modules and looks them up.
+`nbagent.providers.catalog` lists the modules and looks them up.
 """

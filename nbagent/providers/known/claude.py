@@ -1,4 +1,4 @@
-"""Claude, over the anthropic SDK; and the common part of all providers with the Messages format.
+"""Claude, over the anthropic SDK, and the base of all providers with the Messages format.
 
 Thinking: https://platform.claude.com/docs/en/build-with-claude/thinking, …/preserved-thinking and the models' guides
 (read in November 2026)
@@ -23,9 +23,9 @@ from nbagent.providers.provider_facts import (
     same_words,
 )
 
-# adaptive since 4.6, a budget of tokens before
+# adaptive since 4.6, with a token budget before
 _ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
-#: Without it, the API refuses a block of thinking once anything before it has changed: a trimmed history, a new tool.
+#: Otherwise the API refuses a thinking block once anything before it has changed, such as a trimmed history or a tool.
 _DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 _LEVELS = same_words("low", "medium", "high", "xhigh", "max")
 #: https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
@@ -102,8 +102,8 @@ def _remote_mcp(options: Fields) -> tuple[Fields, Fields]:
 
 _NOT_BEFORE_4 = r"^(?!.*claude-(2|3|instant))"
 _DOMAINS = {name: name for name in ("max_uses", "allowed_domains", "blocked_domains")}
-#: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference (read in November 2026). Newer forms of
-#: the search filter results with code, in a sandbox that nobody asked for.
+#: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference (read in November 2026). Newer versions
+#: of the search run code in a sandbox to filter results, which nobody asked for.
 TOOLS = {
     "web_search": (
         OwnTool(
@@ -133,7 +133,7 @@ TOOLS = {
 
 
 def _compacted(tokens: int) -> dict[str, Any]:
-    """Old tool results are cleared first; then all earlier messages are summarised."""
+    """Clear old tool results first, then summarise all earlier messages."""
     clear = {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": tokens * 3 // 4}}
     compact = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": tokens}}
     return {"context_management": {"edits": [clear, compact]}}
@@ -174,9 +174,9 @@ FACTS = ProviderFacts(
 class AnthropicBaseProvider(HTTPProvider):
     """A provider with the Messages format.
 
-    `cache` says how long the provider caches the beginning of a conversation: `"5m"` (or True, the default), or False
-    for no caching. Claude also takes `"1h"`, which costs more to write. A request has at most four breakpoints; your
-    own, `cache_control` in a content part, count and take precedence.
+    `cache` sets how long the provider caches the start of a conversation: `"5m"` (or True, the default), or False for
+    no caching. Claude also accepts `"1h"`, which costs more to write. A request has at most four breakpoints. Your own,
+    `cache_control` in a content part, count and take precedence.
 
     >>> from nbagent.providers import MiniMaxProvider
     >>> MiniMaxProvider(cache="1h")
@@ -204,6 +204,6 @@ class AnthropicBaseProvider(HTTPProvider):
 
 
 class ClaudeProvider(AnthropicBaseProvider):
-    """Claude models. `client` may be any client of the SDK, such as `AsyncAnthropicBedrock`."""
+    """Claude models. `client` can be any async client of the SDK, such as `AsyncAnthropicBedrock`."""
 
     provider_name = "claude"

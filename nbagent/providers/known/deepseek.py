@@ -1,7 +1,7 @@
 """DeepSeek. Read in November 2026:
 
-- https://api-docs.deepseek.com/guides/thinking_mode: `reasoning_content` is mandatory after tool calls, even empty
-- https://api-docs.deepseek.com/guides/vision: the flash models take images
+- https://api-docs.deepseek.com/guides/thinking_mode: `reasoning_content` is required after tool calls, even if empty
+- https://api-docs.deepseek.com/guides/vision: the flash models accept images
 """
 
 from dataclasses import replace

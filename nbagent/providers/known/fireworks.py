@@ -1,6 +1,6 @@
 """Fireworks AI, which runs open models.
 
-https://docs.fireworks.ai/guides/reasoning (read in November 2026): levels by model, `reasoning_content` goes back
+https://docs.fireworks.ai/guides/reasoning (read in November 2026): levels vary by model, `reasoning_content` goes back
 """
 
 from dataclasses import replace

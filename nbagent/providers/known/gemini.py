@@ -12,7 +12,7 @@ from nbagent.providers.http.transport import HttpxTransport
 from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, OwnTool, ProviderFacts, same_words
 
-# a level since Gemini 3, a budget of tokens before
+# a level since Gemini 3, a token budget before
 _THOUGHTS = {"thinkingConfig": {"includeThoughts": True}}
 _LEVEL = ModelProfile(
     show_thinking=_THOUGHTS,
@@ -49,16 +49,18 @@ PROFILES = (
     replace(_LEVEL, thinks_by_default=None, show_thinking={}, thinking_off={"thinkingConfig": {"thinkingBudget": 0}}),
 )
 
-#: Since Gemini 3, they can be combined with functions, and their calls and results are parts of the answer.
-_TOLD = {"toolConfig": {"includeServerSideToolInvocations": True}}
+#: Since Gemini 3, Google's own tools can be combined with functions, and their calls and results are in the answer.
+_WITH_CALLS = {"toolConfig": {"includeServerSideToolInvocations": True}}
 
 
 def _tool(entry: str, price: float = 0.0) -> tuple[OwnTool, ...]:
-    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026). Before Gemini 3, each prompt with searches
-    is billed once: https://ai.google.dev/gemini-api/docs/google-search
+    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026)
+
+    Before Gemini 3, a prompt is billed once, however many searches it makes:
+    https://ai.google.dev/gemini-api/docs/google-search
     """
     before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False, price=price * 2.5, priced_once=True)
-    since_3 = replace(before_3, body=_TOLD, models="", with_functions=True, price=price, priced_once=False)
+    since_3 = replace(before_3, body=_WITH_CALLS, models="", with_functions=True, price=price, priced_once=False)
     return (before_3, since_3)
 
 
@@ -77,7 +79,7 @@ FACTS = ProviderFacts(
     price_name="google",
     max_tokens_name="maxOutputTokens",
     pdfs=True,
-    schema_with_tools=r"(models/)?gemini-([3-9]|\d\d|(pro|flash)-latest)",  # 2.5 answers with 400
+    schema_with_tools=r"(models/)?gemini-([3-9]|\d\d|(pro|flash)-latest)",  # 2.5 responds with 400
     image_urls="https://generativelanguage.googleapis.com/|gs://",
     tools={
         "web_search": _tool("googleSearch", price=0.014),
@@ -88,11 +90,11 @@ FACTS = ProviderFacts(
 
 
 class GeminiProvider(HTTPProvider):
-    """Gemini models. `base_url` ends in the API's version; if it has none, `/v1beta` is added.
+    """Gemini models. `base_url` ends with the API's version; by default, `/v1beta` is added.
 
-    Options such as `max_tokens`, `top_p` or `seed` go into `generationConfig`, and so do fields that you pass under
-    that name; `safetySettings` and `tools` (Gemini's own) stay outside. `client` is an `AsyncClient` of httpx2 or
-    httpx.
+    Options such as `max_tokens`, `top_p` or `seed` are put into `generationConfig`, next to any fields that you pass as
+    `generationConfig`. `safetySettings` and Gemini's own `tools` stay outside. `client` is an `AsyncClient` of httpx2
+    or httpx.
     """
 
     provider_name = "gemini"

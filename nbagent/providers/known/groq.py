@@ -1,8 +1,8 @@
 """Groq, which runs open models. Read in November 2026:
 
 - https://console.groq.com/docs/openai: unsupported fields
-- the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` by model; `reasoning` may go back
-- https://console.groq.com/docs/structured-outputs: neither with a stream nor with tools
+- the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` varies by model; `reasoning` may go back
+- https://console.groq.com/docs/structured-outputs: not with streams or tools
 """
 
 from dataclasses import replace

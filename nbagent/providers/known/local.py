@@ -10,5 +10,5 @@ FACTS = ProviderFacts(
     free=True,
     profiles=PROFILES,
     no_images=".",
-    tool_choices=("none", "required"),  # llama.cpp takes a tool's name for "auto"
+    tool_choices=("none", "required"),  # llama.cpp treats a tool's name as "auto"
 )

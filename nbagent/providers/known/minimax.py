@@ -2,8 +2,8 @@
 
 Read in November 2026:
 
-- https://platform.minimax.io/docs/api-reference/text-anthropic-api: a temperature is in (0, 1]
-- https://github.com/MiniMax-AI/MiniMax-MCP: the key and the host must belong to the same region, as for its plans
+- https://platform.minimax.io/docs/api-reference/text-anthropic-api: the temperature is in (0, 1]
+- https://github.com/MiniMax-AI/MiniMax-MCP: key and host must belong to the same region
 """
 
 from nbagent.providers.known.claude import AnthropicBaseProvider
@@ -43,7 +43,7 @@ FACTS = ProviderFacts(
 
 
 class MiniMaxProvider(AnthropicBaseProvider):
-    """MiniMax models. With a key of platform.minimax.io, pass `region="international"`.
+    """MiniMax models. For a key from platform.minimax.io, pass `region="international"`.
 
     MiniMax refuses a temperature of 0, so at least 0.01 is sent.
     """

@@ -1,9 +1,9 @@
 """Mistral. Read in November 2026:
 
-- https://docs.mistral.ai/inference/conversations/reasoning: a model thinks if `reasoning_effort` says so; its thinking
-  arrives as parts of the text
+- https://docs.mistral.ai/inference/conversations/reasoning: `reasoning_effort` switches thinking on, which arrives as
+  content parts
 - the fields of https://pypi.org/project/mistralai/ 3.7: there is no `stream_options`, and usage is always sent
-- https://mistralai.github.io/mistral-common/usage/tools: the id of a call has nine letters and digits
+- https://mistralai.github.io/mistral-common/usage/tools: a call id is nine letters or digits
 """
 
 from dataclasses import replace

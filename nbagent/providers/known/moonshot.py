@@ -1,8 +1,8 @@
 """Kimi models of Moonshot AI. Read in November 2026:
 
-- https://platform.kimi.ai/docs/api/models-overview: a temperature is an error, but for moonshot-v1
+- https://platform.kimi.ai/docs/api/models-overview: a temperature is an error, except for moonshot-v1
 - https://platform.kimi.ai/docs/guide/use-thinking-effort: K3 always thinks; reasoning goes back with tool results
-- https://platform.kimi.ai and https://platform.kimi.com/docs/api/overview: two sites with separate keys
+- https://platform.kimi.ai and https://platform.kimi.com/docs/api/overview: the two sites have separate keys
 """
 
 from dataclasses import replace

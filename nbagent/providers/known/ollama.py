@@ -1,4 +1,4 @@
-"""Ollama, a server on the user's own machine."""
+"""Ollama, a server on the user's machine."""
 
 from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, same_words
 
@@ -24,5 +24,5 @@ FACTS = ProviderFacts(
     profiles=PROFILES,
     replay_fields=("reasoning",),
     tool_choices=(),
-    image_urls="(?!)",  # it fetches none
+    image_urls="(?!)",  # it never fetches images
 )

@@ -1,6 +1,6 @@
-"""Any server that speaks OpenAI chat completions: vLLM, llama.cpp, LM Studio, LocalAI, gateways.
+"""Any server with the OpenAI chat API: vLLM, llama.cpp, LM Studio, LocalAI, gateways.
 
-Providers without their own provider class also use this one.
+Providers without a class of their own also use this one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nbagent.providers.http.transport import HttpxTransport
 from nbagent.providers.http_provider import HTTPProvider
 from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
 
-# servers hand `chat_template_kwargs` to the model's own template
+# servers pass `chat_template_kwargs` to the model's own template
 _TEMPLATE = ModelProfile(
     thinks_by_default=None,
     thinking_on={"chat_template_kwargs": {"enable_thinking": True}},
@@ -39,16 +39,16 @@ FACTS = ProviderFacts(
     base_url="http://localhost:8000/v1",
     keyless=True,
     profiles=PROFILES,
-    # data goes back under the name under which it arrived
+    # sent back under the name under which it arrived
     replay_fields=("reasoning_details", "reasoning_content", "reasoning"),
 )
 
 
 class OpenSourceProvider(HTTPProvider):
-    """Chat completions over HTTP, with or without a key. `base_url` usually ends in `/v1`.
+    """Chat completions over HTTP, with or without a key. `base_url` usually ends with `/v1`.
 
-    `provider` names another provider of the catalog, as `create_provider("qwen")` does. `client` is an `AsyncClient` of
-    httpx2 or httpx.
+    `provider_name` selects another provider in the catalog, as in `create_provider("qwen")`. `client` is an
+    `AsyncClient` of httpx2 or httpx.
     """
 
     provider_name = "open_source"

@@ -1,7 +1,7 @@
 """OpenAI, over its own SDK.
 
 Reasoning: https://developers.openai.com/api/docs/guides/reasoning and the models' pages (read in November 2026). Only
-the Responses API shows the reasoning, as a summary.
+the Responses API returns the reasoning, as a summary.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SUMMARY: Fields = {"reasoning": {"summary": "auto"}}
 
 
 def _with_summary(profile: ModelProfile) -> ModelProfile:
-    """The profile for the Responses API. The first models that reasoned have no summary to show."""
+    """The profile for the Responses API. The first reasoning models have no summary to show."""
     if not profile.thinks or profile.models.startswith(r"\bo"):
         return profile
     shown = _SUMMARY if profile.thinks_by_default else {}
@@ -142,17 +142,17 @@ FACTS = ProviderFacts(
 class OpenAIProvider(HTTPProvider):
     """GPT models, through the Responses API or chat completions. See `HTTPProvider` for the other options.
 
-    - `api`: `"responses"`, `"chat"`, or None to choose. Models that reason use Responses, because only there their
-      reasoning carries over to the next turn; all others use chat completions. So do all models if a `base_url` or
-      `client` points elsewhere, because every gateway supports chat completions; Azure users pass `api="responses"`.
-    - `client`: any client of the SDK, such as `AsyncAzureOpenAI`
+    - `api`: `"responses"`, `"chat"`, or None to choose. Reasoning models use Responses, where their reasoning carries
+      over to the next turn. Other models use chat completions. So does any model if `base_url` or `client` points
+      elsewhere, because every gateway supports chat completions. On Azure, pass `api="responses"`.
+    - `client`: any async client of the SDK, such as `AsyncAzureOpenAI`
 
-    Responses requests ask for encrypted reasoning, and OpenAI stores nothing. At an address that is not OpenAI's, a
-    model that does not reason may refuse that: pass `include=[]`. Requests ask for summaries of the reasoning, which
-    arrive as thinking; OpenAI gives them to verified organizations only.
+    Responses requests ask for encrypted reasoning, and OpenAI stores nothing. Elsewhere, a model that does not reason
+    may refuse that: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as thinking.
+    OpenAI returns them only to verified organizations.
 
-    OpenAI caches the beginning of prompts automatically; with `prompt_cache_key="name"`, requests with the same
-    beginning share the cache more often.
+    OpenAI caches the start of prompts automatically. With `prompt_cache_key="name"`, requests with the same start share
+    the cache more often.
 
     Raises `ConfigurationError` for any other `api`.
 
@@ -179,10 +179,10 @@ class OpenAIProvider(HTTPProvider):
     def _make_codec(self, facts: ProviderFacts) -> Codec:
         profile = FACTS.profile(self.model_name)
         reasons = profile.thinks and bool(profile.models)  # the last profile is for unknown models
-        at_home = self._at_openai()
-        api = self._api or ("responses" if reasons and at_home else "chat")
-        # elsewhere a model may have any name: only OpenAI's own are known not to reason
-        return ChatCodec(facts) if api == "chat" else ResponsesCodec(facts, reasoning=reasons or not at_home)
+        at_openai = self._at_openai()
+        api = self._api or ("responses" if reasons and at_openai else "chat")
+        # elsewhere a model may have any name, so only OpenAI's own are known not to reason
+        return ChatCodec(facts) if api == "chat" else ResponsesCodec(facts, reasoning=reasons or not at_openai)
 
     def _make_transport(self, client: Any) -> SDKTransport:
         return SDKTransport(self.package, "AsyncOpenAI", client)

@@ -1,7 +1,7 @@
 """SiliconFlow, which runs open models.
 
 https://docs.siliconflow.cn/docs/api/chat-completions-post and https://docs.siliconflow.com/en/api-reference (read in
-November 2026): `enable_thinking`, a budget from 128 to 32768 tokens. The two sites have separate keys.
+November 2026): `enable_thinking`, with a budget of 128 to 32768 tokens. The two sites have separate keys.
 """
 
 from dataclasses import replace

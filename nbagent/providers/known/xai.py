@@ -1,7 +1,7 @@
 """xAI. Read in November 2026:
 
-- https://docs.x.ai/guides/reasoning: the levels of each model; only the Responses API gives the reasoning back
-- https://docs.x.ai/developers/cost-tracking: the usage has the request's cost
+- https://docs.x.ai/guides/reasoning: each model's levels; only the Responses API returns the reasoning
+- https://docs.x.ai/developers/cost-tracking: the usage includes the request's cost
 """
 
 from dataclasses import replace

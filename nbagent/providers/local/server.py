@@ -1,4 +1,4 @@
-"""Starting, sharing and ending the processes that serve GGUF models (`server_process.py`), from the kernel's side."""
+"""Starts, shares and ends the processes that serve GGUF models (`server_process.py`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from typing import Any
 
 from nbagent.errors import LocalModelError, missing_extra
 
-#: More threads than this do not speed up any model that fits a notebook's machine.
+#: More threads do not speed up any model that fits on a notebook's machine.
 MAX_THREADS = 8
 
 
 class LlamaServer:
     """A running server process with one model.
 
-    The constructor blocks until the model is loaded and has run once: a processor that lacks an instruction shows then.
+    The constructor blocks until the model is loaded and has run once, which reveals missing processor instructions.
     """
 
     def __init__(self, path: str, name: str, n_ctx: int) -> None:
@@ -37,8 +37,8 @@ class LlamaServer:
         self.secret = SecretStr(secrets.token_urlsafe(24))
         #: The providers that use this process.
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
-        #: Its current number of prompts. It answers one after the other.
-        self.questions = 0
+        #: The number of waiting prompts, including the one being answered.
+        self.prompts = 0
         self._path = path
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
@@ -56,7 +56,7 @@ class LlamaServer:
         try:
             settings = {"path": path, "name": name, "n_ctx": n_ctx, "threads": _available_processors()}
             settings["key"] = self.secret.get_secret_value()
-            with contextlib.suppress(OSError):  # it has already ended
+            with contextlib.suppress(OSError):  # the process has already ended
                 self._process.stdin.write(json.dumps(settings).encode() + b"\n")
             self.address = self._process.stdout.readline().decode().strip()
             if not self.address:
@@ -66,13 +66,13 @@ class LlamaServer:
             raise
 
     @contextlib.contextmanager
-    def asked(self) -> Iterator[None]:
-        """Count a question."""
-        self.questions += 1
+    def answering(self) -> Iterator[None]:
+        """Count a prompt while it waits or is answered."""
+        self.prompts += 1
         try:
             yield
         finally:
-            self.questions -= 1
+            self.prompts -= 1
 
     @property
     def alive(self) -> bool:
@@ -80,29 +80,29 @@ class LlamaServer:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Kill the process; it has nothing to save."""
+        """Kill the process, which has nothing to save."""
         with self._process:
             self._process.kill()
         self._log.close()
 
     def _failure(self) -> LocalModelError:
-        """Why the process ended. Waits for the end, when its log is complete."""
+        """The reason why the process ended. Waits for the end, when the log is complete."""
         status = self._process.wait()
         self._log.seek(0)
         lines = [f"its process ended with status {status}", *self._log.read().decode("utf-8", "replace").splitlines()]
         with contextlib.suppress(ValueError):
             lines.append(f"its process was ended by {signal.Signals(-status).name}")
-        errors = [line.split(" E ")[-1] for line in lines if " E " in line]  # llama.cpp's; the first is the cause
+        errors = [line.split(" E ")[-1] for line in lines if " E " in line]  # llama.cpp's: the first is the cause
         reason = errors[0] if errors else lines[-1]
         return LocalModelError(
             f"llama.cpp can't load {Path(self._path).name}: {reason}. If the file is a complete GGUF model and fits "
-            f"into memory, this build of llama.cpp does not run on {platform.platform()}: install another one (pip "
+            f"into memory, this build of llama.cpp does not run on {platform.platform()}. Install another one (pip "
             "install --force-reinstall xllamacpp), or build it here (--no-binary xllamacpp). Or use a model with a key "
             "(NBAGENT_MODEL)."
         )
 
 
-#: The running processes, and the lock that lets one be started at a time.
+#: The running processes, and a lock to start only one at a time.
 _servers: dict[tuple[str, str, int], LlamaServer] = {}
 _loading = threading.Lock()
 
@@ -115,7 +115,7 @@ def check_installed() -> None:
 
 
 def shared_server(path: str, name: str, n_ctx: int, user: Any) -> LlamaServer:
-    """The running process with this model file, else a new one, which now has this user. Blocks while it loads."""
+    """A process with this model file, already running or new, with `user` among its users. Blocks while it loads."""
     check_installed()
     with _loading:
         server = _servers.get((path, name, n_ctx))
@@ -124,13 +124,13 @@ def shared_server(path: str, name: str, n_ctx: int, user: Any) -> LlamaServer:
                 server.end()
             end_unused()
             server = LlamaServer(path, name, n_ctx)
-        server.users.add(user)  # before others can see it without users, and end it
+        server.users.add(user)  # first, or another thread could end it as unused
         _servers[path, name, n_ctx] = server
         return server
 
 
 def end_unused(all_of_them: bool = False) -> None:
-    """End the processes that no provider uses, or all of them."""
+    """End the processes that no provider uses, or all processes."""
     for key, server in list(_servers.items()):
         if all_of_them or not server.users:
             _servers.pop(key, None)
@@ -141,10 +141,10 @@ atexit.register(end_unused, all_of_them=True)
 
 
 def _available_processors() -> int:
-    """The processors that this process may use (its affinity, and its container's quota), less one.
+    """The number of processors that this process may use (by affinity and container quota), less one.
 
-    llama.cpp's threads wait for each other at every step without sleeping: if one of them shares its processor with
-    other work, all of them wait for it, and an answer takes minutes instead of seconds.
+    llama.cpp's threads busy-wait for each other at every step. If one of them shares its processor with other work, all
+    of them wait, and an answer takes minutes instead of seconds.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):

@@ -1,12 +1,12 @@
-"""The process of a GGUF model: llama.cpp's server on loopback. It lives as long as its standard input is open.
+"""The process that serves a GGUF model with llama.cpp on loopback, as long as its standard input is open.
 
-It is a separate process, not a thread of the kernel, because llama.cpp's binding holds the interpreter lock while it
-loads or frees a model: cells, widgets and the stop button would freeze, and a crash in native code would take the
-user's data with it. When the kernel ends, even by a kill, the pipe closes and this process ends at once.
+It is not a thread of the kernel, because llama.cpp's binding holds the interpreter lock while it loads or frees a
+model: cells, widgets and the stop button would freeze, and a crash in native code would take the user's data with it.
+When the kernel ends, even if killed, the pipe closes and this process ends at once.
 
-It reads one line of JSON from standard input: `{"path", "name", "n_ctx", "threads", "key"}`, and writes the server's
-address to standard output when the model is loaded. If that fails, it ends; why is in standard error. `server.py` runs
-this file by its path, so nothing of nbagent is loaded here.
+It reads one line of JSON from standard input, `{"path", "name", "n_ctx", "threads", "key"}`, and writes the server's
+address to standard output when the model is loaded. If loading fails, it ends, with the reason on standard error.
+`server.py` runs this file by its path, so nbagent is not imported here.
 """
 
 import json
@@ -37,8 +37,8 @@ def main() -> None:
         sys.stdout.write(f"{server.listening_address}\n")
         sys.stdout.flush()
         sys.stdin.read()
-    finally:  # also if the kernel ended while the model was loading, so that nobody reads the address
-        os._exit(0)  # skips freeing the server, which can hang
+    finally:  # also if the kernel ended during loading, and nobody reads the address
+        os._exit(0)  # without freeing the server, which can hang
 
 
 if __name__ == "__main__":

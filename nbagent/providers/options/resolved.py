@@ -150,9 +150,9 @@ class OptionsResolver:
         if _allowed(self.profile.forced_tools, will_think):
             return ""
         if self.profile.forced_tools == "never":
-            return f"{self.model} can't be made to call a tool: pass 'auto' or 'none'"
-        remedy = "pass thinking=False with it" if self.profile.thinking_off is not None else "pass 'auto' or 'none'"
-        return f"{self.model} can't be made to call a tool while it thinks: {remedy}"
+            return f"{self.model} can't be made to call a tool. Pass 'auto' or 'none'"
+        remedy = "Pass thinking=False with it" if self.profile.thinking_off is not None else "Pass 'auto' or 'none'"
+        return f"{self.model} can't be made to call a tool while it thinks. {remedy}"
 
 
 def _allowed(rule: str, will_think: bool | None) -> bool:

@@ -1,8 +1,8 @@
-"""Finds the tool for a request, and the request's pieces that can be arguments, without using the model.
+"""Finds the tool for a request, and the pieces of the request that can be arguments, without using the model.
 
-`best_tool` picks a tool by the words that it shares with the request and by how well the request fills it. A `Filling`
-has the request's values for each parameter of a tool, the likeliest first: an enum's value, a number, a quotation, a
-name. If several are likely, the model chooses.
+`best_tool` chooses a tool by the words that it shares with the request, and by how well the request fills it. A
+`Filling` has the request's values for each parameter of a tool, likeliest first: an enum value, a number, a quotation,
+a name. If several are likely, the model chooses.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from nbagent.providers.prompting.reading import (
 )
 from nbagent.providers.prompting.schemas import Schema, Tool, parameter_schemas
 
-#: For each parameter that gets an argument, the values that it can be.
+#: For each parameter with an argument, its possible values.
 Choices = dict[str, list[Any]]
 
-#: The relevance from which a tool is called.
+#: The least relevance for a tool to be called.
 THRESHOLD = 1.5
-#: How badly a piece may suit a required parameter.
+#: The least that a piece must suit a required parameter.
 LEAST = -4
-#: How much likelier a name or quotation that no other parameter got is for an optional one.
+#: How much likelier a leftover name or quotation is for an optional parameter.
 REST = 2.0
-#: The model chooses among at most this many values, each at most this much less likely than the first.
+#: The most values that the model chooses among, and how much less likely than the first they may be.
 MAX_CHOICES, MARGIN = 8, 0.8
 
 
@@ -54,7 +54,7 @@ _KINDS = {
     "number": _stems("number id year season code zip phone version time age account order"),
     "date": _stems("date day"),
 }
-#: Parameters that differ only by such words ask for the same kind of thing.
+#: Parameters that differ only in such words mean the same kind of thing.
 _ENDS = _stems("start end first second origin destination from to source target departure arrival one two")
 #: Words before a place.
 _PLACE_LINKS = frozenset(str.split("around at for from in near to"))
@@ -64,8 +64,8 @@ _AND = (",", "and", "&", "or")
 _NUMBERS = ("number", "share", "word")
 
 # fmt: off
-#: How much each feature of a tool speaks for it; of a piece of the request, for it as the value of a text parameter; of
-#: one of its numbers, for it as the value of a number. `benchmarks/fit_embedded.py` fitted the last two.
+#: The weights of features: of a tool's relevance, of a piece as a text parameter's value, of a number as a number
+#: parameter's value. `benchmarks/fit_embedded.py` fitted the last two.
 _RELEVANCE = {"named": 1.3, "known": 1.0, "covered": 1.2, "worst text": 0.5}
 _TEXT = {
     "words": -1.7, "number": -1.7, "quoted": 0.6,
@@ -84,7 +84,7 @@ _NUMBER = {"number": -1.5, "before": 3.3, "behind": 2.3, "in order": 1.7, "optio
 
 
 def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) -> tuple[Tool, list[Choices]] | None:
-    """The most relevant tool that the request can fill, and its calls; None if none is `at_least` so relevant."""
+    """The most relevant tool that the request can fill, and its calls; None if its relevance is below `at_least`."""
     reading, said = Reading(request), set(words(without_quotations(request))) - COMMON
     rated = [(relevance(said, each), each) for tool in tools if (each := Filling(reading, tool)).calls]
     rating, best = max(rated, key=lambda each: each[0], default=(0.0, None))
@@ -92,7 +92,7 @@ def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) 
 
 
 def relevance(said: set[str], filling: Filling) -> float:
-    """How much of a tool's name a request says, how much of the request is the tool's, and how well it is filled."""
+    """How well a tool's name and words match the request, and how well the request fills it."""
     tool, schemas = filling.tool, filling.schemas
     name = set(words(tool["name"])) - COMMON
     values = " ".join(str(value) for schema in schemas.values() for value in schema.get("enum") or ())
@@ -116,10 +116,7 @@ def _weighed(features: Mapping[str, float], weights: Mapping[str, float]) -> flo
 
 
 class Filling:
-    """A request's values for a tool's parameters, once for each requested call; no call if a value is missing.
-
-    Parameters missing in the request are omitted, unless they are required.
-    """
+    """A request's values for a tool's parameters, for each requested call; no call if a required value is missing."""
 
     def __init__(self, reading: Reading, tool: Tool) -> None:
         self.tool, self.reading, self.schemas = tool, reading, parameter_schemas(tool)
@@ -128,14 +125,14 @@ class Filling:
         self.names = {name: set(words(name)) or {stem(name)} for name in self.schemas}
         own = {name: _vocabulary(self.names[name], schema) for name, schema in self.schemas.items()}
         shared = Counter(word for vocabulary in own.values() for word in vocabulary)
-        #: The words of each parameter by weight; one that several have weighs less.
+        #: The words of each parameter with their weights. A word that several parameters share weighs less.
         self.vocabularies = {
             name: {word: weight / shared[word] for word, weight in each.items()} for name, each in own.items()
         }
-        #: The words that say which tool is meant, and which parameter.
+        #: The words that name the tool or a parameter.
         self.spoken = {*COMMON, *words(tool["name"]), *words(tool.get("description") or "")}.union(*self.names.values())
         self.found: Choices = {}
-        #: The pieces that each parameter could get, the one it got, how well that suits it, and the tokens in use.
+        #: Each parameter's possible pieces, its piece, how well that suits it; and the tokens in use.
         self.options: dict[str, list[Piece]] = {}
         self.chosen: dict[str, Piece] = {}
         self.fits: dict[str, float] = {}
@@ -145,7 +142,7 @@ class Filling:
         self.calls = self._calls() if all(name in self.found for name in self.needed) else []
 
     def _fill(self) -> None:
-        """Each type of parameters in its turn: enums first, whose values are certain, and lists of texts last."""
+        """Fill the parameters by type: enums first, whose values are certain, and lists of texts last."""
         self._assign({name: self._named(name) for name in self.schemas})
         self._choose_flags()
         numbers = [piece for piece in self.reading.numbers if piece.kind != "word"]
@@ -174,7 +171,7 @@ class Filling:
                     self.found[name] = [{key: values[0] for key, values in inner.calls[0].items()}]
 
     def _open(self, *types: str | None) -> list[str]:
-        """The parameters of these types that have no value yet, the required ones first."""
+        """The parameters of these types without a value, required ones first."""
         names = [
             name
             for name, schema in self.schemas.items()
@@ -186,10 +183,10 @@ class Filling:
         return [piece for piece in pieces if not piece.overlaps(self.taken)]
 
     def _assign(self, options: Mapping[str, Sequence[tuple[float, Piece]]]) -> None:
-        """Each parameter gets a piece of its own: the best pair first; then two swap if both together gain by it.
+        """Assign each parameter its own piece, the best pair first. Then swap two if that is better overall.
 
-        Parameters that differ by a number, or by words like "start" and "end", get theirs as they are said. An optional
-        parameter gets none that does not suit it.
+        Parameters that differ in a number, or in words like "start" and "end", receive theirs in the request's order.
+        An optional parameter receives a piece only if it suits.
         """
         fits = {
             (name, piece): fit
@@ -229,7 +226,7 @@ class Filling:
     # -- enums and flags ----------------------------------------------------------------------------------------------
 
     def _named(self, name: str) -> list[tuple[float, Piece]]:
-        """The values of an enum that the request names, and those that the description of no free text quotes."""
+        """The values that the request names, of an enum, or quoted in the description unless it is a free text."""
         schema = self.schemas[name]
         is_list = schema.get("type") == "array"
         given = (schema.get("items") or {} if is_list else schema).get("enum")
@@ -243,7 +240,7 @@ class Filling:
         return [(2 - 0.1 * i + sum(self._near(piece, name)), piece) for i, piece in enumerate(hits)]
 
     def _said(self, value: Any) -> Piece | None:
-        """Where the request names a value."""
+        """The place where the request names a value."""
         text, stems, lower = str(value), self.reading.stems, str(value).lower()
         parts = [stem(part) for part in re.findall(r"[^\W_]+", text)]
         if not parts or (len(text) == 1 and not re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self.reading.text)):
@@ -252,7 +249,7 @@ class Filling:
         for i, word in enumerate(self.reading.lower):
             before = self.reading.word(i - 1).lower()
             if is_link and not before[-1:].isdigit() and before not in LINKS:
-                continue  # "in" is a unit only behind a number or another preposition
+                continue  # "in" is a unit only after a number or another preposition
             if stems[i : i + len(parts)] == parts:
                 return Piece(value, i, i + len(parts), "named")
             if word == lower or (is_in_words and text in word):
@@ -269,7 +266,7 @@ class Filling:
         ]
 
     def _choose_flags(self) -> None:
-        """A flag is on if the request has all words of its name, and off if "no" or "without" precedes them."""
+        """Turn a flag on if the request has all words of its name, or off if "no" or "without" precedes them."""
         for name in self._open("boolean"):
             own = self.names[name] - _stems("consider enable get has include return show use with")
             at = [i for i, word in enumerate(self.reading.stems) if i not in self.reading.taken and _speaks(word, own)]
@@ -284,7 +281,7 @@ class Filling:
     def _number_options(
         self, names: Sequence[str], pieces: Sequence[Piece], bonus: float = 0
     ) -> dict[str, list[tuple[float, Piece]]]:
-        """The numbers that each parameter can take: no fraction as an integer."""
+        """The numbers that each parameter can take. An integer takes no fraction."""
         options: dict[str, list[tuple[float, Piece]]] = {name: [] for name in names}
         for rank, name in enumerate(names):
             schema = self.schemas[name]
@@ -296,7 +293,7 @@ class Filling:
         return options
 
     def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
-        """The features of a number as a parameter's value; `is_in_order`: both are the nth."""
+        """The features of a number as a parameter's value. `is_in_order`: number and parameter have the same rank."""
         before, behind = self._near(piece, name)
         return {
             "number": 1,
@@ -307,7 +304,7 @@ class Filling:
         }
 
     def _converted(self, piece: Piece, name: str) -> Piece:
-        """A number as the parameter takes it: 5% is 0.05 unless percents are asked for, and 2 weeks are 14 days."""
+        """A number in the parameter's unit: 5% is 0.05 unless it expects percent, and 2 weeks are 14 days."""
         schema = self.schemas[name]
         if piece.kind == "share" and schema["type"] == "number":
             in_percent = "percent" in f"{schema} {self.tool.get('description')}"
@@ -328,7 +325,7 @@ class Filling:
         return replace(piece, value=asked[2].join(parts[asked[i][0]] for i in (1, 3, 4)))
 
     def _assign_lists(self, pieces: Sequence[Piece], *types: str | None) -> None:
-        """Lists get adjacent pieces; numbers of which no two are adjacent form one list."""
+        """Assign adjacent pieces to lists. If no two numbers are adjacent, all of them form one list."""
         groups = self.reading.joined(self._free(pieces), (*_AND, "to", "-"))
         if "number" in types and groups and all(len(group) == 1 for group in groups):
             groups = [[piece for group in groups for piece in group]]
@@ -348,23 +345,23 @@ class Filling:
         )
 
     def _items(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The possible pieces of a list: all quotations, else the longest rows of words that name no tool."""
+        """The possible pieces of a list: all quotations, else the longest runs of words that name no tool."""
         reading = self.reading
 
-        def goes_on(i: int) -> bool:
+        def continues(i: int) -> bool:
             return reading.is_word(i) and i not in self.taken and reading.stems[i] not in self.spoken
 
         return [piece for piece in pieces if piece.kind == "quoted"] or [
             piece
             for piece in pieces
-            if piece.kind == "words" and "," not in piece.value and goes_on(piece.start)
-            if not goes_on(piece.start - 1) and not goes_on(piece.end)
+            if piece.kind == "words" and "," not in piece.value and continues(piece.start)
+            if not continues(piece.start - 1) and not continues(piece.end)
         ]
 
     # -- texts --------------------------------------------------------------------------------------------------------
 
     def _texts(self) -> list[Piece]:
-        """The candidates for a text; a city and its country are one, unless the tool asks for both."""
+        """The candidates for a text. A city and its country are one, unless the tool takes both."""
         reading, names = self.reading, self._open("string", None)
         places = {frozenset(self.names[name] - _ENDS) for name in names if self._asks(name, "place")}
         pieces = [*reading.quoted, *reading.dates, *reading.codes, *reading.arithmetic]
@@ -416,7 +413,7 @@ class Filling:
     # -- several calls ------------------------------------------------------------------------------------------------
 
     def _calls(self) -> list[Choices]:
-        """One call, or as many as the request lists values for some parameters."""
+        """One call, or several if the request lists several values for a parameter."""
         columns = {name: column for name in self.chosen if len(column := self._column(name)) > 1}
         count = max(map(len, columns.values()), default=1)
         numbers = [name for name, piece in self.chosen.items() if piece.kind in ("number", "share")]
@@ -439,7 +436,7 @@ class Filling:
         ]
 
     def _column(self, name: str) -> list[Piece]:
-        """The pieces that "and" or a common word, such as a unit, links to the one that a parameter got."""
+        """The pieces linked to a parameter's piece, by "and" or a common word such as a unit."""
         piece, alike, others = self.chosen[name], self._alike(name), [p for k, p in self.chosen.items() if k != name]
         group = next((group for group in self.reading.joined(alike, _AND) if piece in group), [piece])
         links = {word for pair in pairwise(group) for word in self.reading.between(*pair)}
@@ -447,16 +444,16 @@ class Filling:
             return [] if any(each.meets(other) for each in group for other in others) else group
         if piece.kind not in ("number", "share"):
             return []
-        return [each for each in alike if each == piece or (each not in others and self._stand_alike(each, piece))]
+        return [each for each in alike if each == piece or (each not in others and self._in_like_places(each, piece))]
 
-    def _stand_alike(self, piece: Piece, other: Piece) -> bool:
+    def _in_like_places(self, piece: Piece, other: Piece) -> bool:
         """Whether the same word, such as a unit, follows or precedes both."""
         pairs = [(self.reading.word(piece.end), self.reading.word(other.end))]
         pairs.append((self.reading.word(piece.start - 1), self.reading.word(other.start - 1)))
         return any(one == two and one[:1].isalpha() and one.lower() not in STOP_WORDS for one, two in pairs)
 
     def _alike(self, name: str) -> list[Piece]:
-        """The pieces of the request that could replace the one that a parameter got."""
+        """The pieces of the request that could replace a parameter's piece."""
         chosen, reading = self.chosen[name], self.reading
         alike = [piece for piece in self.options[name] if piece.kind == chosen.kind]
         if chosen.kind == "words":
@@ -467,7 +464,7 @@ class Filling:
         return sorted(alike, key=lambda piece: piece.start)
 
     def _is_whole(self, piece: Piece, is_name: bool) -> bool:
-        """Whether a piece of words is a whole name, or a whole row of words that are no names."""
+        """Whether a piece of words is a whole name, or a whole run of words that are not names."""
         inside = [i for i in piece.places if self.reading.is_word(i)]
         around = [i for i in (piece.start - 1, piece.end) if self.reading.is_word(i)]
         return (
@@ -479,12 +476,12 @@ class Filling:
 
 
 def _vocabulary(own: Iterable[str], schema: Schema) -> dict[str, float]:
-    """The words of a parameter: words of its name weigh twice as much as words of its description."""
+    """A parameter's words with their weights. Its name counts twice as much as its description."""
     return {**dict.fromkeys(words(str(schema.get("description") or "")), 1.0), **dict.fromkeys(own, 2.0)}
 
 
 def _speaks(word: str, own: set[str] | frozenset[str]) -> bool:
-    """Whether a stem is one of these, or begins like one."""
+    """Whether a stem is one of these, or starts like one."""
     return word in own or any(
         len(short := min(word, each, key=len)) >= 4 and each[: len(short)] == word[: len(short)] for each in own
     )

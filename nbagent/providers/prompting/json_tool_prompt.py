@@ -1,4 +1,4 @@
-"""Asks a model in its prompt for a tool call as JSON, constrained by a schema if its server can do that."""
+"""Prompts a model for a tool call as JSON, constrained by a schema if its server can do that."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nbagent.providers.formats.tool_schema import plain_schema
 async def ask_for_call(
     inner: LLMProvider, request: ModelRequest, tools: Functions, *, is_forced: bool = False
 ) -> LLMResponse:
-    """The model's reply to the conversation: `{"name": ..., "arguments": {...}}`, or, unless forced, `{"name": null}`.
+    """The model's answer: `{"name": ..., "arguments": {...}}`, or, unless forced, `{"name": null}`.
 
-    If a server refuses the schema, the request is sent again without it; the model may then reply anything.
+    If a server refuses the schema, the request is sent again without it. The answer may then be anything.
     """
     tools = [{**tool, "parameters": plain_schema(tool.get("parameters") or {"type": "object"})} for tool in tools]
     listed = "\n".join(json.dumps(dict(tool), ensure_ascii=False) for tool in tools)
@@ -41,7 +41,7 @@ async def ask_for_call(
 
 
 def call_schema(tools: Functions, is_forced: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a call of one of the tools, or, unless forced, of none.
+    """The JSON Schema of a call of one of the tools or, unless forced, of none.
 
     >>> [form["properties"]["name"] for form in call_schema([{"name": "now"}])["anyOf"]]
     [{'const': 'now'}, {'type': 'null'}]

@@ -1,9 +1,9 @@
-"""`PromptedProvider`: tool calls by prompting, for models that have no tool calling of their own.
+"""`PromptedProvider`: tool calls by prompting, for models without tool calling.
 
-If the inner provider can decode under a JSON schema (`complete`, as the embedded model's does), `grounding` chooses the
-tool and the request's values for its arguments; if there are several, the model chooses. With any other provider, the
+If the inner provider can decode under a JSON schema (`complete`, as for the embedded model), `grounding` chooses the
+tool and the possible arguments from the prompt, and the model chooses among several. With any other provider, the
 prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not fit the
-tool's schema. The answer is then made from the results.
+tool's schema. The results then become the answer.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from nbagent.providers.prompting.schemas import Tool, signature
 
 #: The most tokens for the arguments of one call.
 MAX_ARGUMENT_TOKENS = 256
-#: The most tokens of an answer, unless `max_tokens` is given: a small model tends to ramble.
+#: The most tokens of an answer, unless `max_tokens` is set: a small model tends to ramble.
 MAX_ANSWER_TOKENS = 300
-#: The same for an answer from memory although tools are on offer: it is probably wrong.
+#: The same for an answer from memory although tools are on offer, which is probably wrong.
 MAX_UNAIDED_TOKENS = 120
-#: Used if there is no system message: without any, the small model answers far worse.
+#: Used if there is no system message, since the small model answers far worse without one.
 SYSTEM_MESSAGE = "You are a helpful assistant."
-#: The reply to a prompt in a script that the embedded model can't read.
+#: The answer to a prompt in a script that the embedded model can't read.
 UNREADABLE = "This small model reads only English. Ask in English, or use a larger model."
 #: A rough but safe estimate for English text.
 CHARS_PER_TOKEN = 3
-#: An answer's usage counts only the tokens that the embedded model read and wrote: none for rule-based answers.
+#: The usage is exact: it counts only what the embedded model read and wrote, which is nothing for rule-based answers.
 _EXACT = {"usage_estimated": False}
 
 EXAMPLES = '''def book_table(restaurant: str, people: int = 2):
@@ -67,7 +67,7 @@ def find_notes(text: str, limit: int = 10):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's text after a bare prompt. `cut_off`: the token limit stopped it."""
+    """A model's text after a bare prompt. `cut_off`: whether the token limit stopped it."""
 
     text: str
     usage: Usage
@@ -85,14 +85,14 @@ class Completer(Protocol):
         """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
 
     def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Reports slow steps, and whether the model answers another prompt first."""
+        """Load the model. Reports slow steps, and a wait for another prompt's answer."""
 
 
 class PromptedProvider(WrapperProvider):
-    """Makes an `inner` provider without tool calling call tools, by prompting."""
+    """Lets an `inner` provider without tool calling call tools, by prompting."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. The inner provider gets the request for a plain answer, without tools."""
+        """See `LLMProvider.resolve`. The inner provider resolves a request without tools."""
         check_available(request.tools, self.provider_name)
         options = dict(request.options)
         choice, tools = options.pop("tool_choice", None), request.tools
@@ -148,7 +148,7 @@ class PromptedProvider(WrapperProvider):
         is_forced = request.effective_options.get("tool_choice") not in (None, "auto")
         if isinstance(self.inner, Completer):
             text = request.messages[-1].text
-            tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be shown
+            tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # too long for the model
             if best := best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD):
                 async for word in self.inner.load():
                     yield word
@@ -184,7 +184,7 @@ class PromptedProvider(WrapperProvider):
     async def _chosen(
         self, inner: Completer, request: str, tool: Tool, choices: Choices
     ) -> tuple[dict[str, Any], Usage]:
-        """One value for each parameter, as the model writes it: one of its choices, else the likeliest."""
+        """A value for each parameter: the model's choice, else the likeliest."""
         likeliest = {name: values[0] for name, values in choices.items()}
         head = f"{EXAMPLES}{signature(tool, list(choices))}# Request: "
         is_long = len(head) + len(request) > (inner.n_ctx - MAX_ARGUMENT_TOKENS) * CHARS_PER_TOKEN
@@ -202,14 +202,14 @@ class PromptedProvider(WrapperProvider):
         if not isinstance(arguments, dict):
             return likeliest, done.usage
         used: list[Any] = []
-        for name, values in choices.items():  # no two parameters mean the same piece of the request
+        for name, values in choices.items():  # two parameters never take the same piece of the request
             if len(values) > 1 and arguments[name] in used:
                 arguments[name] = next((value for value in values if value not in used), arguments[name])
             used.append(arguments[name])
         return arguments, done.usage
 
     async def _answer_from_results(self, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
-        """Sentences that quote the final tool results, which a small model would garble."""
+        """Sentences that quote the last tool results, which a small model would garble."""
         results = list(itertools.takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
         calls = {call.id: call for message in messages for call in message.tool_calls or ()}
         answer = "\n\n".join(result_sentence(calls.get(each.tool_call_id), each) for each in results)
@@ -218,11 +218,11 @@ class PromptedProvider(WrapperProvider):
         yield LLMResponse(answer, None, "stop", {"usage": Usage(), "model": self.model_name, "quoted": True} | _EXACT)
 
     async def _plain_answer(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """The inner model's answer. A small model's is ended when it repeats itself again and again."""
+        """The inner model's answer. A small model is stopped once it keeps repeating itself."""
         may_repeat = isinstance(self.inner, Completer)
         if may_repeat and not is_readable(request.messages[-1].text):
             yield Text(UNREADABLE)
-            facts = {"usage": Usage(), "model": self.model_name, "no_tool": False}  # the model is not asked
+            facts = {"usage": Usage(), "model": self.model_name, "no_tool": False}  # without the model
             yield LLMResponse(UNREADABLE, None, "stop", facts | _EXACT)
             return
         pieces: list[str] = []
@@ -238,13 +238,13 @@ class PromptedProvider(WrapperProvider):
             else:
                 return
         yield Text(" …")
-        # the server does not count the tokens of an unfinished answer: a piece is one, the prompt's are estimated
+        # the server does not report the tokens of an unfinished answer: each piece is one, and the prompt is estimated
         usage = Usage(sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN, len(pieces))
         yield LLMResponse("".join([*pieces, " …"]), None, "stop", {"usage": usage, "model": self.model_name})
 
 
 def answers_unaided(request: ModelRequest) -> bool:
-    """Whether tools are on offer and none was called since the last prompt: an answer would be from memory."""
+    """Whether tools are on offer but none was called since the last prompt, so that an answer is from memory."""
     turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
@@ -262,14 +262,13 @@ def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
     return None
 
 
-# -- the conversation as the model gets it ----------------------------------------------------------------------------
+# -- the conversation for the model -----------------------------------------------------------------------------------
 
 
 def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     """The conversation in roles that every chat template knows, without tool calls, whose form a model would copy.
 
-    A tool's result is omitted if an answer follows it, because the answer repeats it; otherwise it becomes a user
-    message.
+    A tool's result is omitted if an answer follows, which repeats it. Otherwise it becomes a user message.
     """
     kept: list[LLMMessage] = []
     for index, message in enumerate(messages):
@@ -291,7 +290,7 @@ def _with_images(text: str, message: LLMMessage) -> Content:
 
 
 def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """The conversation without earlier turns that used tools: a small model would copy the form of their answers.
+    """The conversation without earlier turns that used tools, since a small model would copy their answers' form.
 
     >>> call = FunctionCall("count", {}, "call_1")
     >>> said = [LLMMessage("user", "Count!"), LLMMessage("assistant", tool_calls=[call]), LLMMessage("tool", "3")]
@@ -308,7 +307,7 @@ def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
 
 
 def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
-    """The system message and as many of the last turns as fit, each of them whole; the last turn always stays."""
+    """The system message and as many of the last turns as fit, all whole. The last turn always stays."""
     system = [message for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
     starts = [i for i, message in enumerate(others) if message.opens_turn] or [0]

@@ -1,6 +1,6 @@
-"""A request as its tokens, and the pieces of it that can be arguments of a tool: numbers, quotations, dates, words.
+"""Splits a request into tokens, and finds the pieces that can be a tool's arguments: numbers, quotations, dates, words.
 
-The rules are for English. Chinese, Japanese and Korean have no spaces: there, pairs of characters are compared.
+The rules are for English. In Chinese, Japanese and Korean, which have no spaces, pairs of characters are compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-#: Words without meaning for the request.
+#: Words that say nothing about the request.
 STOP_WORDS = frozenset(
     str.split(
         "a about after against all am among an and any are around as associated at be before being between both by "
@@ -24,7 +24,7 @@ STOP_WORDS = frozenset(
         "what when where which while who why will with within would you your"
     )
 )
-#: Words that link a piece to the next words: words after one say nothing about the piece before it.
+#: Words that link a piece to the next one. The words after one say nothing about the piece before it.
 LINKS = frozenset(str.split("about and at by for from in of on or to with"))
 #: The stems of words that fit almost any tool.
 COMMON = frozenset(
@@ -33,7 +33,7 @@ COMMON = frozenset(
         "list look mak number perform provid retriev return search set show specif tell us valu"
     )
 )
-#: Everyday words for the same thing, each mapped to the first of its group.
+#: Everyday synonyms, each mapped to the first of its group.
 _SYNONYMS = {
     word: group.split()[0]
     for group in (
@@ -43,7 +43,7 @@ _SYNONYMS = {
     )
     for word in group.split()
 }
-#: Units of time by their stems: their length in the smallest unit of their kind, seconds or months.
+#: Units of time by stem, with their length in the smallest unit of their kind, seconds or months.
 UNITS = {
     "second": ("second", 1),
     "minut": ("second", 60),
@@ -66,11 +66,11 @@ _MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
 _TOKEN = re.compile(
     r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
 )
-# All of these take linear time: each begins only where a word does, or ends where it could begin.
+# All of these take linear time: each starts only where a word does, or ends where it could start.
 
-#: Longer digits are not a number that a tool could take.
+#: More digits are not a number for a tool.
 _NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,40})(?:\.\d{1,40})?(?![\d.]*\d)(?!-\d|/\w|:\d)")
-#: No quotation contains its own opening mark: otherwise each unclosed one would search the whole rest.
+#: No quotation contains its own opening mark, or each unclosed one would search the whole rest.
 _QUOTED = re.compile(
     r"\"([^\"]+)\"|(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|[“„]([^”“„]+)[”“]|‘([^‘’]+)’|`([^`]+)`"
     r"|«\s?([^«»]*[^«»\s])\s?»"
@@ -87,7 +87,7 @@ _CODE = re.compile(
     r"|(?:\b[a-z](?:\([a-z]\))?\s?=\s?)?-?\b\d*[a-z](?:(?:\^|\*\*)\d+|(?=\s?[-+]\s?\d))"
     r"(?:\s?[-+*/]\s?\d*[a-z]?(?:(?:\^|\*\*)\d+)?)*"
 )
-#: Sums, products and the like of numbers; "-" and "/" without spaces are of ranges and dates.
+#: Sums, products and the like; "-" and "/" without spaces are for ranges and dates.
 _ARITHMETIC = re.compile(
     r"(?<![\w.])\(?\d{1,40}(?:\.\d{1,40})?(?:(?:\s?(?:\*\*|[+*])\s?|\s[-/]\s)\(?\d{1,40}(?:\.\d{1,40})?\)?)+(?!\w)"
 )
@@ -96,7 +96,7 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 @lru_cache(10_000)
 def stem(word: str) -> str:
-    """A word without a common ending, for comparison only. Everyday synonyms become the same word.
+    """A word without a common ending, for comparison only. Synonyms become the same word.
 
     >>> stem("calculates") == stem("calculated"), stem("movies") == stem("movie"), stem("average")
     (True, True, 'mean')
@@ -114,19 +114,19 @@ def stem(word: str) -> str:
 
 @lru_cache(10_000)
 def words(text: str) -> tuple[str, ...]:
-    """The stems of a text's words in order, without stop words; `snake_case` and `camelCase` are split."""
+    """The stems of a text's words in order, without stop words. `snake_case` and `camelCase` are split."""
     pairs = ["".join(pair) for run in _CJK.findall(text) for pair in itertools.pairwise(run)]
     found = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", _CJK.sub(" ", text)))
     return (*pairs, *(stem(word) for word in found if word.lower() not in STOP_WORDS))
 
 
 def has_no_spaces(text: str) -> bool:
-    """Whether a text is in a script that does not separate its words."""
+    """Whether a text is in a script without spaces between words."""
     return _CJK.search(text) is not None
 
 
 def is_readable(text: str) -> bool:
-    """Whether at least half of the letters are Latin: of others the embedded model makes nothing.
+    """Whether at least half of the letters are Latin. The embedded model can't read others.
 
     >>> is_readable("How many rows has 订单?"), is_readable("北京的天气怎么样？")
     (True, False)
@@ -142,7 +142,7 @@ def without_quotations(request: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A value that the request holds, from its token `start` to before `end`.
+    """A value in the request, from token `start` up to `end`.
 
     `kind`: "number", "share" (5 %), "quoted", "date", "code" or "words".
     """
@@ -157,11 +157,11 @@ class Piece:
 
     @property
     def places(self) -> range:
-        """Its tokens."""
+        """Its token positions."""
         return range(self.start, self.end)
 
     def meets(self, other: Piece) -> bool:
-        """Whether the two have a token in common."""
+        """Whether the two share a token."""
         return self.start < other.end and other.start < self.end
 
     def overlaps(self, places: Collection[int]) -> bool:
@@ -185,7 +185,7 @@ class Reading:
         self.taken = {i for piece in (*self.quoted, *self.dates, *self.codes) for i in range(piece.start, piece.end)}
         found = [match for match in _ARITHMETIC.finditer(self.text) if match[0].count("(") == match[0].count(")")]
         pieces = [self._piece(match, match[0], "code") for match in found]
-        #: The candidates for a text; each number in it can also be a separate argument.
+        #: The arithmetic that can be a text argument. Each number in it can also be a separate argument.
         self.arithmetic = [piece for piece in pieces if not piece.overlaps(self.taken)]
         self.numbers = self._numbers()
         self.words = self._words()
@@ -202,12 +202,12 @@ class Reading:
         return self.lower[piece.end : later.start]
 
     def span(self, start: int, end: int, kind: str = "words") -> Piece:
-        """The text of these tokens."""
+        """The piece that consists of these tokens."""
         text = self.text[self._tokens[start].start() : self._tokens[end - 1].end()]
         return Piece(text.removesuffix("'s").removesuffix("’s"), start, end, kind)
 
     def nearness(self, piece: Piece, vocabulary: Mapping[str, float]) -> tuple[float, float]:
-        """How much the words before and behind a piece speak of a parameter: the nearer, the more."""
+        """How strongly the words before and after a piece suggest a parameter. Nearer words count more."""
         before = behind = 0.0
         for step in range(1, 7):
             word = self.word(piece.start - step)
@@ -227,9 +227,7 @@ class Reading:
         return own if own in UNITS else ""
 
     def clauses(self, spoken: Collection[str], taken: Collection[int]) -> list[Piece]:
-        """The candidates for a free text: from after the words `spoken` to the end of each clause, or to a taken
-        token.
-        """
+        """The candidates for a free text: each clause after the words `spoken`, up to a taken token."""
         found, start = [], 0
         for stop in [*(i for i in range(len(self)) if self.word(i) in ",.;:?!" or i in taken), len(self)]:
             first = next((i for i in range(start, stop) if self.is_word(i) and self.stems[i] not in spoken), stop)
@@ -239,7 +237,7 @@ class Reading:
         return found
 
     def joined(self, pieces: Sequence[Piece], links: Collection[str]) -> list[list[Piece]]:
-        """The pieces, in the order of the request, in groups that nothing but these links separates."""
+        """The pieces in the request's order, grouped if only these links separate them."""
         groups: list[list[Piece]] = []
         for piece in sorted(pieces, key=lambda each: each.start):
             if groups and piece.start < groups[-1][-1].end:
@@ -251,17 +249,17 @@ class Reading:
                 groups.append([piece])
         return groups
 
-    def begins(self, i: int) -> bool:
-        """Whether a sentence begins with this token."""
+    def starts_sentence(self, i: int) -> bool:
+        """Whether a sentence starts with this token."""
         before = self.word(i - 1)
         return i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
 
     def is_name(self, i: int) -> bool:
-        """Whether a token has a capital letter that is not its sentence's."""
-        return self.word(i)[:1].isupper() and self.is_word(i) and not self.begins(i)
+        """Whether a token has a capital letter that does not start a sentence."""
+        return self.word(i)[:1].isupper() and self.is_word(i) and not self.starts_sentence(i)
 
     def is_word(self, i: int) -> bool:
-        """Whether a token says something."""
+        """Whether a token is a word that carries meaning."""
         word = self.word(i)
         return word[:1].isalnum() and i not in self.taken and _bare(word) not in STOP_WORDS
 
@@ -282,11 +280,11 @@ class Reading:
         return found
 
     def _piece(self, match: re.Match[str], value: Any, kind: str) -> Piece:
-        """The tokens that a match touches, as a piece."""
+        """A piece of the tokens that a match touches."""
         return Piece(value, bisect_right(self._ends, match.start()), bisect_left(self._starts, match.end()), kind)
 
     def _date(self, match: re.Match[str]) -> Piece | None:
-        """A date as ISO 8601; as it is written if day and month can't be told apart."""
+        """A date in ISO 8601, or as written if day and month are ambiguous."""
         year, month, day = (
             match[a] or match[b] or match[c]
             for a, b, c in (("y", "year", "then_year"), ("m", "month", "then_month"), ("d", "day", "first_day"))

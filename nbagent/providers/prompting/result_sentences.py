@@ -1,7 +1,7 @@
-"""Sentences that quote the results of tools, made by rules, since a small model can't be trusted to copy values.
+"""Writes sentences that quote tool results, by rules, since a small model can't be trusted to copy values.
 
-A tool's result is text here: JSON for dicts and lists, `str()` of numbers and texts, the shape, dtypes and head of a
-DataFrame.
+A tool's result is text here: JSON for dicts and lists, `str()` of numbers and texts, or a DataFrame's shape, dtypes and
+head.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nbagent.text import shortened
 #: A result is quoted up to this many items and characters.
 MAX_ITEMS = 12
 MAX_CHARS = 600
-#: An answer is stuck when it says the same words this often in a row; so many words are looked at together.
+#: An answer is stuck if it says the same words this often in a row, and how many words at most are compared.
 MAX_REPEATS = 5
 MAX_REPEATED_WORDS = 20
 
@@ -48,7 +48,7 @@ def result_sentence(call: FunctionCall | None, message: LLMMessage) -> str:
 
 
 def repeats_itself(answer: str) -> bool:
-    """Whether an answer has begun to repeat itself without end. Numbers are ignored, since lists keep counting.
+    """Whether an answer keeps repeating itself. Numbers are ignored, since lists keep counting.
 
     >>> repeats_itself("1. Fish 2. Bird 3. Fish"), repeats_itself("1. Fish 2. Fish 3. Fish 4. Fish 5. Fish")
     (False, True)

@@ -1,4 +1,4 @@
-"""A tool's JSON Schema in the form for `grounding` and the small model."""
+"""Converts a tool's JSON Schema for `grounding` and the small model."""
 
 from __future__ import annotations
 
@@ -14,25 +14,22 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 def parameter_schemas(tool: Tool) -> dict[str, dict[str, Any]]:
-    """The schemas of a tool's parameters by name, references resolved."""
+    """The schemas of a tool's parameters by name, with references resolved."""
     properties = plain_schema(tool.get("parameters") or {}).get("properties") or {}
-    schemas = {name: _given(schema) for name, schema in properties.items()}
+    schemas = {name: _without_null(schema) for name, schema in properties.items()}
     for schema in schemas.values():
         if "items" in schema:
-            schema["items"] = _given(schema["items"])
+            schema["items"] = _without_null(schema["items"])
     return schemas
 
 
-def _given(schema: Schema) -> dict[str, Any]:
-    """A schema with "this or null" as "this": it describes a value that is given.
-
-    An empty one, such as `true` or an array's list of schemas, is `{}` here.
-    """
+def _without_null(schema: Schema) -> dict[str, Any]:
+    """A schema with "this or null" reduced to "this"; `{}` for `true` or an array's list of schemas."""
     schema = dict(schema) if isinstance(schema, Mapping) else {}
     options = [option for option in schema.get("anyOf") or schema.get("oneOf") or () if option.get("type") != "null"]
     if len(options) == 1:
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
-        return _given({**rest, **options[0]})
+        return _without_null({**rest, **options[0]})
     if isinstance(schema.get("type"), list):
         types = [one for one in schema["type"] if one != "null"]
         schema["type"] = types[0] if len(types) == 1 else types
@@ -42,7 +39,7 @@ def _given(schema: Schema) -> dict[str, Any]:
 
 
 def signature(tool: Tool, names: Sequence[str]) -> str:
-    """A tool as a Python `def` with its docstring, and with the parameters of these names."""
+    """A tool as a Python `def` with these parameters and a docstring."""
     needed, schemas = (tool.get("parameters") or {}).get("required") or (), parameter_schemas(tool)
     parts = [f"{name}: {_annotation(schemas[name])}" + ("" if name in needed else " = None") for name in names]
     lines = [str(tool.get("description") or "").strip().split("\n")[0]]

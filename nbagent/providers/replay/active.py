@@ -1,4 +1,4 @@
-"""The active recordings of this process: the latest one records or answers all agents."""
+"""The active recordings in this process. The latest one records or answers all agents."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from nbagent.core.run import Provider, Tools
 
 
 class Tape(Protocol):
-    """The agent's interface to a recording that is being made or replayed."""
+    """An agent's interface to a recording that is being made or replayed."""
 
-    #: Whether it answers every request itself, so that no model is ever called.
+    #: Whether it answers every request, so that no model is ever called.
     replay_only: bool
-    #: The providers whose answers it has.
+    #: The names of the providers whose answers it has.
     providers: frozenset[str]
 
     def wrap(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
-        """A provider that records the answers of `provider` or replays recorded ones, and its tools."""
+        """A provider that records the answers of `provider` or replays recorded ones, and the tools to use with it."""
         ...
 
 
-#: All open recordings, for agents in every thread and cell; the last one is current.
+#: All open recordings, for agents in every thread and cell. The last one is current.
 active: list[Tape] = []
 
 

@@ -1,4 +1,4 @@
-"""Shows how a request differs from recorded ones, for the error about a missing recorded answer."""
+"""Shows how a request differs from recorded ones, for the error about a missing answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_LINES, LINE_WIDTH = 24, 110
 
 
 def nearest(request: Fingerprint, recorded: Sequence[Fingerprint]) -> Fingerprint:
-    """The most similar recorded request: the one with most lines in common."""
+    """The most similar recorded request, with the most lines in common."""
     wanted = set(_lines(request))
 
     def shared(other: Fingerprint) -> float:
@@ -33,7 +33,7 @@ def difference(recorded: Fingerprint, request: Fingerprint) -> str:
 
 
 def _lines(request: Fingerprint) -> list[str]:
-    """A request as lines, to read and to compare."""
+    """A request as lines to compare and display."""
     texts = [text for message in request.messages for text in _message_texts(message)]
     texts += [text for function in request.functions for text in _tool_texts(function)]
     texts += [f"option {name}: {json_text(value)}" for name, value in request.options.items()]

@@ -1,6 +1,6 @@
-"""The file of a recording: its format, reading and appending.
+"""Reads and appends to a recording's file, and defines its format.
 
-It is a file of JSON lines. The first line names the format; every other line is one exchange with a model, written when
+It is a file of JSON lines. The first line names the format. Every other line is one exchange with a model, written when
 the exchange is over, so an interrupted recording has all exchanges before the interruption:
 
 ```json
@@ -11,9 +11,9 @@ the exchange is over, so an interrupted recording has all exchanges before the i
 {"request": {"id": "e07a…", "after": "5c1f…", "messages": […]}, …}
 ```
 
-A request `after` another one continues that one's messages; `functions` and `options` are the same unless it has its
-own. So a conversation is written once, not once per request, and files can be joined end to end. `at` is in seconds
-since the request could be sent. If the provider failed, `error` replaces `response`. Keys are never written.
+A request `after` another continues its messages, and has the same `functions` and `options` unless it has its own. So a
+conversation is written once, not once per request, and files can be concatenated. `at` is in seconds since the request
+could be sent. If the provider failed, `error` replaces `response`. Keys are never written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ERROR_ATTRIBUTES = ("provider", "model", "status", "code", "request_id", "retry
 
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
-    """One exchange with a model: the request, the pieces of the answer with their times, and the answer or error."""
+    """One exchange with a model: the request, the answer's pieces with their times, and the answer or error."""
 
     request: Fingerprint
     provider: str
@@ -57,7 +57,7 @@ class RecordedExchange:
     error: dict[str, Any] | None = None
 
     def times(self) -> dict[str, float | None]:
-        """Seconds from the last attempt's start to its first piece (`ttft_s`), and from the request to the end."""
+        """Seconds from the start of the last attempt to its first piece (`ttft_s`), and from request to end."""
         sent, first = 0.0, None
         for item in self.items:
             if item["type"] == "retry":
@@ -67,7 +67,7 @@ class RecordedExchange:
         return {"ttft_s": first, "duration_s": self.duration_s}
 
     def outcome(self) -> LLMResponse:
-        """The answer, marked as replayed. If the exchange failed, raises its error, marked the same way."""
+        """The answer, marked as replayed. If the exchange failed, raises its error, marked likewise."""
         if self.error is None:
             return _response_from_json(self.response or {}, self.times())
         error = _error_from_json(self.error)
@@ -123,7 +123,7 @@ def error_to_json(error: Exception) -> dict[str, Any]:
 
 
 def _error_from_json(data: dict[str, Any]) -> Exception:
-    """The same error again. An error of another package becomes a `ProviderError` that names it."""
+    """The recorded error. Another package's error becomes a `ProviderError` that names it."""
     kind = getattr(errors, data["type"], None)
     if isinstance(kind, type) and issubclass(kind, ProviderError):
         return kind(data["message"], **{key: value for key, value in data.items() if key not in ("type", "message")})
@@ -144,31 +144,31 @@ def _is_json(value: Any) -> bool:
 
 
 class RecordingFile:
-    """The file: `exchanges` is its content when read; `append` adds to it. Thread-safe.
+    """A recording's file, which other processes may append to at the same time. Thread-safe.
 
-    Other processes may append to it at the same time. `redact` removes secrets from a line's data.
+    `exchanges` is its content when it was read. `redact` removes secrets from a line's data.
     """
 
     def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda data: data) -> None:
         self.path, self._redact = path, redact
-        #: Also valid after the working folder has changed.
-        self._place = path.absolute()
+        #: Still valid after a change of the working directory.
+        self._absolute = path.absolute()
         self.fingerprints = Fingerprints()
         self.exchanges: list[RecordedExchange] = []
         #: Whether the next written line replaces the file's content.
-        self.begins_anew = False
+        self.is_overwriting = False
         #: The file's requests with their ids, by the hash of their last message, for later requests to continue.
         self._ends: dict[str, tuple[str, Fingerprint]] = {}
         self._lock = threading.Lock()
 
     def read(self) -> None:
-        """Read `exchanges`. An incomplete last line is skipped: it is from a crash, or still being written.
+        """Read `exchanges`, without an incomplete last line, which is from a crash or still being written.
 
         Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
         """
         name = repr(str(self.path))
         try:
-            lines = self._place.read_bytes().splitlines(keepends=True)
+            lines = self._absolute.read_bytes().splitlines(keepends=True)
         except OSError as error:
             raise ConfigurationError(f"can't read the recording {name}: {error.strerror or error}") from None
         requests: dict[str, Fingerprint] = {}
@@ -177,7 +177,7 @@ class RecordingFile:
                 break
             try:
                 data = json.loads(line)
-                if number == 1 or (isinstance(data, dict) and "format" in data):  # files may have been joined
+                if number == 1 or (isinstance(data, dict) and "format" in data):  # files may be concatenated
                     _check_first_line(name, data)
                 else:
                     self._add(data, requests)
@@ -188,23 +188,23 @@ class RecordingFile:
         written = data["request"]
         before = requests.get(written.get("after", ""), Fingerprint())
         if written.get("after") and written["after"] not in requests:
-            raise ValueError(f"the request continues after {written['after']!r}, which no line before it has")
+            raise ValueError(f"the request continues {written['after']!r}, which no earlier line has")
         hashes = list(before.hashes)
         for message in written["messages"]:
             hashes.append(self.fingerprints.add(hashes[-1] if hashes else "", message))
         functions, options = (written.get(name, getattr(before, name)) for name in ("functions", "options"))
         request = requests[written["id"]] = self.fingerprints.known(hashes, functions, options)
         self.exchanges.append(RecordedExchange(**{**data, "request": request}))
-        self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # an edited one has another hash
+        self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # not `request.hash`: it may be edited
 
     def append(self, exchange: RecordedExchange) -> None:
-        """Write an exchange. Raises OSError if that is not possible."""
-        with self._lock, self._place.open("a+b", buffering=0) as file, locked(file):
-            if self.begins_anew:
+        """Write an exchange. Raises `OSError` if that is not possible."""
+        with self._lock, self._absolute.open("a+b", buffering=0) as file, locked(file):
+            if self.is_overwriting:
                 file.truncate(0)
-                self.begins_anew = False
+                self.is_overwriting = False
             end = cut_torn_line(file)
-            ends = dict(self._ends) if end else {}  # a file that was deleted meanwhile starts anew
+            ends = dict(self._ends) if end else {}  # the file is empty if it was deleted in the meantime
             lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
             lines.append(_line(exchange, ends))
             written = b"".join(json_text(self._redact(line)).encode() + b"\n" for line in lines)
@@ -213,7 +213,7 @@ class RecordingFile:
 
 
 def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:
-    """An exchange as JSON data. Its request continues the longest matching one of `ends`, and becomes one of them."""
+    """An exchange as JSON data. Its request continues the longest match in `ends`, and is added there."""
     request = exchange.request
     known = next((n for n in range(len(request.hashes), 0, -1) if request.hashes[n - 1] in ends), 0)
     written: dict[str, Any] = {"id": request.hash}
@@ -232,7 +232,7 @@ def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) 
 
 def _check_first_line(name: str, data: Any) -> None:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ConfigurationError(f"{name} is not a recording: make one with nbagent.record(path)")
+        raise ConfigurationError(f"{name} is not a recording. Create one with nbagent.record(path).")
     if data.get("version") != VERSION:
         raise ConfigurationError(
             f"{name}: expected version {VERSION} of the recording format, got {data.get('version')!r}. Update nbagent."

@@ -1,8 +1,8 @@
-"""Compares model requests: the fingerprint of a request and its hash. `difference` shows how two requests differ.
+"""Identifies requests by their fingerprints. `difference` shows how two requests differ.
 
 A fingerprint has the messages and the tools on offer, and nothing that changes between runs. Tool calls have numbers
-instead of ids, images are replaced by their hashes, and data that providers want returned unread is omitted. So a
-request has the same fingerprint in each run, with each provider, with or without a key.
+instead of ids, images are replaced by their hashes, and data that goes back to a provider unread is omitted. So a
+request has the same fingerprint in every run, with every provider, with or without a key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content, LLMMessage
 
-#: The request options that can change an answer. Other options are omitted: they may contain anything, even a key.
+#: The request options that can change an answer. Others are omitted, since they may contain anything, even a key.
 OPTIONS = ("temperature", "max_tokens", "thinking", "tool_choice", "top_p", "seed", "stop")
 
 
@@ -27,27 +27,27 @@ class Fingerprint:
     messages: list[dict[str, Any]] = field(default_factory=list)
     functions: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
-    #: For each message, the hash of the conversation up to it.
+    #: For each message, the hash of the conversation up to and including it.
     hashes: list[str] = field(default_factory=list)
-    #: A short text that is equal for equal requests.
+    #: A short text, the same for equal requests.
     hash: str = ""
 
 
 class Fingerprints:
-    """Makes fingerprints. A message shared by many requests is read, cached and hashed once.
+    """Computes fingerprints. A message in many requests is read, hashed and cached once.
 
     >>> Fingerprints().of([LLMMessage("user", "Hi")], None, {"temperature": None}).messages
     [{'role': 'user', 'content': 'Hi'}]
     """
 
     def __init__(self) -> None:
-        #: By the hash of the conversation up to it.
+        #: The messages, by the hash of the conversation up to and including them.
         self._data: dict[str, dict[str, Any]] = {}
-        #: By the hash before it and its `id()`: the message, so that the `id()` stays its own, and the hash after it.
+        #: By the hash before it and its `id()`: the message, which keeps the `id()` unique, and the hash after it.
         self._seen: dict[tuple[str, int], tuple[LLMMessage, str]] = {}
 
     def forget(self) -> None:
-        """Read all messages again, because their redaction has changed."""
+        """Read all messages again, after a change of redaction."""
         self._seen.clear()
 
     def of(
@@ -63,7 +63,7 @@ class Fingerprints:
             return redact(json.loads(json_text(data))) if data else data
 
         hashes, at = [], ""
-        numbers: dict[str | None, int] = {}  # of the calls in the latest answer
+        numbers: dict[str | None, int] = {}  # the latest answer's calls, by id
         for message in messages:
             if message.tool_calls:
                 numbers = {call.id: number for number, call in enumerate(message.tool_calls, 1)}
@@ -77,18 +77,18 @@ class Fingerprints:
         return self.known(hashes, plain(offered), plain(chosen))
 
     def add(self, after: str, message: dict[str, Any]) -> str:
-        """Keep a message. Returns the hash of the conversation up to it; `after` is the previous message's."""
+        """Keep a message, and return the hash of the conversation up to it. `after` is the previous message's."""
         key = _hash(after, message)
         self._data.setdefault(key, message)
         return key
 
     def known(self, hashes: list[str], functions: list[dict[str, Any]], options: dict[str, Any]) -> Fingerprint:
-        """The fingerprint whose messages were added before."""
+        """The fingerprint of messages that have been added."""
         key = _hash(hashes[-1] if hashes else "", [functions, options])
         return Fingerprint([self._data[each] for each in hashes], functions, options, hashes, key)
 
 
-#: `json.dumps` would make an encoder for each value.
+#: `json.dumps` would create an encoder for each value.
 _ENCODER = json.JSONEncoder(sort_keys=True)
 
 
@@ -109,7 +109,7 @@ def _message(message: LLMMessage, numbers: Mapping[str | None, int]) -> dict[str
 
 
 def _content(content: Content) -> Any:
-    """The content, image data replaced by its hash."""
+    """The content, with hashes instead of image data."""
     if isinstance(content, str):
         return content
     return [

@@ -1,7 +1,7 @@
 """Records and replays models' answers: `record`, `replay`, and a provider that only replays.
 
-A recording is the neutral conversation between the agent and its provider. So it works for agents, cells and scripts,
-needs neither key nor network to replay, and contains no secret.
+A recording is the conversation between an agent and its provider, in no provider's format. It works for agents, cells
+and scripts, replays without key or network, and contains no secrets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger("nbagent")
 Mode = Literal["once", "none", "new", "all"]
 #: A provider and its model.
 ModelKey = tuple[str, str]
-#: The hash of a request, and the model that answered it, or None for all models.
+#: A request's hash, and the model that answered it, or None for all models.
 AnswersKey = tuple[str, ModelKey | None]
 
 
@@ -46,7 +46,7 @@ def record(path: str | os.PathLike[str]) -> Recording:
     """Record the answers to all agents, in cells, panels and scripts, in this block or until `stop()`.
 
     The first answer replaces the file's old content. Keys, and the values of environment variables whose names look
-    like secrets, are not written; everything else is, including tool results.
+    like secrets, are not written. Everything else is, including tool results.
 
     >>> with nbagent.record("run.jsonl"):                                   # doctest: +SKIP
     ...     agent.chat_sync("How warm is it in Berlin?")
@@ -62,14 +62,14 @@ def replay(
     """Answer all agents from a recording, in this block or until `stop()`.
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
-    model gets its own answer. A repeated request gets its next recorded answer, and the last one from then on. Tools
-    run for real, and their results are part of the next request. With `run_tools=False`, their recorded results are
-    replayed.
+    model's own answer is replayed. A repeated request replays its next recorded answer, and from then on the last one.
+    Tools run for real, and their results are part of the next request. With `run_tools=False`, their recorded results
+    are replayed.
 
     - `"once"`: replay the file, or record it if it does not exist
     - `"none"`: replay the file and never call a model
     - `"new"`: replay the recorded requests, and record the rest
-    - `"all"`: record everything anew
+    - `"all"`: record everything again
 
     A request that is not in the file and may not be recorded raises `ReplayError`, which shows the difference from the
     most similar recorded request. `speed=1` keeps the recorded pace, 10 is ten times as fast, None does not wait.
@@ -81,7 +81,7 @@ def replay(
 
 
 class Recording:
-    """A recording that is made, replayed, or both. `record` and `replay` create one."""
+    """A recording that is being made, replayed, or both. `record` and `replay` create one."""
 
     def __init__(
         self, path: str | os.PathLike[str], mode: Mode, *, speed: float | None = None, run_tools: bool = True
@@ -94,23 +94,23 @@ class Recording:
         self.providers: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._answers: dict[AnswersKey, list[RecordedExchange]] = {}
-        #: How many of these answers were used.
+        #: How many of these answers have been used.
         self._taken: dict[AnswersKey, int] = {}
         self._file = RecordingFile(self.path)
         self._secrets: set[str] = set()
-        #: The secrets and their names when the last request was read.
+        #: The secrets, with their names, when the last request was read.
         self._names: dict[str, str] = {}
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
-        """The file's content at the start, in order."""
+        """The file's exchanges at the start, in order."""
         return self._file.exchanges
 
     def __repr__(self) -> str:
         return f"<Recording {str(self.path)!r}, mode {self.mode!r}, {len(self.exchanges)} exchanges>"
 
     def start(self) -> Recording:
-        """Begin, with the first answers of the file. Stops any other active recording of the same file."""
+        """Start, with the file's first answers. Stops any other active recording of the same file."""
         self.open()
         here = self.path.absolute()
         active[:] = [each for each in active if not (isinstance(each, Recording) and each.path.absolute() == here)]
@@ -118,7 +118,7 @@ class Recording:
         return self
 
     def stop(self) -> None:
-        """End: an earlier open recording becomes current again; without one, agents call their models."""
+        """End. An earlier open recording becomes current again; without one, agents call their models."""
         if self in active:
             active.remove(self)
 
@@ -138,7 +138,7 @@ class Recording:
             fix = "name a file in a folder that exists and that you may write to."
             raise ConfigurationError(f"can't record to {str(self.path)!r}: {fix}")
         self._file = RecordingFile(self.path, lambda line: Redactor(self._secrets).data(line))
-        self._file.begins_anew = self.mode == "all"
+        self._file.is_overwriting = self.mode == "all"
         if self.mode == "none" or (exists and self.mode != "all"):
             self._file.read()
         self._answers, self._taken = {}, {}
@@ -148,7 +148,7 @@ class Recording:
         self.providers = frozenset(exchange.provider for exchange in self.exchanges)
 
     def wrap(self, provider: Any, tools: Tools) -> tuple[Any, Tools]:
-        """A provider that records or replays, and the tools, whose results are replayed with `run_tools=False`."""
+        """See `Tape.wrap`. With `run_tools=False`, the tools replay their recorded results."""
         wrapped = RecordingProvider(provider, self)
         if self.run_tools:
             return wrapped, tools
@@ -164,16 +164,13 @@ class Recording:
             return self._file.fingerprints.of(request.messages, request.tools, request.options, redactor.data)
 
     def peek(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
-        """The exchange that will answer this request next, or None if none is recorded.
-
-        Several models may receive the same request: each gets its own answers, if there are any.
-        """
+        """The exchange that will answer this request next, by the same model if possible; None if none is recorded."""
         key = self._key(request, model)
         answers = self._answers.get(key)
         return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
     def take(self, fingerprint: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
-        """As `peek`, and moves on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
+        """As `peek`, and move on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
         key = self._key(fingerprint, model)
         with self._lock:
             found = self.peek(fingerprint, model)
@@ -183,9 +180,9 @@ class Recording:
         return found
 
     def _key(self, request: Fingerprint, model: ModelKey | None) -> AnswersKey:
-        """The key of a request's answers: its model, or None if that model has no own answers."""
+        """The key of a request's answers by this model, or by any model if it has none."""
         key = (request.hash, model)
-        return key if key in self._answers else (key[0], None)
+        return key if key in self._answers else (request.hash, None)
 
     async def play(self, exchange: RecordedExchange) -> AsyncGenerator[Event | LLMResponse]:
         """The events and the answer of an exchange, at the pace that `speed` sets."""
@@ -202,7 +199,7 @@ class Recording:
     ) -> AsyncGenerator[Event | LLMResponse]:
         """The items of a stream, written to the file when the answer is complete or the provider has failed.
 
-        Interrupted streams and missing keys are not written. Set-up time does not count.
+        Interrupted streams and missing keys are not written. Times exclude the set-up.
         """
         started, begun = time.time(), time.perf_counter()
         items: list[dict[str, Any]] = []
@@ -233,25 +230,25 @@ class Recording:
             raise
 
     def learn_secrets(self, provider: Any) -> None:
-        """Remember the keys of a provider, so that they are never written."""
+        """Remember a provider's keys, so that they are never written."""
         self._secrets.update(getattr(provider, "secrets", ()))
 
     def _missing(self, fingerprint: Fingerprint) -> ReplayError:
         problem = f"the recording {str(self.path)!r} has no answer to this request"
-        fix = "record it with nbagent.replay(path, mode='new'), or record everything anew with nbagent.record(path)."
+        fix = "record it with nbagent.replay(path, mode='new'), or record everything again with nbagent.record(path)."
         if not self.exchanges:
             return ReplayError(f"{problem}: it is empty. To get one, {fix}")
         diff = difference(nearest(fingerprint, [exchange.request for exchange in self.exchanges]), fingerprint)
         text = (
-            f"{problem}. It differs from the most similar one in\n{diff}\nIf the conversation began earlier, call "
-            f"clear_history() first; if a tool's result differs, run_tools=False replays the recorded one. "
-            f"Otherwise {fix}"
+            f"{problem}. It differs from the most similar one in\n{diff}\nIf the agent has earlier messages, call "
+            "clear_history() first. If a tool's result differs, run_tools=False replays the recorded one. Otherwise "
+            f"{fix}"
         )
         return ReplayError(text, difference=diff)
 
 
 class RecordingProvider(WrapperProvider):
-    """Sits between an agent and its provider for one run, and records answers or replays recorded ones."""
+    """A provider for one run, between an agent and its own, that records answers or replays recorded ones."""
 
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
         super().__init__(inner)
@@ -259,22 +256,22 @@ class RecordingProvider(WrapperProvider):
         #: The exchange that was replayed last; None if the inner provider answered.
         self.last_exchange: RecordedExchange | None = None
         self._tape, self._model_key = tape, (inner.provider_name, inner.model_name)
-        #: The provider used last: this one, or the recorder of a candidate.
+        #: The recorder used last: this one, or a candidate's.
         self.asked = self
         tape.learn_secrets(inner)
 
     @property
     def is_replaying(self) -> bool:
-        """Whether the last answer came from the recording, so that it costs nothing."""
+        """Whether the last answer came from the recording, and so cost nothing."""
         return self.last_exchange is not None
 
     @property
     def model_name(self) -> str:
-        """The inner model's name; in a replay the name of the model that answered."""
+        """The inner model's name, or in a replay the name of the model that answered."""
         return self._model
 
     def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
-        """See `LLMProvider.candidates`. Each of them is recorded separately."""
+        """See `LLMProvider.candidates`. Each candidate is recorded separately."""
         found = self.inner.candidates(request)
         return (self,) if isinstance(found, tuple) else self._recorded(found)
 
@@ -286,17 +283,15 @@ class RecordingProvider(WrapperProvider):
         return self.asked
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. `provider` and `model_name` are those that answered, if the answer is recorded."""
+        """See `LLMProvider.resolve`. A recorded answer sets `provider_name` and `model_name` to its own."""
         inner = self.inner.resolve(request)
         fingerprint = self._tape.fingerprint(request)
         found = self._tape.peek(fingerprint, self._model_key)
-        self.provider_name, self._model = (
-            (found.provider, found.model) if found else (self.inner.provider_name, self.inner.model_name)
-        )
+        self.provider_name, self._model = (found.provider, found.model) if found else self._model_key
         return replace(inner, resolved=(fingerprint, inner))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """The recorded answer, or the model's own, which is then recorded."""
+        """The recorded answer, or the model's, which is then recorded."""
         fingerprint, inner = request.resolved
         found = self.last_exchange = self._tape.take(fingerprint, self._model_key)
         if found is not None:
@@ -309,10 +304,10 @@ class RecordingProvider(WrapperProvider):
 
 
 class ReplayProvider(StreamingProvider):
-    """Answers from a recording, and only from it: `Agent("replay:run.jsonl")`, or as an object.
+    """Answers only from a recording: `Agent("replay:run.jsonl")`, or as an object.
 
-    `provider` and `model_name` come from the first recorded answer, so that tokens have their price. See `replay` for
-    `speed`, and for how a request is identified.
+    `provider_name` and `model_name` come from the first recorded answer, so that tokens have their price. See `replay`
+    for `speed`, and for how a request is identified.
 
     >>> agent = Agent(ReplayProvider("run.jsonl"), tools=[mean_by])         # doctest: +SKIP
     """
@@ -337,7 +332,7 @@ class ReplayProvider(StreamingProvider):
 
     @property
     def model_name(self) -> str:
-        """The model that answered first in the recording."""
+        """The model of the recording's first answer."""
         return self._model
 
     def supports_function_calling(self) -> bool:

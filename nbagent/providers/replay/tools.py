@@ -1,4 +1,4 @@
-"""Replays tool results, for a replay that does not run tools."""
+"""Replays tool results instead of running tools."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nbagent.providers.replay.file import RecordedExchange
 
 
 class ReplayedTools:
-    """The tools of one run: calls in a replayed answer get the results that were recorded for them.
+    """The tools of one run, which return the recorded results for calls in a replayed answer.
 
-    `last_exchange` returns the exchange that was replayed last, or None if the model itself answered: then tools run
-    for real. `recorded` are all exchanges of the recording. Raises `ReplayError` if a call's result is not recorded.
+    `last_exchange` returns the exchange that was replayed last, or None if the model itself answered, and tools run for
+    real. `recorded` are all exchanges in the recording. Raises `ReplayError` if a call's result is not recorded.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ReplayedTools:
         recorded: Sequence[RecordedExchange],
     ) -> None:
         self._inner, self._last_exchange, self._recorded = inner, last_exchange, recorded
-        #: The exchange whose calls are being answered, and the results that its calls have not taken yet.
+        #: The exchange whose calls are being answered, and its unused results.
         self._exchange: RecordedExchange | None = None
         self._results: list[tuple[str, dict[str, Any]]] = []
 
@@ -42,7 +42,7 @@ class ReplayedTools:
         return self._inner.is_parallel(name)
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """The recorded result, or the function's own if the model itself answered."""
+        """The recorded result, or the tool's own if the model itself answered."""
         exchange = self._last_exchange()
         if exchange is None:
             return await self._inner.run(call, interrupted)
@@ -54,8 +54,8 @@ class ReplayedTools:
                 del self._results[index]
                 return _outcome(call, message)
         raise ReplayError(
-            f"the recording has no result of {wanted}, because it does not hold the request that followed. Let the "
-            "tools run, nbagent.replay(path, run_tools=True), or record anew with nbagent.record(path)."
+            f"the recording has no result of {wanted}, because it lacks the request that followed. Let the tools run, "
+            "nbagent.replay(path, run_tools=True), or record again with nbagent.record(path)."
         )
 
 
@@ -63,20 +63,20 @@ def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]
     """The results of an answer's calls, each with its call, from the next request of the same conversation.
 
     Several models may have received the same request, and their tools may have returned different results. So requests
-    of the same model are searched first, later ones before earlier ones.
+    to the same model are searched first, later ones before earlier ones.
     """
-    asked = exchange.request.messages
+    sent = exchange.request.messages
     calls = [_call_text(call) for call in (exchange.response or {}).get("function_calls", ())]
     model = (exchange.provider, exchange.model)
     position = next((number for number, other in enumerate(recorded) if other is exchange), -1)
     later_first = [*recorded[position + 1 :], *recorded[: position + 1]]
     for other in sorted(later_first, key=lambda each: (each.provider, each.model) != model):
         messages = other.request.messages
-        answer = messages[len(asked)] if len(messages) > len(asked) and messages[: len(asked)] == asked else {}
+        answer = messages[len(sent)] if len(messages) > len(sent) and messages[: len(sent)] == sent else {}
         made = answer.get("tool_calls") or ()
         if made and [_call_text(call) for call in made] == calls:
-            told = takewhile(lambda each: each["role"] == "tool", messages[len(asked) + 1 :])
-            results = {each.get("tool_call_id"): each for each in told}
+            returned = takewhile(lambda each: each["role"] == "tool", messages[len(sent) + 1 :])
+            results = {each.get("tool_call_id"): each for each in returned}
             return [(_call_text(call), results[call["id"]]) for call in made if call["id"] in results]
     return []
 
@@ -89,7 +89,7 @@ def _outcome(call: FunctionCall, message: dict[str, Any]) -> ToolOutcome:
     content = message["content"]
     if not isinstance(content, str) and any(str(part.get("data", "")).startswith("sha256:") for part in content):
         raise ReplayError(
-            f"{call.name} returned an image, and a recording keeps only an image's hash. Let the tools run: "
+            f"{call.name} returned an image, of which a recording keeps only the hash. Let the tools run: "
             "nbagent.replay(path, run_tools=True)."
         )
     return ToolOutcome(

@@ -1,6 +1,4 @@
-"""`Candidates`: several models as one provider. The prompt decides which one answers, and the next one takes over if it
-fails.
-"""
+"""`Candidates`: several models as one provider. The prompt decides which one answers, and fallbacks take over."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from nbagent.errors import AuthenticationError, ProviderError
 from nbagent.providers import ProviderInput, resolve
 from nbagent.providers.base import LLMProvider
 
-#: Seconds for which a failed model comes after the others.
+#: Seconds for which a failed model is tried after the others.
 REST_S = 60.0
-#: Characters up to which the default rule counts a prompt as short.
+#: A prompt with fewer characters is short, for the default rule.
 SHORT = 300
 
 Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
@@ -31,19 +29,19 @@ Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
 class Candidates(LLMProvider):
     """Several models, one of which answers each prompt. Pass it as an agent's provider.
 
-    - `models`: a list of models: the first one answers, and the next one if it fails; `Agent([…])` makes this. Or a
-      dict of models and such lists by your own names; `choose` picks one for each prompt.
-    - `choose`: gets the messages for the model, the prompt last, and returns a name. It may be async and call an agent,
-      whose tokens then count for this run. It is called once for each prompt: the same model continues after a tool's
-      result. Without `choose`, the first name gets short prompts (under 300 characters, without images and code
-      blocks), and the last one all others.
+    - `models`: a list of models, of which the first one answers, or the next one if it fails; `Agent([…])` creates
+      this. Or a dict of models and such lists by your own names, of which `choose` picks one for each prompt.
+    - `choose`: receives the messages for the model, the prompt last, and returns a name. It may be async and call an
+      agent, whose tokens count for this run. It is called once per prompt: the same model continues after a tool's
+      result. By default, the first name answers short prompts (under 300 characters, without images and code blocks),
+      and the last one all others.
 
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
     provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
     an unknown model and a refused request are raised. Each model first retries up to its `max_retries`. A failed model
-    comes last for a minute, for all agents that share these candidates.
+    is tried last for a minute, for all agents that share these candidates.
 
-    An agent calls the candidates itself, so trace, prices and options belong to the one that answers.
+    Trace, prices and options are those of the model that answers.
 
     >>> models = {"cheap": "openai:gpt-5.6-luna", "strong": ["claude", "openai"]}               # doctest: +SKIP
     >>> agent = Agent(Candidates(models, lambda messages: "strong" if "why" in messages[-1].text else "cheap"))
@@ -59,37 +57,36 @@ class Candidates(LLMProvider):
             fix = "Pass ['claude', 'openai'], or {'cheap': 'openai:gpt-5.6-luna', 'strong': 'claude:claude-sonnet-5'}."
             raise invalid("models", models, "a list of models, or a dict of them by name", fix, secret=True)
         if choose is not None and (self._is_list or not callable(choose)):
-            raise invalid("choose", choose, "a function of the messages that returns a name of a dict of models")
+            raise invalid("choose", choose, "a function that takes messages and returns a name, for a dict of models")
         #: The models by name, each with its fallbacks.
         self.models = {name: _in_turn(model) for name, model in named.items()}
         first = self.members[0]
         self.provider_name, self.price = (first.provider_name, first.price) if self._is_list else ("candidates", None)
         self._choose = choose or self._by_length
         self._ready: Callable[[LLMProvider], LLMProvider] = lambda member: member
-        #: By a model's id, the time until which it comes last.
+        #: The time until which a failed model is tried last, by its `id()`.
         self._rests: dict[int, float] = {}
-        #: The key under which prompts keep their chosen name.
+        #: The key under which a prompt keeps its chosen name.
         self._mark = object()
 
     def ready(self, ready: Callable[[LLMProvider], LLMProvider]) -> Self:
-        """The same for one run, with each candidate set up like a single provider."""
+        """A copy for one run, which sets up each candidate like a single provider."""
         other = copy(self)
         other._ready = ready
         return other
 
     @property
     def members(self) -> Sequence[LLMProvider]:
-        """All possible models."""
+        """All models."""
         return [member for models in self.models.values() for member in models]
 
     @property
     def model_name(self) -> str:
-        """The model of the first of a list; all names of a dict with their models."""
+        """The first model of a list; all names in a dict with their models."""
         if self._is_list:
             return self.members[0].model_name
-        return ", ".join(
-            f"{name}={first.provider_name}:{first.model_name}" for name, (first, *_) in self.models.items()
-        )
+        firsts = {name: members[0] for name, members in self.models.items()}
+        return ", ".join(f"{name}={first.provider_name}:{first.model_name}" for name, first in firsts.items())
 
     @property
     def rate_key(self) -> str:
@@ -105,7 +102,7 @@ class Candidates(LLMProvider):
         return f"Candidates({self.members if self._is_list else self.models!r})"
 
     def check(self) -> None:
-        """Raise the first model's error if no model of a name has a key."""
+        """Raise the first model's error if none of a name's models has a key."""
         for name, members in self.models.items():
             problems = []
             for member in members:
@@ -119,18 +116,15 @@ class Candidates(LLMProvider):
                 raise problems[0]
 
     def supports_function_calling(self) -> bool:
-        """True: an agent helps members that can't."""
+        """True: an agent helps members that can't call tools."""
         return True
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """The request, with the options of the first member, which a preview shows. Each candidate has its own."""
+        """The request with the first member's options, for a preview. Each candidate resolves its own."""
         return replace(request, effective_options=self.members[0].resolve(request).effective_options)
 
     async def candidates(self, request: ModelRequest) -> Iterable[LLMProvider]:
-        """The models of the chosen name, recently failed ones last.
-
-        Taking the next one marks the last one as failed.
-        """
+        """The models of the chosen name, recently failed ones last. Taking the next one marks one as failed."""
         return self._one_by_one(self.models[await self._chosen(request.messages)])
 
     def _one_by_one(self, members: Sequence[LLMProvider]) -> Iterator[LLMProvider]:
@@ -167,7 +161,7 @@ class Candidates(LLMProvider):
         temperature: float | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """The answer of the first candidate that has one."""
+        """The answer of the first candidate that does not fail."""
         failure: ProviderError | None = None
         for candidate in await self.candidates(ModelRequest(messages, functions)):
             try:
@@ -190,5 +184,5 @@ def _in_turn(model: Any) -> tuple[LLMProvider, ...]:
     members = tuple(resolve(each) for each in (model if isinstance(model, list | tuple) else [model]))
     if not members or any(isinstance(member, Candidates) for member in members):
         fix = "Pass names, such as ['claude:claude-sonnet-5', 'openai:gpt-5.6-terra']."
-        raise invalid("provider", model, "a list of models to ask, the first one first", fix, secret=True)
+        raise invalid("provider", model, "a list of models, in the order in which to try them", fix, secret=True)
     return members

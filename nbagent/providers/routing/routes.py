@@ -16,19 +16,19 @@ from nbagent.core.threads import run_in_thread
 from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
 
-#: The provider name of functions' answers.
+#: The provider name for functions' answers.
 ROUTE = "route"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A function and its prompts: those that match a pattern, or for which a predicate returns True."""
+    """A function, and its prompts: they match a pattern, or a predicate returns True for them."""
 
     when: str | re.Pattern[str] | Callable[[str], Any]
     function: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
-        """Raises `re.error` for an invalid pattern."""
+        """Raise `re.error` for an invalid pattern."""
         if not callable(self.when):
             re.compile(self.when)
 
@@ -40,7 +40,7 @@ class Route:
 
 
 def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvider | None:
-    """The answer's provider: the first route that applies, or None."""
+    """The first route that applies, as a provider; None if there is none."""
     question = next((each.text for each in reversed(as_messages(message)) if each.opens_turn), "") if routes else ""
     for route in routes if question else ():
         if (match := route.match(question)) is not None:
@@ -49,7 +49,7 @@ def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvide
 
 
 class RouteProvider(StreamingProvider):
-    """A function as the model of one run: its answer is shown and traced like any other, and costs nothing."""
+    """A function as the model of one run. Its answer is shown and traced like any other, and costs nothing."""
 
     provider_name = ROUTE
 
@@ -64,7 +64,7 @@ class RouteProvider(StreamingProvider):
         return "function" if name == "<lambda>" else name
 
     def supports_function_calling(self) -> bool:
-        """True: it needs no help with tools."""
+        """True, since it needs no tools."""
         return True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
@@ -74,6 +74,6 @@ class RouteProvider(StreamingProvider):
         answer = await given
         answer = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(answer, str | int | float):
-            raise ConfigurationError(f"The route {self.model_name} returned {answer!r}: expected the answer as text.")
+            raise ConfigurationError(f"The route {self.model_name} returned {answer!r}. Return the answer as text.")
         yield Text(str(answer))
         yield LLMResponse(str(answer), None, "stop", {"usage": Usage(), "usage_estimated": False})

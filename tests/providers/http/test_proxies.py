@@ -148,9 +148,7 @@ async def test_through_a_proxy_without_tls(provider, monkeypatch):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_proxy_that_cannot_be_reached(provider, monkeypatch, scheme):
     monkeypatch.setenv("ALL_PROXY", "http://ada:s3cr%40t@127.0.0.1:9")
-    with pytest.raises(
-        ProviderConnectionError, match=r"the proxy http://127\.0\.0\.1:9, .* can't be reached"
-    ) as caught:
+    with pytest.raises(ProviderConnectionError, match=r"the proxy http://127\.0\.0\.1:9 .* can't be reached") as caught:
         await ask(provider, f"{scheme}://provider.test:81")
     assert "s3cr" not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
     assert caught.value.retryable

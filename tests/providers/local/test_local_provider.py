@@ -151,7 +151,7 @@ async def test_a_model_by_path(tmp_path, embedded_server):
 async def test_a_broken_file_is_a_readable_error(tmp_path):
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"no model at all" * 100)
-    with pytest.raises(ConfigurationError, match=r"broken\.gguf' is not a GGUF file: it begins with b'no model"):
+    with pytest.raises(ConfigurationError, match=r"broken\.gguf' is not a GGUF file: it starts with b'no model"):
         LocalProvider(path)
     path.write_bytes(b"GGUF, but no model" * 100)
     with pytest.raises(LocalModelError, match=r"can't load broken\.gguf: "):

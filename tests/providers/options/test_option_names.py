@@ -17,15 +17,15 @@ MODELS = {"openai": {"api": "responses"}}
 SECRET = "sk-marker-0815"
 
 WRONG = {
-    "temprature": (3, "temprature is not an option of a request; did you mean temperature?"),
-    "reasoning_effort": ("low", "reasoning_effort is not an option of a request; did you mean thinking?"),
+    "temprature": (3, "temprature is not a request option; did you mean temperature?"),
+    "reasoning_effort": ("low", "reasoning_effort is not a request option; did you mean thinking?"),
     "conversation_id": (
         SECRET,
-        "not an option of a request. A field that only the provider knows goes into extra_body",
+        "not a request option. Put fields that only this provider knows into extra_body",
     ),
     "max_cost": (1, r"max_cost is a limit: pass limits=Limits(max_cost=1)"),
     "max_total_tokens": (SECRET, r"pass limits=Limits(max_total_tokens=…)"),
-    "api_key": (SECRET, "api_key can't be given for one request: make a provider with it"),
+    "api_key": (SECRET, "api_key can't be set for a single request. Create a provider with it"),
     "messages": ([], "The message is the first argument"),
 }
 

@@ -154,7 +154,7 @@ def test_a_request_says_otherwise_than_its_provider():
         ("claude:claude-sonnet-5", "hihg", "'minimal', 'low', 'medium', 'high', 'xhigh', 'max'"),
         ("claude:claude-sonnet-5", 0.5, "'minimal', 'low', 'medium', 'high', 'xhigh', 'max'"),
         ("claude:claude-opus-5-5", "off", "claude-opus-5-5 always thinks.*'low', 'medium', 'high', 'xhigh', 'max'"),
-        ("deepseek:deepseek-reasoner", "off", "always thinks.*leave the option out"),
+        ("deepseek:deepseek-reasoner", "off", "always thinks.*Omit the option"),
         ("local", "high", "does not think"),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_budget_leaves_room_for_the_answer():
     provider = made("claude:claude-opus-4-5", thinking="high", max_tokens=4000)
     assert fields(provider) == budget(3000)
     assert fields(provider, max_tokens=1200) == budget(1024)
-    with pytest.raises(ConfigurationError, match="max_tokens=500: .* above 1024"):
+    with pytest.raises(ConfigurationError, match="max_tokens=500: .* more than 1024"):
         fields(provider, max_tokens=500)
     assert fields(provider, max_tokens=500, thinking=False) == {}
 

@@ -63,7 +63,7 @@ TABLE = {
 def test_what_each_provider_is_sent(spec):
     for choice, sent in zip(("none", "required", "add"), TABLE[spec], strict=True):
         if sent is NO:
-            with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*pass"):
+            with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*Pass"):
                 body(spec, choice)
         else:
             got = body(spec, choice)
@@ -104,9 +104,9 @@ def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
 
 
 def test_a_choice_that_is_none_is_refused_with_what_there_is():
-    with pytest.raises(ConfigurationError, match="while it thinks: pass thinking=False with it"):
+    with pytest.raises(ConfigurationError, match="while it thinks. Pass thinking=False with it"):
         body("deepseek:deepseek-v4-flash", "required")
-    with pytest.raises(ConfigurationError, match="can't be made to call a tool: pass 'auto' or 'none'"):
+    with pytest.raises(ConfigurationError, match="can't be made to call a tool. Pass 'auto' or 'none'"):
         body("claude:claude-opus-5-5", "required")
     with pytest.raises(ConfigurationError, match="tool_choice: .*'add' or 'mul', got 'sub'"):
         body("openai:gpt-4o", "sub")

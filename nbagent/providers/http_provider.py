@@ -135,7 +135,7 @@ class HTTPProvider(StreamingProvider):
         checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([]), checked)  # wrong options raise here
         #: The notes about omitted options that were already sent as events.
-        self._noted: set[str] = set()
+        self._sent_notes: set[str] = set()
         #: The fields that the model refused.
         self._refused: dict[str, str | None] = {}
         self._transport = self._make_transport(client)
@@ -261,10 +261,10 @@ class HTTPProvider(StreamingProvider):
         if not (documents or options.left_out):
             return items
         notes = [Http(options.left_out)] * bool(options.left_out) + [Context(documents)] * bool(documents)
-        new = [note for note in notes if note.content not in self._noted]
-        self._noted.update(note.content for note in new)
+        new = [note for note in notes if note.content not in self._sent_notes]
+        self._sent_notes.update(note.content for note in new)
         reading = partial(self.codec.read_documents, request.messages, self.model_name) if documents else None
-        return _noted(new, reading, items)
+        return _with_notes(new, reading, items)
 
     def _prompted(self) -> PromptedProvider:
         from nbagent.providers.prompting.provider import PromptedProvider  # few need it
@@ -470,7 +470,7 @@ def _joined(decoder: Decoder, together: Iterable[dict[str, Any]]) -> Iterator[Ev
         yield Text("".join(texts))
 
 
-async def _noted(
+async def _with_notes(
     notes: Sequence[Event], read_documents: Callable[[], None] | None, rest: AsyncGenerator[T]
 ) -> AsyncGenerator[Event | T]:
     """The notes, then the items, after any documents have been read in a thread."""

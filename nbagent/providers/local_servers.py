@@ -115,18 +115,18 @@ def local_servers(patience: float = 0.0) -> list[LocalServer]:
         (LocalServer(title, provider, checked_address(address or _ollama_address())), model_of)
         for title, provider, address, model_of in SERVERS
     ]
-    looks = [
-        _Look(server, model_of, ANSWER_S + patience)
+    queries = [
+        _Query(server, model_of, ANSWER_S + patience)
         for server, model_of in servers
         if is_loopback(urlsplit(server.base_url).hostname or "")
     ]
     until = monotonic() + ANSWER_S + patience + MODELS_S
-    for look in looks:
-        look.join(max(0.0, until - monotonic()))
-    return [look.found for look in looks if look.found]
+    for query in queries:
+        query.join(max(0.0, until - monotonic()))
+    return [query.found for query in queries if query.found]
 
 
-class _Look(threading.Thread):
+class _Query(threading.Thread):
     """Queries one server."""
 
     def __init__(self, server: LocalServer, model_of: Callable[[Ask], tuple[str, Sizes]], timeout: float) -> None:
@@ -138,7 +138,7 @@ class _Look(threading.Thread):
     def run(self) -> None:
         try:
             model, sizes = self._model_of(self._ask)
-        except (OSError, HTTPException):  # nothing listens there, or it does not speak HTTP
+        except (OSError, HTTPException):  # nothing listens there, or not with HTTP
             return
         except (ValueError, LookupError, TypeError, AttributeError):  # another kind of server
             return

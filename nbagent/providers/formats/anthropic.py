@@ -139,7 +139,7 @@ class MessagesDecoder(Decoder):
             return [Thinking(block["thinking"])]
         if kind == "tool_use":
             return [ToolCallDelta("", block.get("name"), metadata={"index": index})]
-        return self._end(anthropic_tools.result_of(block)) if anthropic_tools.is_result(block) else []
+        return self._tool_ended(anthropic_tools.result_of(block)) if anthropic_tools.is_result(block) else []
 
     def _stop(self, index: int) -> list[Event]:
         """A block is complete. If it calls one of the provider's own tools, the call is now known."""
@@ -149,7 +149,7 @@ class MessagesDecoder(Decoder):
         if block.get("type") not in anthropic_tools.CALLS:
             return []
         text = "".join(self._pieces.get((index, "input"), ()))
-        return self._begin(anthropic_tools.call_of(block, parse_arguments(text or block.get("input"))[0]))
+        return self._tool_started(anthropic_tools.call_of(block, parse_arguments(text or block.get("input"))[0]))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> list[Event]:
         kind = delta.get("type", "")
@@ -293,24 +293,24 @@ class MessagesCodec(Codec):
                 return {"container": found[-1]["id"]}
         return {}
 
-    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         return _content(message.content)
 
-    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _result_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         call_id = fitting_id(message.tool_call_id, self.facts.call_id)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
         if content := _content(message.content):
             block["content"] = message.content if isinstance(message.content, str) else content
         return [block | ({"is_error": True} if message.is_error else {})]
 
-    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+    def _text_and_calls(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
         uses = [block for block in pieces if block.get("type") == "tool_use"]
         return text_of(pieces), [(block.get("id"), block.get("name"), block.get("input")) for block in uses]
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [self._fitting(block) for block in pieces if self._is_taken(block)]
 
-    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         uses: list[dict[str, Any]] = [
             {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
             for call in message.tool_calls or ()

@@ -69,12 +69,12 @@ class Decoder(ABC):
         if usage:
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
-    def _begin(self, call: ProviderCall) -> list[Event]:
+    def _tool_started(self, call: ProviderCall) -> list[Event]:
         """A call of one of the provider's own tools has started."""
         self._provider_calls[call.id] = call
         return [call.begun()]
 
-    def _end(self, result: ProviderCall) -> list[Event]:
+    def _tool_ended(self, result: ProviderCall) -> list[Event]:
         """Its result has arrived. The call itself may be in the previous, paused answer."""
         call = self._provider_calls.get(result.id)
         if call is None:
@@ -179,30 +179,30 @@ class Codec(ABC):
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """One message in this format: messages, items, blocks or parts; none if it is empty."""
         if message.role == "tool":
-            return self._result(message)
+            return self._result_pieces(message)
         if message.role != "assistant":
-            return self._said(message)
-        kept = self._kept(message)
-        return self._made(message) if kept is None else kept
+            return self._input_pieces(message)
+        kept = self._native_pieces(message)
+        return self._answer_pieces(message) if kept is None else kept
 
     @abstractmethod
-    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """A user or system message."""
 
     @abstractmethod
-    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _result_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """A tool's result."""
 
     @abstractmethod
-    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """An answer, rebuilt from its text and calls."""
 
-    def _kept(self, message: LLMMessage) -> list[dict[str, Any]] | None:
+    def _native_pieces(self, message: LLMMessage) -> list[dict[str, Any]] | None:
         """An answer's unchanged pieces; None if there are none, it was edited, or they can't be sent back."""
         pieces = self._native(message).get(self.native)
-        return None if pieces is None or not _agree(self._read(pieces), message) else self._sendable(pieces)
+        return None if pieces is None or not _agree(self._text_and_calls(pieces), message) else self._sendable(pieces)
 
-    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+    def _text_and_calls(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
         """The text and the calls in an answer's pieces."""
         raise NotImplementedError
 
@@ -228,7 +228,7 @@ class Codec(ABC):
 
     def _holds_images(self, message: LLMMessage) -> bool:
         """Whether a message can contain images. An answer can if its pieces go back unchanged."""
-        return message.role != "assistant" or self._kept(message) is not None
+        return message.role != "assistant" or self._native_pieces(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """One message's pieces as JSON, joined by commas; empty if there are none. Cached in the message."""

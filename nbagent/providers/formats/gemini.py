@@ -119,8 +119,6 @@ class GeminiDecoder(Decoder):
             parts=self._answer_images.parts(text),
         )
 
-    # the content of one event
-
     def _candidate(self, candidate: Mapping[str, Any], events: list[Event]) -> None:
         for part in (candidate.get("content") or {}).get("parts") or ():
             if "functionCall" in part:
@@ -128,7 +126,7 @@ class GeminiDecoder(Decoder):
             elif part.get("thought"):
                 self._thought(part, events)
             else:
-                self._said(part, events)
+                self._text_or_image(part, events)
             self._own_tool(part, events)
         self._grounding |= {name: candidate[name] for name in _GROUNDING if candidate.get(name)}
         if candidate.get("finishReason"):
@@ -137,16 +135,16 @@ class GeminiDecoder(Decoder):
             known = {call.name for call in self._provider_calls.values()}
             for call in gemini_tools.calls_at_end(self._grounding):
                 if call.name not in known:
-                    events += self._end(call)
+                    events += self._tool_ended(call)
 
     def _own_tool(self, part: Mapping[str, Any], events: list[Event]) -> None:
         """A call or result of one of Google's own tools."""
         if call := gemini_tools.call_in(part, len(self._provider_calls)):
-            events += self._begin(call)
+            events += self._tool_started(call)
         elif result := gemini_tools.result_in(part, len(self._provider_calls) - 1):
-            events += self._end(result)
+            events += self._tool_ended(result)
 
-    def _said(self, part: dict[str, Any], events: list[Event]) -> None:
+    def _text_or_image(self, part: dict[str, Any], events: list[Event]) -> None:
         """Text or an image. Pieces of text become one part; a part with more than text is kept unchanged."""
         if inline := part.get("inlineData"):
             self._answer_images.add(sum(map(len, self._text)), inline.get("data"))
@@ -249,10 +247,10 @@ class GeminiCodec(Codec):
             head["generationConfig"] = served | head.get("generationConfig", {})
         return [_encode(group) for group in group_by_role([*_named(messages), *reminder], self.encode_message)]
 
-    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         return _content(message.content)
 
-    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _result_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """A tool result: its text as the function's response, followed by its images."""
         response = {"error" if message.is_error else "output": message.text}
         made = {**_id(message.tool_call_id), "name": fitting_name(message.name), "response": response}
@@ -260,13 +258,13 @@ class GeminiCodec(Codec):
         note = [{"text": f"Images returned by {message.name}:"}] if images else []
         return [{"functionResponse": made}, *note, *_content(images)]
 
-    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]
         if calls:
             calls[0] |= _FOREIGN  # only the first of parallel calls has a signature
         return _content(message.text) + calls
 
-    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+    def _text_and_calls(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
         text = "".join(part.get("text") or "" for part in pieces if not part.get("thought"))
         calls = [part["functionCall"] for part in pieces if "functionCall" in part]
         return text, [(call.get("id"), call.get("name"), call.get("args") or {}) for call in calls]

@@ -26,15 +26,7 @@ from nbagent.core.history.repair import CONTINUE
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats import chat_tools
-from nbagent.providers.formats.codec import (
-    Codec,
-    Decoder,
-    Messages,
-    dumps,
-    fitting_id,
-    new_call_id,
-    token_count,
-)
+from nbagent.providers.formats.codec import Codec, Decoder, Messages, dumps, fitting_id, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.refused import ROLES, Changes
@@ -50,7 +42,7 @@ from nbagent.providers.tool_names import fitting_name
 #: Keywords that a schema for a whole answer must not contain.
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
 #: The answer between a tool's result and the user's message, for servers that require one.
-_HEARD = LLMMessage("assistant", "OK.")
+_ACKNOWLEDGED = LLMMessage("assistant", "OK.")
 #: The providers' finish reasons. Other words leave `finish_reason` None.
 FINISH_REASONS = {
     **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence"), "stop"),
@@ -130,7 +122,7 @@ class ChatDecoder(Decoder):
         events: list[Event] = []
         if not self._found and (found := event.get("web_search")):
             self._found = found
-            events += self._end(chat_tools.search_of(found))
+            events += self._tool_ended(chat_tools.search_of(found))
         for choice in choices or ():
             if not choice.get("index"):  # other choices can't have been requested
                 self._choice(choice, events)
@@ -164,15 +156,13 @@ class ChatDecoder(Decoder):
             calls,
             reason,
             usage_of(self._usage),
-            self._kept(),
+            self._native_data(),
             word=self._finish,
             thinking=thinking,
             citations=chat_tools.citations_of(self._annotations, self._found, text),
             refusal="".join(self._refusal),
             parts=self._answer_images.parts(text),
         )
-
-    # the content of one event
 
     def _check(self, event: Mapping[str, Any]) -> None:
         """Raise an error that was sent instead of an answer."""
@@ -193,13 +183,13 @@ class ChatDecoder(Decoder):
             if content := delta.get("content"):
                 self._content(content, events)
             if not _RARE.isdisjoint(delta):
-                self._besides(delta, events)
+                self._rare_fields(delta, events)
         if choice.get("usage"):
             self._take_usage(choice["usage"])
         if finish := choice.get("finish_reason"):
             self._finish = finish
 
-    def _besides(self, delta: Mapping[str, Any], events: list[Event]) -> None:
+    def _rare_fields(self, delta: Mapping[str, Any], events: list[Event]) -> None:
         """Anything in a delta except thinking and text."""
         if images := delta.get("images"):
             self._images(images)
@@ -259,11 +249,11 @@ class ChatDecoder(Decoder):
             if isinstance(part, str):
                 self._content(part, events)
             elif part.get("type") == "thinking":
-                self._add("", _flat(part.get("thinking")), events)
+                self._add("", _flat_text(part.get("thinking")), events)
             elif part.get("type") == "image_url":
                 self._images([part])
             elif text := part.get("text"):
-                self._add(_flat(text), "", events)
+                self._add(_flat_text(text), "", events)
 
     def _images(self, images: list[Any]) -> None:
         """Generated images: kept unchanged, and shown at their place in the text."""
@@ -283,7 +273,7 @@ class ChatDecoder(Decoder):
 
     def _call_delta(self, delta: Mapping[str, Any], events: list[Event]) -> None:
         function = delta.get("function") or {}
-        call = self._slot(delta.get("index"), delta.get("id") or "", function.get("name") or "")
+        call = self._call_of(delta.get("index"), delta.get("id") or "", function.get("name") or "")
         piece = function.get("arguments")
         if piece is None:
             piece = ""
@@ -293,7 +283,7 @@ class ChatDecoder(Decoder):
         call.extra_content = delta.get("extra_content") or call.extra_content
         events.append(ToolCallDelta(piece, call.name or None, metadata={"index": call.index}))
 
-    def _slot(self, key: Any, call_id: str, name: str) -> _OpenCall:
+    def _call_of(self, key: Any, call_id: str, name: str) -> _OpenCall:
         """The call that a delta belongs to: by its index, else its id, else the last one. See `_starts_another`."""
         if key is not None:
             call = next((call for call in reversed(self._calls) if call.key == key), None)
@@ -308,8 +298,6 @@ class ChatDecoder(Decoder):
         call.name = call.name or name
         return call
 
-    # the parts of the answer
-
     def _function_call(self, call: _OpenCall) -> FunctionCall:
         """The call. If the token limit cut it off before its arguments, they count as unreadable, not as empty."""
         arguments, raw = parse_arguments("".join(call.pieces))
@@ -318,7 +306,7 @@ class ChatDecoder(Decoder):
         call.id = call.id or new_call_id()
         return FunctionCall(call.name, arguments, call.id, raw)
 
-    def _kept(self) -> dict[str, Any]:
+    def _native_data(self) -> dict[str, Any]:
         for (place, name), pieces in self._grown.items():
             item = self._native if place is None else self._native["reasoning_details"][place]
             item[name] = (item.get(name) or "") + "".join(pieces)
@@ -339,11 +327,11 @@ def _starts_another(call: _OpenCall, call_id: str, name: str) -> bool:
     return call.whole
 
 
-def _flat(value: Any) -> str:
+def _flat_text(value: Any) -> str:
     """The text of a string or a list of text parts."""
     if isinstance(value, str):
         return value
-    return "".join(_flat(item.get("text")) for item in value or () if isinstance(item, dict))
+    return "".join(_flat_text(item.get("text")) for item in value or () if isinstance(item, dict))
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
@@ -400,16 +388,16 @@ class ChatCodec(Codec):
         joined = _joined(spoken)
         return [self.encode_message(each) for each in (_alternating(joined) if ROLES in changes else joined)]
 
-    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if isinstance(message.content, str) or message.role != "user":
             return [{"role": message.role, "content": message.text}]
         return [{"role": "user", "content": [_part(part) for part in message.content]}]
 
-    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _result_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         call_id = fitting_id(message.tool_call_id, self.facts.call_id)
         return [{"role": "tool", "tool_call_id": call_id, "content": message.text}]
 
-    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """Text, calls, and the provider's own data to send back.
 
         Some providers refuse an empty message, so nothing is sent then. Some refuse null as `content`.
@@ -486,6 +474,6 @@ def _alternating(messages: Messages) -> list[LLMMessage]:
         if message.role == "assistant" and before in ("system", "assistant"):
             turns.append(CONTINUE if before == "assistant" else OPENING)
         elif message.role == "user" and before == "tool":
-            turns.append(_HEARD)
+            turns.append(_ACKNOWLEDGED)
         turns.append(message)
     return turns

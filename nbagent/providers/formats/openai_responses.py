@@ -18,16 +18,7 @@ from nbagent.core.events import Context, Event, Http, Text, Thinking, ToolCallDe
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats import responses_tools
-from nbagent.providers.formats.codec import (
-    COMPACTED,
-    Call,
-    Codec,
-    Decoder,
-    Messages,
-    dumps,
-    fitting_id,
-    new_call_id,
-)
+from nbagent.providers.formats.codec import COMPACTED, Call, Codec, Decoder, Messages, dumps, fitting_id, new_call_id
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
@@ -151,15 +142,13 @@ class ResponsesDecoder(Decoder):
             parts=_parts_with_images(items),
         )
 
-    # the content of one event
-
     def _item_begun(self, index: int, item: dict[str, Any]) -> list[Event]:
         self._items[index].begun = dict(item)
         if item.get("type") == "function_call":
             return [ToolCallDelta("", item.get("name"), metadata={"index": index})]
-        name = responses_tools.NAMES.get(item.get("type") or "")
-        note = Http(name or "", metadata={"wire_id": item.get("id") or ""})
-        return [note] if name else []  # its arguments are known only at its end
+        if name := responses_tools.NAMES.get(item.get("type") or ""):  # its arguments are known only at its end
+            return [Http(name, metadata={"wire_id": item.get("id") or ""})]
+        return []
 
     def _delta(self, index: int, name: str, event: Mapping[str, Any]) -> list[Event]:
         item, piece = self._items[index], event["delta"]
@@ -197,7 +186,7 @@ class ResponsesDecoder(Decoder):
         if ended.get("type") == "compaction":
             return [*events, Context(COMPACTED)]
         if call := responses_tools.call_of(ended):
-            return [*events, *self._end(call)]
+            return [*events, *self._tool_ended(call)]
         return events if item.pieces else [*events, *_shown(index, ended)]
 
     def _finished(self, response: Mapping[str, Any]) -> list[Event]:
@@ -296,30 +285,31 @@ class ResponsesCodec(Codec):
         return head | fields
 
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
-        return [items for message in _each_once([*messages, *reminder]) if (items := self.encode_message(message))]
+        return [
+            items for message in _without_repeats([*messages, *reminder]) if (items := self.encode_message(message))
+        ]
 
-    def _said(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if isinstance(message.content, str) or message.role != "user":
             return [_message(message.role, message.text)]
         return [_message("user", [_part(part) for part in message.content])]
 
-    def _result(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _result_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
         call_id = fitting_id(message.tool_call_id, _CALL_ID)
         return [{"type": "function_call_output", "call_id": call_id, "output": output}]
 
-    def _made(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls = [
             {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
             for call in message.tool_calls or []
         ]
         return ([_message("assistant", message.text)] if message.text else []) + [self._fitting(call) for call in calls]
 
-    def _read(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
+    def _text_and_calls(self, pieces: list[dict[str, Any]]) -> tuple[str, list[Call]]:
         uses = [item for item in pieces if item.get("type") == "function_call"]
-        arguments = [parse_arguments(item.get("arguments"))[0] for item in uses]
         return text_of(pieces), [
-            (item.get("call_id"), item.get("name"), given) for item, given in zip(uses, arguments, strict=True)
+            (item.get("call_id"), item.get("name"), parse_arguments(item.get("arguments"))[0]) for item in uses
         ]
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
@@ -346,7 +336,7 @@ class ResponsesCodec(Codec):
         return item | {"call_id": call_id, "name": name, "arguments": text}
 
 
-def _each_once(messages: Messages) -> Iterator[LLMMessage]:
+def _without_repeats(messages: Messages) -> Iterator[LLMMessage]:
     """The messages, with repeated answers rebuilt from their text and calls, since no item may occur twice."""
     seen: set[str] = set()
     for message in messages:

@@ -41,7 +41,7 @@ class Candidates(LLMProvider):
     an unknown model and a refused request are raised. Each model first retries up to its `max_retries`. A failed model
     is tried last for a minute, for all agents that share these candidates.
 
-    Trace, prices and options are those of the model that answers.
+    Trace, prices and options come from the model that answers.
 
     >>> models = {"cheap": "openai:gpt-5.6-luna", "strong": ["claude", "openai"]}               # doctest: +SKIP
     >>> agent = Agent(Candidates(models, lambda messages: "strong" if "why" in messages[-1].text else "cheap"))

@@ -1,4 +1,4 @@
-"""Who may send the next request: windows, waits and paces, in virtual time."""
+"""Which request is sent next: windows, waits and rates, in virtual time."""
 
 import asyncio
 import math
@@ -15,7 +15,7 @@ from nbagent.errors import RateLimitError
 
 
 def virtually(test):
-    """Run an async test in virtual time. It gets `new`, which makes an admission that goes by it."""
+    """Run an async test in virtual time. Its argument `new` creates an admission that uses this time."""
 
     def run(**arguments):
         async def body():
@@ -41,7 +41,7 @@ async def taken(admission, count):
 
 
 async def times_of(admission, count, tokens=0, seconds=0.0, end=0):
-    """When so many rows at once get their slots, which they keep for some seconds."""
+    """The times at which concurrent rows get their slots, which they keep for some seconds."""
 
     async def row():
         slot = await admission.acquire(tokens)
@@ -55,13 +55,13 @@ async def times_of(admission, count, tokens=0, seconds=0.0, end=0):
 
 @virtually
 async def test_requests_per_minute_are_spread_evenly(new):
-    assert await times_of(new(), 1000) == [0] * 1000, "nobody waits until a provider refuses"
+    assert await times_of(new(), 1000) == [0] * 1000, "no request waits until a provider refuses one"
     times = await times_of(new(rpm=60), 120)
     assert times == pytest.approx(range(120), abs=LATE_S + 1e-6)
 
 
 @virtually
-async def test_tokens_per_minute_count_what_was_used(new):
+async def test_tokens_per_minute_count_actual_usage(new):
     admission = new(tpm=6000)
     assert await times_of(admission, 3, tokens=100) == pytest.approx([0, 1, 2], abs=LATE_S + 1e-6)
     begun = now()
@@ -70,18 +70,18 @@ async def test_tokens_per_minute_count_what_was_used(new):
 
 
 @virtually
-async def test_after_a_refusal_all_wait_together_and_then_half_as_many_go(new):
+async def test_after_a_refusal_all_rows_wait_and_then_half_as_many_run(new):
     admission = new()
     slots = await taken(admission, 8)
     for slot in slots:
         admission.release(slot, refused(20))
-    assert (admission.window, admission.taken) == (4, {}), "eight refusals of one wave are one"
+    assert (admission.window, admission.taken) == (4, {}), "eight refusals in one wave count as one"
     times = await times_of(admission, 8, seconds=5)
     assert times == [20] * 4 + [25] * 4
 
 
 @virtually
-async def test_without_a_word_of_the_provider_the_waits_double(new):
+async def test_without_retry_after_the_waits_double(new):
     admission, waits = new(), []
     for _ in range(9):
         begun = now()
@@ -91,7 +91,7 @@ async def test_without_a_word_of_the_provider_the_waits_double(new):
 
 
 @virtually
-async def test_rows_end_with_the_error_when_a_provider_refuses_for_long(new):
+async def test_rows_fail_when_a_provider_refuses_for_too_long(new):
     admission = new()
 
     async def row():
@@ -104,13 +104,13 @@ async def test_rows_end_with_the_error_when_a_provider_refuses_for_long(new):
     assert now() == pytest.approx(PATIENCE_S, abs=50)
     with pytest.raises(RateLimitError):
         await admission.acquire()
-    with admission.limited(None, None):  # a map that begins tries for itself
+    with admission.limited(None, None):  # a new map tries again
         await asyncio.sleep(50)
         admission.release(await admission.acquire(), 0)
     await times_of(admission, 4)
 
 
-def test_threads_with_loops_of_their_own_share_it():
+def test_threads_with_their_own_loops_share_an_admission():
     admission = RateAdmission()
     admission.release(asyncio.run(admission.acquire()), refused(0.001))
     assert admission.window == 1
@@ -142,8 +142,8 @@ ROWS = st.lists(st.tuples(SECONDS, st.integers(0, 30), ATTEMPTS, st.none() | SEC
 
 
 @given(ROWS, st.none() | st.sampled_from([1, 7, 60, 3000]), st.none() | st.sampled_from([30, 600]))
-def test_whatever_comes_everybody_is_served_and_nobody_too_early(rows, rpm, tpm):
-    """Rows come at any time, and are answered, refused, broken off and cancelled in any order."""
+def test_every_row_is_served_and_none_too_early(rows, rpm, tpm):
+    """Rows arrive at any time, and are answered, refused, broken off and cancelled in any order."""
 
     async def all_of_them():
         admission = RateAdmission(rpm, tpm, clock=asyncio.get_running_loop().time)
@@ -164,7 +164,7 @@ def test_whatever_comes_everybody_is_served_and_nobody_too_early(rows, rpm, tpm)
         for task, (*_, cancelled) in zip(tasks, rows, strict=True):
             if cancelled is not None:
                 asyncio.get_running_loop().call_later(cancelled, task.cancel)
-        await asyncio.wait(tasks)  # the loop raises if everybody waits
+        await asyncio.wait(tasks)  # the loop raises if all tasks wait
         for task, (*_, cancelled) in zip(tasks, rows, strict=True):
             if not task.cancelled() and (error := task.exception()):
                 assert isinstance(error, RateLimitError)

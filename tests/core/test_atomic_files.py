@@ -1,4 +1,4 @@
-"""Saved files are whole, and links and permissions stay."""
+"""Saved files are complete, and links and permissions are kept."""
 
 import os
 import stat
@@ -29,7 +29,7 @@ def mode(path):
 
 
 @pytest.mark.parametrize(("name", "permissions"), list(zip(SAVES, [0o640, 0o604] * 3, strict=False)))
-def test_a_save_through_a_link_writes_its_target_and_keeps_its_permissions(name, permissions, tmp_path):
+def test_saving_through_a_link_writes_its_target_and_keeps_permissions(name, permissions, tmp_path):
     real, link = tmp_path / f"real-{name}", tmp_path / name
     SAVES[name](real)
     files = list(real.iterdir()) if real.is_dir() else [real]
@@ -44,9 +44,9 @@ def test_a_save_through_a_link_writes_its_target_and_keeps_its_permissions(name,
     assert sorted(os.listdir(tmp_path)) == sorted([real.name, name])
 
 
-def test_a_read_only_file_stays():
+def test_a_read_only_file_is_not_replaced():
     user = os.geteuid()
-    with TemporaryDirectory() as name:  # root may write everywhere, and others may not look into its `tmp_path`
+    with TemporaryDirectory() as name:  # root can write anywhere, and other users can't open its `tmp_path`
         folder, file = Path(name), Path(name, "talk.json")
         folder.chmod(0o777)
         file.touch(0o444)
@@ -61,14 +61,14 @@ def test_a_read_only_file_stays():
 
 
 @pytest.mark.parametrize("name", SAVES)
-def test_a_new_file_has_the_permissions_that_the_user_gives_to_new_files(name, tmp_path):
+def test_a_new_file_has_the_users_default_permissions(name, tmp_path):
     SAVES[name](tmp_path / name)
     (tmp_path / "mine").touch()
     (tmp_path / "folder").mkdir()
     assert mode(tmp_path / name) == mode(tmp_path / ("folder" if name == "t.parquet" else "mine"))
 
 
-def test_a_folder_whose_new_one_does_not_get_its_place_comes_back(tmp_path, monkeypatch):
+def test_a_folder_is_restored_if_it_cannot_be_replaced(tmp_path, monkeypatch):
     SAVES["t.parquet"](tmp_path / "t.parquet")
     files, rename = os.listdir(tmp_path / "t.parquet"), Path.rename
 

@@ -16,18 +16,18 @@ async def double(x):
     return 2 * x
 
 
-async def test_a_coroutine_runs_from_blocking_code_inside_a_running_loop():
+async def test_blocking_code_inside_a_running_loop_can_run_a_coroutine():
     assert run_sync(double(21)) == 42
     assert await call_on_main(threading.current_thread) is threading.main_thread()
 
 
-def test_a_blocking_twin_has_the_signature_of_what_it_waits_for():
-    twin = blocking(double)
-    assert (twin(21), twin.__name__, signature(twin)) == (42, "double_sync", signature(double))
-    assert not iscoroutinefunction(twin)
+def test_a_blocking_variant_has_the_signature_of_its_function():
+    variant = blocking(double)
+    assert (variant(21), variant.__name__, signature(variant)) == (42, "double_sync", signature(double))
+    assert not iscoroutinefunction(variant)
 
 
-def test_a_blocking_twin_calls_the_method_of_a_subclass():
+def test_a_blocking_variant_calls_a_subclass_override():
     class Base:
         async def ask(self, text):
             return text
@@ -41,7 +41,7 @@ def test_a_blocking_twin_calls_the_method_of_a_subclass():
     assert Polite().ask_sync("go") == "Please go"
 
 
-def test_the_background_loop_may_not_wait_for_itself():
+def test_the_background_loop_cannot_wait_for_itself():
     async def outer():
         return run_sync(double(1))
 
@@ -50,13 +50,13 @@ def test_the_background_loop_may_not_wait_for_itself():
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_a_cancelled_call_is_interrupted_on_the_main_thread_and_nothing_else():
+def test_cancelling_a_call_on_the_main_thread_interrupts_only_that_call():
     begun, said = threading.Event(), []
 
     def sleep():
         begun.set()
         try:
-            while True:  # Python loses a signal that comes just as one long wait begins
+            while True:  # Python loses a signal that arrives just as a long wait starts
                 threading.Event().wait(0.05)
         finally:
             said.append("interrupted")

@@ -1,4 +1,4 @@
-"""Python in a browser, as far as this Python can play it: no threads, no other processes, and none of some packages.
+"""Python in a browser, simulated: no threads, no other processes, and some packages are missing.
 
 `tests/pyodide` runs the real one, without pandas and approvals.
 """
@@ -8,14 +8,14 @@ import subprocess
 import sys
 import textwrap
 
-#: What is different in a browser; the standard library is imported before, as what it is.
+#: The differences in a browser. The standard library is imported first, unchanged.
 SETTING = """
 import asyncio, ctypes, importlib.abc, json, logging, multiprocessing, signal, socket, sqlite3, ssl, subprocess, sys
 import sysconfig, threading, uuid
 
-sysconfig.get_config_vars()  # which it looks up by the platform's name
+sysconfig.get_config_vars()  # it uses the platform's name
 
-#: What has no wheel there, and what is loaded only when it is needed.
+#: Packages without a wheel there, and packages that are loaded only when they are needed.
 MISSING = {"aiohttp", "filelock", "httpx_aiohttp", "ipykernel", "nest_asyncio", "psutil", "xllamacpp", "zmq"}
 MISSING |= {"anthropic", "httpx2", "jsonschema", "nh3", "openai", "yaml"}
 
@@ -40,7 +40,7 @@ import nbagent
 
 
 def in_browser(code, folder):
-    """What `code`, the body of an async function, returns there, as JSON."""
+    """The JSON value that `code`, the body of an async function, returns there."""
     body = textwrap.indent(textwrap.dedent(code), "    ")
     program = f"{SETTING}\nasync def main():\n{body}\nprint(json.dumps(asyncio.run(main())))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, cwd=folder)
@@ -48,7 +48,7 @@ def in_browser(code, folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_tool_may_fail_ask_or_want_the_main_thread_and_a_map_asks_about_each_row(tmp_path):
+def test_tools_with_failures_approval_and_the_main_thread_work_and_so_does_a_map(tmp_path):
     code = """
         import pandas as pd
 

@@ -1,4 +1,4 @@
-"""One budget for a run and all runs that its tools start, wherever and whenever these run."""
+"""A run shares one budget with all runs that its tools start, wherever and whenever they run."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ def answer(text="", tokens=100, calls=None):
 
 
 class Selfish:
-    """An agent whose model always calls a tool, `calls` times a turn, which asks a fork of the agent itself."""
+    """An agent whose model calls a tool `calls` times in each turn. The tool calls a fork of the agent."""
 
     def __init__(self, calls=1, **limits):
         self.requests, self.calls, self.refused = 0, calls, []
@@ -27,7 +27,7 @@ class Selfish:
         return [FunctionCall("ask", {}, f"c{n}") for n in range(self.calls)]
 
     async def ask(self) -> str:
-        """Ask a fork."""
+        """Call a fork."""
         try:
             return (await self.agent.fork().chat("go")).content
         except AgentDepthError as error:
@@ -43,7 +43,7 @@ class Selfish:
         (1, {"max_depth": 1, "max_iterations": 1}, "iterations", 2),
     ],
 )
-async def test_an_agent_that_asks_its_own_fork_comes_to_an_end(calls, limits, reason, most):
+async def test_an_agent_that_calls_its_own_fork_ends(calls, limits, reason, most):
     selfish = Selfish(calls, **limits)
     result = await selfish.agent.chat("go")
     assert (result.status, result.limit_reason) == ("limit", reason)
@@ -52,7 +52,7 @@ async def test_an_agent_that_asks_its_own_fork_comes_to_an_end(calls, limits, re
     assert all("max_depth" in each for each in selfish.refused)
 
 
-def test_all_requests_of_a_tree_have_a_limit_by_default():
+def test_all_requests_of_a_tree_have_a_default_limit():
     spent = Account(depth=0)
     for _ in range(999):
         Account(parent=spent).add_request()
@@ -61,22 +61,22 @@ def test_all_requests_of_a_tree_have_a_limit_by_default():
     assert spent.reached_limit().reason == "requests"
 
 
-async def test_known_costs_count_beside_unknown_ones():
+async def test_known_costs_count_even_if_others_are_unknown():
     unpriced = ScriptedProvider(["ok"] * 2)
     unpriced.provider_name = "nobody"
 
     async def ask() -> str:
-        """Ask an agent without a price."""
+        """Call an agent without a price."""
         return (await Agent(unpriced).chat("go")).content
 
     turn = answer(calls=[FunctionCall("ask", {}, "c1")], tokens=1_000_000)
     model = ScriptedProvider(lambda *_: turn, price={"input": 0.006, "output": 0})
     result = await Agent(model, tools=[ask], limits=Limits(max_cost=0.01)).chat("go")
     assert (result.status, result.limit_reason, result.iterations) == ("limit", "cost", 2)
-    assert result.cost is None  # the sum is not known
+    assert result.cost is None  # the sum is unknown
 
 
-async def test_a_task_left_behind_by_a_tool_spends_the_budget_of_its_run(monkeypatch):
+async def test_a_background_task_of_a_tool_spends_the_runs_budget(monkeypatch):
     inner, left, done = Agent(ScriptedProvider([answer("late", 500)] * 3)), [], asyncio.Event()
 
     async def start() -> str:
@@ -91,13 +91,13 @@ async def test_a_task_left_behind_by_a_tool_spends_the_budget_of_its_run(monkeyp
     limits = Limits(max_seconds=600, max_total_tokens=1_000)
     outer = Agent(ScriptedProvider([FunctionCall("start", {}), "end"]), tools=[start], limits=limits)
     result = await outer.chat("go")
-    monkeypatch.setattr("nbagent.core.limits.monotonic", lambda: monotonic() + 600)  # its time is not spent any more
+    monkeypatch.setattr("nbagent.core.limits.monotonic", lambda: monotonic() + 600)  # its time no longer counts
     done.set()
     assert await left[0] == ["ok", "ok", "limit"]
     assert set(inner.trace.runs["parent_run_id"]) == {result.run_id}
 
 
-def test_threads_may_spend_at_the_same_time():
+def test_threads_can_spend_concurrently():
     spent = Account(Limits(max_tool_calls=1_500))
     granted = []
 

@@ -1,4 +1,4 @@
-"""Limits: where they come from; and how often each tool was called."""
+"""Where limits come from, and how often each tool was called."""
 
 import math
 from dataclasses import fields
@@ -9,7 +9,7 @@ from nbagent import Agent, AgentConfig, FunctionCall, Limits, ScriptedProvider
 from nbagent.errors import ConfigurationError
 
 
-def test_an_argument_beats_the_environment_and_that_the_configuration(monkeypatch):
+def test_arguments_override_the_environment_which_overrides_the_configuration(monkeypatch):
     values = {each.name: number for number, each in enumerate(fields(Limits), 1)}
     configured = {**values, "max_tool_iterations": values["max_iterations"]}
     del configured["max_iterations"]
@@ -23,13 +23,13 @@ def test_an_argument_beats_the_environment_and_that_the_configuration(monkeypatc
 
 
 @pytest.mark.parametrize(("name", "text"), [("MAX_ITERATIONS", "many"), ("MAX_COST", "-1"), ("TOOL_SECONDS", "nan")])
-def test_a_variable_that_is_no_limit_is_named(name, text, monkeypatch):
+def test_an_invalid_variable_is_named(name, text, monkeypatch):
     monkeypatch.setenv(f"NBAGENT_{name}", text)
     with pytest.raises(ConfigurationError, match=f"NBAGENT_{name}: expected .*{text}.* environment"):
         Agent("scripted")
 
 
-def test_an_argument_that_is_no_limit_is_named():
+def test_an_invalid_argument_is_named():
     for value in (-1, "5", True, float("nan")):
         with pytest.raises(ConfigurationError, match="max_cost: expected a number"):
             Limits(max_cost=value)
@@ -40,7 +40,7 @@ def f() -> str:
     return "done"
 
 
-async def test_tool_statistics_have_tools_without_calls_and_calls_without_tools():
+async def test_tool_statistics_include_uncalled_tools_and_unknown_calls():
     agent = Agent(ScriptedProvider([FunctionCall("nothing", {}), "done"]), tools=[f])
     assert agent.tool_stats()["calls"].to_dict() == {"f": 0}
     await agent.chat("go")

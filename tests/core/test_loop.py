@@ -1,4 +1,4 @@
-"""The loop: which events a run has, what ends it, and what it leaves behind."""
+"""The loop: a run's events, its end, and its history."""
 
 import asyncio
 from contextlib import aclosing
@@ -33,7 +33,7 @@ def texts(run):
 # -- a run and its events ---------------------------------------------------------------------------------------------
 
 
-async def test_a_run_goes_on_until_the_model_calls_no_tool():
+async def test_a_run_continues_until_the_model_calls_no_tool():
     run = new_run(CALL, "Seen.", tools=[look], price=lambda *about: 2.0)
     seen = []
     run.observers = [seen.append]
@@ -50,14 +50,14 @@ async def test_a_run_goes_on_until_the_model_calls_no_tool():
     assert run.spent.over
 
 
-# -- one after the other ----------------------------------------------------------------------------------------------
+# -- one run at a time ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", ["Yes.", BadRequestError("no")])
-async def test_a_run_waits_for_the_one_before_it_whose_time_does_not_count(first):
+async def test_a_run_waits_for_the_previous_one_without_spending_its_time(first):
     queue, history = RunQueue(), ContextManager()
     both = [new_run(turn, entry=QueueEntry(queue), history=history) for turn in (first, "Yes.")]
-    both[1].spent.limits, both[1].spent.started = Limits(max_seconds=600), monotonic() - 3600  # it was made long ago
+    both[1].spent.limits, both[1].spent.started = Limits(max_seconds=600), monotonic() - 3600  # it was created long ago
     order = []
     for run in both:
         run.observers = [lambda event, run=run: order.append((both.index(run), event.type))]
@@ -67,10 +67,10 @@ async def test_a_run_waits_for_the_one_before_it_whose_time_does_not_count(first
     assert both[1].result.status == "ok"
 
 
-# -- what ends a run --------------------------------------------------------------------------------------------------
+# -- ends of a run ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_limit_ends_a_run_and_says_which():
+async def test_a_run_that_reaches_a_limit_names_it():
     run = new_run(CALL, CALL, tools=[look], limits=Limits(max_iterations=1))
     *_, limit, done = await ask(run)
     assert (limit.type, limit.metadata["limit_reason"]) == ("limit", "iterations")
@@ -81,7 +81,7 @@ async def test_a_limit_ends_a_run_and_says_which():
 async def test_a_run_whose_time_is_up_keeps_the_text_so_far():
     class Endless(ScriptedProvider):
         async def stream(self, request):
-            run.spent.started -= 1000  # the time is up when this text is there
+            run.spent.started -= 1000  # the time is up when this text arrives
             yield events.Text("Well")
             await asyncio.sleep(3600)
 
@@ -93,7 +93,7 @@ async def test_a_run_whose_time_is_up_keeps_the_text_so_far():
 
 
 @pytest.mark.parametrize("way", ["cancelled", "closed"])
-async def test_an_interrupted_run_tells_its_observers_and_lets_the_next_one_begin(way):
+async def test_an_interrupted_run_notifies_observers_and_lets_the_next_one_start(way):
     seen, come = [], asyncio.Event()
 
     async def read():
@@ -122,11 +122,11 @@ async def test_an_interrupted_run_tells_its_observers_and_lets_the_next_one_begi
     assert texts(run) == ["Hello", "Good "]
 
 
-# -- which answer ends it ---------------------------------------------------------------------------------------------
+# -- the last answer --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("reason", "status"), [("stop", "denied"), ("length", "truncated")])
-async def test_a_call_that_was_denied_counts_if_the_answer_is_whole(reason, status):
+async def test_a_denied_call_sets_the_status_if_the_answer_is_complete(reason, status):
     answer = LLMResponse("Well", None, reason)
     run = new_run(CALL, answer, tools=[look], options={"approve": True}, approver=lambda *asked: False)
     await ask(run)
@@ -134,7 +134,7 @@ async def test_a_call_that_was_denied_counts_if_the_answer_is_whole(reason, stat
 
 
 class TwoSpeakers:
-    """Two who speak in turn."""
+    """Two agents who take turns."""
 
     def __init__(self):
         self.speaker, self.turns = "ada", 0
@@ -151,7 +151,7 @@ class TwoSpeakers:
 
 
 @pytest.mark.parametrize(("reason", "names"), [("stop", ["ada", "bob"]), ("length", ["ada"])])
-async def test_after_a_whole_answer_another_agent_may_speak(reason, names):
+async def test_another_agent_may_speak_after_a_complete_answer(reason, names):
     run = new_run(LLMResponse("I think so.", None, reason), "So do I.", speakers=TwoSpeakers())
     told = await ask(run)
     assert [event.metadata["speaker"] for event in told if event.type == "turn_started"] == names
@@ -168,7 +168,7 @@ def says_please(text):
         raise ValueError("say please")
 
 
-async def test_no_correction_is_added_that_a_limit_keeps_from_the_model():
+async def test_no_correction_is_added_once_a_limit_is_reached():
     run = new_run("No.", checks=[as_answer_check(says_please)], limits=Limits(max_iterations=1))
     told = await ask(run)
     assert types(told)[-3:] == ["validation_error", "limit", "done"]

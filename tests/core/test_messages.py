@@ -1,4 +1,4 @@
-"""The neutral message model: values that go to JSON and back."""
+"""The provider-neutral message model survives JSON."""
 
 import json
 
@@ -31,5 +31,5 @@ def test_messages_survive_json():
         ("[1]", ({}, "[1]")),
     ],
 )
-def test_arguments_as_providers_send_them(text, expected):
+def test_arguments_in_the_forms_that_providers_send(text, expected):
     assert parse_arguments(text) == expected

@@ -1,4 +1,4 @@
-"""Parallel runs of a tree pass a budget that they share by one answer together, not by one each."""
+"""Parallel runs in a tree exceed their shared budget by one answer together, not by one each."""
 
 import asyncio
 import random
@@ -7,14 +7,14 @@ import pytest
 
 from nbagent import Agent, Budget, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 
-#: A dollar for a million tokens in.
+#: One dollar per million input tokens.
 PRICE = {"input": 1.0, "output": 0.0}
-#: No answer takes more.
+#: The tokens of the largest answer.
 LARGEST = 100
 
 
 class Paced(ScriptedProvider):
-    """A scripted model whose requests overlap: each answer lets other tasks go first, several times."""
+    """A scripted model whose requests overlap: each answer lets other tasks run first, several times."""
 
     def __init__(self, script, chance, **options):
         super().__init__(script, **options)
@@ -70,7 +70,7 @@ def limit_of(kind, tokens):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["tokens", "input tokens", "dollars", "a budget"])
-async def test_a_tree_passes_its_budget_by_less_than_one_answer(kind, seed):
+async def test_a_tree_exceeds_its_budget_by_less_than_one_answer(kind, seed):
     chance = random.Random(seed)
     tokens = chance.randint(150, 3_000)
     agent, _ = tree(chance, lambda: chance.randint(2, LARGEST), **limit_of(kind, tokens))
@@ -81,14 +81,14 @@ async def test_a_tree_passes_its_budget_by_less_than_one_answer(kind, seed):
         assert spent >= tokens
 
 
-async def test_without_a_need_nobody_waits():
+async def test_no_run_waits_while_enough_budget_is_left():
     agent, (_, leads, workers) = tree(random.Random(1), limits=Limits(max_total_tokens=1_000_000))
     assert (await agent.chat("go")).status == "ok"
     assert leads.most_under_way == 6
     assert workers.most_under_way > 4
 
 
-async def test_an_answer_does_not_wait_for_one_that_its_reader_has_not_read_to_the_end():
+async def test_a_request_does_not_wait_for_an_answer_that_is_only_partly_read():
     inner, streamed = (Agent(ScriptedProvider(lambda *_: answer("a b c", 2))) for _ in range(2))
 
     async def ask() -> str:

@@ -1,4 +1,4 @@
-"""A `Budget` is spent once by everybody who holds it."""
+"""Everything that shares a `Budget` spends it once."""
 
 import copy
 import pickle
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from nbagent import Agent, Budget, FunctionCall, ScriptedProvider, compare_sync
 from nbagent.errors import ConfigurationError
 
-#: A dollar for each word of an answer.
+#: One dollar for each word of an answer.
 PRICE = {"input": 0.0, "output": 1e6}
 
 
@@ -39,7 +39,7 @@ def test_a_spent_budget_ends_runs_until_there_is_more():
     assert agent.chat_sync("c").content == "Yes."
 
 
-def test_an_answer_of_an_agent_that_a_tool_asks_counts_once():
+def test_an_answer_of_an_agent_that_a_tool_calls_counts_once():
     budget = Budget()
     inner = agent_with(budget)
     turns = [FunctionCall("ask", {"question": "?"}), "Done."]
@@ -54,7 +54,7 @@ class Word(BaseModel):
     word: str
 
 
-async def test_extract_and_compare_spend_it_too():
+async def test_extract_and_compare_also_spend_it():
     budget = Budget(max_total_tokens=10_000)
     agent = agent_with(budget, '{"word": "yes"}')
     assert (await agent.extract("yes", Word)).word == "yes"
@@ -65,7 +65,7 @@ async def test_extract_and_compare_spend_it_too():
     assert "of 10,000 tokens" in repr(budget)
 
 
-def test_what_can_not_be_copied_says_so():
+def test_budgets_and_agents_cannot_be_copied():
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(ConfigurationError, match="Budget"):
             copied(Budget(max_cost=1.0))

@@ -46,7 +46,7 @@ async def test_threads_are_limited_and_further_jobs_wait():
     assert len({thread for _, thread in begun}) == 2
 
 
-def test_the_environment_says_how_many_tools_run(monkeypatch):
+def test_the_environment_sets_the_number_of_tool_threads(monkeypatch):
     assert threads.max_tool_threads() == 64
     monkeypatch.setenv("NBAGENT_TOOL_THREADS", "8")
     assert threads.max_tool_threads() == 8
@@ -58,13 +58,13 @@ def test_the_environment_says_how_many_tools_run(monkeypatch):
 
 @pytest.fixture
 def _one_thread(monkeypatch):
-    """One thread for tools, and none that an earlier test left behind."""
+    """One new thread for tools."""
     monkeypatch.setenv("NBAGENT_TOOL_THREADS", "1")
     monkeypatch.setattr(executor, "run_in_thread", DaemonThreads("one", max_tool_threads).run)
 
 
 @pytest.mark.usefixtures("_one_thread")
-async def test_a_tool_that_finds_no_thread_says_so():
+async def test_a_tool_without_a_free_thread_reports_it():
     gate, turns = threading.Event(), [[FunctionCall("wait", {}, "c1"), FunctionCall("wait", {}, "c2")], "done"]
 
     def wait() -> bool:
@@ -79,14 +79,14 @@ async def test_a_tool_that_finds_no_thread_says_so():
 
 
 @pytest.mark.usefixtures("_one_thread")
-async def test_tools_that_wait_for_tools_of_other_agents_leave_them_a_thread():
+async def test_tools_that_call_other_agents_leave_threads_for_their_tools():
 
     def inner() -> str:
         """Work."""
         return "worked"
 
     def ask() -> str:
-        """Ask another agent."""
+        """Call another agent."""
         asked = Agent(ScriptedProvider([FunctionCall("inner", {}, "c1"), "end"]), tools=[inner]).chat_sync("go")
         return asked.function_calls[0]["result"]
 
@@ -104,7 +104,7 @@ async def test_values_and_exceptions():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_exceptions_that_end_a_process_reach_the_caller_and_not_the_thread(error):
+def test_exceptions_that_end_a_process_reach_the_caller_but_not_the_thread(error):
     pool = DaemonThreads("ending")
 
     def end():
@@ -127,7 +127,7 @@ async def test_idle_threads_end_and_new_ones_start(monkeypatch):
     assert await pool.run(lambda: 2) == 2
 
 
-async def test_a_job_cancelled_while_it_runs_does_no_harm():
+async def test_a_thread_survives_a_job_that_is_cancelled_while_it_runs():
     pool = DaemonThreads("running")
     begun, go_on = threading.Event(), threading.Event()
 
@@ -177,7 +177,7 @@ def test_a_forked_child_starts_its_own_threads():
     assert done.stdout.strip() == "2", done.stderr
 
 
-async def test_a_call_that_is_cancelled_before_it_begins_ends_at_once_and_does_not_run(monkeypatch):
+async def test_a_call_that_is_cancelled_before_it_starts_never_runs(monkeypatch):
     monkeypatch.setattr("nbagent.core.threads.GRACE_S", 600.0)
     pool, submitted, ran = DaemonThreads("late", interrupts=True), [], []
     monkeypatch.setattr(pool, "_submit", lambda job, *_: submitted.append(job))
@@ -190,7 +190,7 @@ async def test_a_call_that_is_cancelled_before_it_begins_ends_at_once_and_does_n
     assert (task.cancelled(), ran) == (True, [])
 
 
-# -- tracers: in processes of their own, since an interrupt that waits for native code holds them up ------------------
+# -- tracers: in separate processes, because an interrupt that waits for native code delays them ----------------------
 
 NO_INTERRUPT_IN_A_TRACER = """
 import asyncio, sys, threading
@@ -248,10 +248,10 @@ def said_by(code):
 
 
 def test_no_interrupt_hits_a_tracer():
-    """It may hold a lock, which it would never give back."""
+    """It may have a lock, which it would never release."""
     assert said_by(NO_INTERRUPT_IN_A_TRACER) == "traced to its end: True\ncancelled: True\n"
 
 
-def test_a_thread_that_traces_goes_on_after_another_was_interrupted():
-    """In CPython 3.11 an interrupt that is taken back holds up whatever is traced, for ever."""
+def test_a_traced_thread_continues_after_another_was_interrupted():
+    """In CPython 3.11, withdrawing an interrupt would block traced threads forever."""
     assert said_by(TRACED_AFTER_AN_INTERRUPT) == "goes on: 7\n"

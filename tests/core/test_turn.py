@@ -1,4 +1,4 @@
-"""One turn: what it yields, what it leaves in the history and in the result, and what it costs, however it ends."""
+"""One turn: its events, its traces in the history and the result, and its cost, however it ends."""
 
 import asyncio
 from contextlib import aclosing
@@ -44,7 +44,7 @@ def results_in(run):
 # -- the request and its answer ---------------------------------------------------------------------------------------
 
 
-async def test_the_request_is_told_with_what_is_known_of_it():
+async def test_turn_started_describes_the_request():
     model = Streaming([LLMResponse("Yes.")], [LLMResponse("Yes.")], base_url="http://h/v1", streaming=True)
     run = asked(model, tools=[double], options={}, reminder=lambda: "Be kind.")
     run.options = {"seed": 7}
@@ -85,7 +85,7 @@ async def test_the_history_is_repaired_and_trimmed_before_it_is_sent():
 # -- the answer in the history ----------------------------------------------------------------------------------------
 
 
-async def test_while_the_answer_comes_the_history_holds_an_interrupted_one_in_its_place():
+async def test_an_interrupted_placeholder_is_in_the_history_until_the_answer_is_complete():
     seen = []
 
     def look_and_add():
@@ -98,13 +98,13 @@ async def test_while_the_answer_comes_the_history_holds_an_interrupted_one_in_it
     assert [message.text for message in run.history.messages] == ["Hello", "Yes.", "by the way"]
 
 
-async def test_a_history_that_is_cleared_meanwhile_stays_empty():
+async def test_a_history_cleared_during_the_answer_stays_empty():
     run = asked(Streaming([lambda: run.history.clear(), LLMResponse("", [call("double", x=1)])]), tools=[double])
     await take_turn(run)
     assert run.history.messages == []
 
 
-async def test_an_answer_counts_although_closing_its_stream_fails():
+async def test_an_answer_counts_even_if_closing_its_stream_fails():
     class Closes(Streaming):
         async def stream(self, request):
             try:
@@ -121,7 +121,7 @@ async def test_an_answer_counts_although_closing_its_stream_fails():
     assert not second.requests
 
 
-async def test_calls_get_ids_that_no_other_call_has():
+async def test_calls_get_unique_ids():
     used = [LLMMessage("assistant", "", tool_calls=[call("double", x=0)]), LLMMessage("tool", "0", tool_call_id="c1")]
     calls = [call("double", x=1), call("double", None, x=2), call("double", "c3", x=3)]
     run = new_run(calls, messages=[QUESTION, *used, QUESTION], tools=[double])
@@ -138,7 +138,7 @@ async def test_calls_get_ids_that_no_other_call_has():
 
 
 @pytest.mark.parametrize(("id", "is_kept"), [("c1", True), (None, False)])
-async def test_the_encoded_form_of_an_answer_is_kept_if_its_calls_are(id, is_kept):
+async def test_an_answer_keeps_its_encoded_form_if_its_calls_are_unchanged(id, is_kept):
     response = LLMResponse("", [call("double", id, x=1)], None, COUNTED, {"provider": "claude"})
     response.encoded["codec"] = "form"
     run = asked(response, tools=[double])
@@ -147,7 +147,7 @@ async def test_the_encoded_form_of_an_answer_is_kept_if_its_calls_are(id, is_kep
     assert answer.provider_extras == {"provider": "claude"}
 
 
-async def test_an_answer_of_calls_alone_leaves_the_text_before_it_as_the_result():
+async def test_an_answer_with_only_calls_keeps_the_earlier_text_as_the_result():
     first = LLMResponse("Let me see.", [call("double", x=1)], metadata={"citations": ["source"], "quoted": True})
     run = asked(first, call("double", x=2), LLMResponse("", metadata={}), tools=[double])
     for content in ("Let me see.", "Let me see.", ""):
@@ -163,7 +163,7 @@ def tokens(run):
     return run.spent.usage.output_tokens
 
 
-async def test_the_price_is_that_of_the_model_that_answered_or_else_of_the_one_that_was_asked():
+async def test_the_price_is_the_answering_models_or_else_the_requested_models():
     asked_for = []
 
     def price(usage, model, provider, raw=None, is_batched=False):
@@ -183,8 +183,8 @@ async def test_the_price_is_that_of_the_model_that_answered_or_else_of_the_one_t
 
 
 @pytest.mark.parametrize(("replaying", "cost"), [(False, 30.0), (True, 0.0)])
-async def test_all_that_came_of_a_broken_answer_is_billed_unless_it_is_a_replay(replaying, cost):
-    """Text, thinking and calls, four characters to a token."""
+async def test_everything_in_a_broken_answer_is_billed_unless_it_is_a_replay(replaying, cost):
+    """Text, thinking and calls count, four characters per token."""
     came = [events.Text("t" * 40), events.Thinking("h" * 40), events.ToolCallDelta("c" * 40), BadRequestError("no")]
     run = asked(Streaming(came, is_replaying=replaying))
     with pytest.raises(BadRequestError):
@@ -194,14 +194,14 @@ async def test_all_that_came_of_a_broken_answer_is_billed_unless_it_is_a_replay(
 
 
 @pytest.mark.parametrize(("wait", "cost"), [(60.0, 0.0), (0.0, None)])
-async def test_a_stop_costs_nothing_while_a_request_waits_to_be_sent_again(wait, cost):
+async def test_stopping_a_request_that_waits_for_a_retry_costs_nothing(wait, cost):
     run = asked(Streaming([events.Retry("busy", metadata={"wait_s": wait}), asyncio.CancelledError()]))
     with pytest.raises(asyncio.CancelledError):
         await take_turn(run)
     assert run.spent.cost == cost
 
 
-async def test_a_broken_answer_counts_once_although_the_reader_stops_when_it_is_told():
+async def test_a_broken_answer_counts_once_even_if_the_reader_stops_at_its_event():
     run = asked(Streaming([events.Text("t" * 40), events.Retry("again", metadata={"wait_s": 60.0})]))
     with Turn(run) as turn:
         async with aclosing(turn.ask_model()) as told:
@@ -211,8 +211,8 @@ async def test_a_broken_answer_counts_once_although_the_reader_stops_when_it_is_
 
 
 @pytest.mark.parametrize("then", [(events.Retry("again"), LLMResponse("never")), (ServerError("down"),)])
-async def test_nobody_is_asked_once_a_broken_answer_took_the_rest_of_the_budget(then):
-    """Neither the same model again, nor another one."""
+async def test_no_model_is_called_after_a_broken_answer_uses_up_the_budget(then):
+    """Neither the same model nor another one."""
     first, second = Streaming([events.Text("t" * 40), *then]), Streaming([LLMResponse("never")])
     run = asked(AskingInTurn(each=[first, second], chosen=list), limits=Limits(max_output_tokens=10))
     assert types(await take_turn(run)) == ["turn_started", "text", "usage", "retry"]
@@ -220,7 +220,7 @@ async def test_nobody_is_asked_once_a_broken_answer_took_the_rest_of_the_budget(
     assert run.history.messages == [QUESTION]
 
 
-# -- room in the history ----------------------------------------------------------------------------------------------
+# -- summaries --------------------------------------------------------------------------------------------------------
 
 OLD = [LLMMessage("user", "one"), LLMMessage("assistant", "1"), LLMMessage("user", "two"), LLMMessage("assistant", "2")]
 
@@ -247,18 +247,18 @@ async def test_without_a_summary_old_messages_are_dropped(error, said, caplog):
 @pytest.mark.parametrize(
     ("parallel", "order"), [(True, "started started result result"), (False, "started result started result")]
 )
-async def test_parallel_tools_run_at_the_same_time_and_others_one_by_one(parallel, order):
+async def test_parallel_tools_run_concurrently_and_others_one_by_one(parallel, order):
     run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double], options={"parallel": parallel})
     told = await take_turn(run)
     assert types(told)[5:] == [f"tool_{each}" for each in order.split()]
     assert results_in(run) == ["2", "4"]
 
 
-async def test_results_are_told_as_they_come_and_kept_in_the_order_of_the_calls():
+async def test_results_are_reported_as_they_arrive_and_kept_in_call_order():
     first_may_end = asyncio.Event()
 
     async def wait() -> str:
-        """Wait for the other one."""
+        """Wait for the other tool."""
         await first_may_end.wait()
         return "slow"
 
@@ -276,7 +276,7 @@ async def test_results_are_told_as_they_come_and_kept_in_the_order_of_the_calls(
     assert results == [("wait", "c1"), ("double", "c2")]
 
 
-async def test_calls_over_the_limit_are_answered_without_running():
+async def test_calls_over_the_limit_get_a_result_without_running():
     run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double], limits=Limits(max_tool_calls=1))
     told = await take_turn(run)
     assert types(told)[5:] == ["tool_result", "tool_started", "tool_result"]
@@ -287,7 +287,7 @@ async def test_calls_over_the_limit_are_answered_without_running():
     assert told[5].outcome.started > 0
 
 
-async def test_wrong_arguments_are_counted_and_told_before_their_result():
+async def test_invalid_arguments_are_counted_and_reported_before_their_result():
     run = asked([call("double", x="four"), call("double", "c2")], tools=[double])
     told = await take_turn(run)
     assert types(told)[-4:] == ["validation_error", "tool_result", "validation_error", "tool_result"]
@@ -300,7 +300,7 @@ async def test_wrong_arguments_are_counted_and_told_before_their_result():
     ("answer", "said", "result", "status"),
     [(True, "approved", "2", "ok"), ({"x": 5}, "edited", "10", "ok"), (False, "denied", "not approved", "denied")],
 )
-async def test_an_approval_is_told_and_a_denied_call_changes_the_status(answer, said, result, status):
+async def test_an_approval_is_reported_and_a_denied_call_changes_the_status(answer, said, result, status):
     run = asked(call("double", x=1), tools=[double], options={"approve": True}, approver=lambda *asked: answer)
     told = await take_turn(run)
     assert types(told)[-2:] == ["approval", "tool_result"]
@@ -322,7 +322,7 @@ async def test_results_of_pinned_tools_are_pinned_unless_they_are_errors():
     assert pinned.history.messages[-1].is_error
 
 
-async def test_results_stand_behind_their_calls_although_a_tool_added_a_message():
+async def test_results_follow_their_calls_even_if_a_tool_adds_a_message():
     def note() -> str:
         """Add a message."""
         run.history.messages.append(LLMMessage("user", "by the way"))
@@ -345,7 +345,7 @@ async def test_a_tool_may_clear_the_history():
     assert run.result.function_calls[0]["result"] == "forgotten"
 
 
-async def test_a_call_that_no_model_made_has_a_result_and_no_request():
+async def test_a_clients_call_has_a_result_but_no_request():
     run = new_run(tools=[double])
     with Turn(run) as turn:
         told = [turn.take_call(call("double", None, x=2)), *await all_of(turn.run_tools())]
@@ -356,7 +356,7 @@ async def test_a_call_that_no_model_made_has_a_result_and_no_request():
     assert run.spent.iterations == 0
 
 
-# -- what a running tool tells ----------------------------------------------------------------------------------------
+# -- progress and output ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("report", "shown", "progress"), [(0.4, "40 %", 0.4), ("page 3", "page 3", None)])
@@ -374,7 +374,7 @@ async def test_the_last_report_of_a_tool_comes_before_its_result(report, shown, 
 
 
 @pytest.mark.parametrize("prints", [True, False])
-async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch, prints):
+async def test_progress_and_output_are_reported_while_the_tool_runs(monkeypatch, prints):
     monkeypatch.setattr(tool_output, "INTERVAL_S", 0)
     told, go_on = [], asyncio.Event()
 
@@ -393,7 +393,7 @@ async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch, prin
             if event.type == "tool_progress":
                 assert "tool_result" not in types(told)
                 go_on.set()
-            assert event.type != "tool_printed"  # for observers alone
+            assert event.type != "tool_printed"  # only for observers
             last = event
     printed, parts = (["tool_printed"], [{"stream": "stdout", "text": "printed"}]) if prints else ([], [])
     assert types(told)[4:] == ["tool_started", *printed, "tool_progress", "tool_result"]
@@ -402,14 +402,14 @@ async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch, prin
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_observers_are_told_of_the_agents_that_a_tool_asks(is_async):
-    """Also from the tool's thread. What comes after the call's end is told to nobody."""
-    tellers, came, told = [], asyncio.Event(), []
+async def test_observers_receive_events_of_agents_that_a_tool_calls(is_async):
+    """Events may come from the tool's thread. Events after the end of the call are dropped."""
+    reporters, came, told = [], asyncio.Event(), []
 
     def ask() -> str:
         """Ask."""
-        tellers.append(current.get().report_event)
-        tellers[0](events.Text("of a child"))
+        reporters.append(current.get().report_event)
+        reporters[0](events.Text("of a child"))
         return "asked"
 
     async def ask_async() -> str:
@@ -426,26 +426,26 @@ async def test_observers_are_told_of_the_agents_that_a_tool_asks(is_async):
     run = asked(call(tool.__name__), tools=[tool], observers=[observe])
     last = (await take_turn(run))[-1]
     assert came.is_set()
-    tellers[0](events.Text("too late"))
+    reporters[0](events.Text("too late"))
     assert [event.event.content for event in told] == ["of a child"]
     assert told[0].metadata["tool_call_id"] == last.metadata["tool_call_id"]
 
 
-def test_what_tells_of_children_does_no_harm_once_the_loop_is_closed():
-    tellers = []
+def test_child_events_are_ignored_after_the_loop_is_closed():
+    reporters = []
 
     def ask() -> None:
         """Ask."""
-        tellers.append(current.get().report_event)
+        reporters.append(current.get().report_event)
 
     asyncio.run(take_turn(asked(call("ask"), tools=[ask])))
-    tellers[0](events.Text("too late"))
+    reporters[0](events.Text("too late"))
 
 
 # -- interrupted ------------------------------------------------------------------------------------------------------
 
 
-async def test_calls_that_did_not_begin_have_an_error_as_their_result():
+async def test_calls_that_did_not_start_have_an_error_as_their_result():
     run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double])
     with Turn(run) as turn:
         await all_of(turn.ask_model())
@@ -456,7 +456,7 @@ async def test_calls_that_did_not_begin_have_an_error_as_their_result():
     assert (made["arguments"], made["is_error"], made["duration_s"]) == ({"x": 1}, True, None)
 
 
-async def test_results_that_were_ready_when_the_reader_left_are_kept():
+async def test_results_that_were_ready_when_the_reader_stopped_are_kept():
 
     async def at_once(call, interrupted):
         return ToolOutcome(call, str(call.arguments["x"]))

@@ -1,4 +1,4 @@
-"""PDFs and text files as parts of a message, and files that are refused."""
+"""PDFs and text files as parts of a message, and refused files."""
 
 import io
 from pathlib import Path
@@ -25,7 +25,7 @@ def encrypted(password):
     return file.getvalue()
 
 
-def test_a_pdf_by_its_path_its_bytes_and_an_open_file(tmp_path):
+def test_a_pdf_can_be_a_path_bytes_or_an_open_file(tmp_path):
     path = tmp_path / "paper.pdf"
     path.write_bytes(PAPER)
     with path.open("rb") as file:
@@ -40,7 +40,7 @@ def test_a_pdf_by_its_path_its_bytes_and_an_open_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["data.csv", "Makefile"])
-def test_a_text_file_is_text_between_marks(tmp_path, name):
+def test_a_text_file_becomes_text_between_marks(tmp_path, name):
     (tmp_path / name).write_bytes("\ufeffa,b\n1,ü</attached>".encode())
     question, file = content_parts(["Odd?", tmp_path / name])
     assert question["text"] + file["text"] == (
@@ -61,7 +61,7 @@ def test_a_text_file_is_text_between_marks(tmp_path, name):
     ],
     ids=["locked", "cut off", "latin-1", "with zeros", "empty", "long", "large"],
 )
-def test_refused_with_the_reason(tmp_path, monkeypatch, name, data, why):
+def test_refused_files_are_reported_with_the_reason(tmp_path, monkeypatch, name, data, why):
     monkeypatch.setattr(documents, "MAX_PDF_BYTES", 10_000)
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ConfigurationError, match=why):

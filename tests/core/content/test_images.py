@@ -1,4 +1,4 @@
-"""Which images users may pass, how large they may be, and the errors for everything else."""
+"""Accepted images, their maximum size, and the errors for everything else."""
 
 import base64
 import io
@@ -36,7 +36,7 @@ def opened(part):
 @pytest.mark.parametrize(
     ("name", "wrap"), [("PNG", bytes), ("JPEG", bytearray), ("GIF", memoryview), ("WEBP", io.BytesIO)]
 )
-def test_bytes_pass_unchanged_and_tell_their_size(name, wrap):
+def test_bytes_are_sent_unchanged_and_have_a_size(name, wrap):
     data = file(name)
     assert image_part(wrap(data)) == {
         "type": "image",
@@ -44,11 +44,11 @@ def test_bytes_pass_unchanged_and_tell_their_size(name, wrap):
         "data": base64.b64encode(data).decode(),
     }
     assert Image(data, "image/png").size == (30, 20)
-    assert Image(data[:9], "image/png").size is None, "a cut file is no reason to fail"
+    assert Image(data[:9], "image/png").size is None, "an incomplete file is no reason to fail"
 
 
-def test_paths_are_read_and_strings_are_texts(tmp_path):
-    path = tmp_path / "cat.jpg"  # a wrong ending does no harm
+def test_paths_are_read_and_strings_are_text(tmp_path):
+    path = tmp_path / "cat.jpg"  # the suffix does not matter
     path.write_bytes(file("PNG"))
     assert image_part(path)["media_type"] == "image/png"
     assert image_part({"type": "image", "path": str(path)}) == image_part(path)
@@ -56,7 +56,7 @@ def test_paths_are_read_and_strings_are_texts(tmp_path):
     with path.open("rb") as stream:
         assert image_part(stream) == image_part(path)
     buffer = io.BytesIO()
-    buffer.write(file("PNG"))  # is at its end now
+    buffer.write(file("PNG"))  # its position is at the end now
     assert image_part(buffer) == image_part(path)
 
 
@@ -66,7 +66,7 @@ def test_too_large_files_are_scaled_down(monkeypatch):
     large = buffer.getvalue()
     assert len(large) > images.MAX_BYTES
     part = image_part(large)
-    assert part["media_type"] == "image/jpeg", "as PNG it would be too large again"
+    assert part["media_type"] == "image/jpeg", "a PNG would still be too large"
     assert len(base64.b64decode(part["data"])) < images.MAX_BYTES
     assert opened(part).size == (1568, 1568)
     exif = PIL.Image.Exif()
@@ -92,7 +92,7 @@ def test_too_large_files_are_scaled_down(monkeypatch):
     ({"type": "image", "media_type": "image/png", "data": "bm90aGluZw=="}, "not in a format that models accept"),
     ({"type": "image", "path": "/no/such/cat.png"}, "The file '/no/such/cat.png' can't be read: No such file"),
 ])  # fmt: skip
-def test_errors_name_what_is_not_an_image(value, says):
+def test_errors_name_the_invalid_image(value, says):
     with pytest.raises(ConfigurationError, match=says):
         content_parts(["look", value])
 

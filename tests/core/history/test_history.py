@@ -1,4 +1,4 @@
-"""ContextManager: the system message comes first, whole turns are trimmed, the history is repaired before a request."""
+"""ContextManager: trimming by whole turns, pinning, editing and counting tokens."""
 
 import pytest
 
@@ -29,14 +29,14 @@ def test_trimming_drops_whole_turns_and_keeps_the_system_message():
     assert [m.role for m in context.messages[:2]] == ["system", "user"]
     assert len(context.messages) - 1 <= 12
     assert context.messages[-1].content == "answer 9"
-    # it leaves room, so that the prefix stays for a while
+    # trimming leaves room, so the prefix stays the same for a while
     prefix = context.messages[:3]
     context.add_message(LLMMessage("user", "one more"))
     assert context.prepare() == ""
     assert context.messages[:3] == prefix
 
 
-def test_by_hand_the_history_is_trimmed_with_each_message_unless_it_is_summarised():
+def test_add_message_trims_the_history_unless_it_is_summarised():
     for strategy in ("trim", "summarise"):
         context = filled(0, max_messages=12, strategy=strategy)
         for number in range(10):
@@ -45,7 +45,7 @@ def test_by_hand_the_history_is_trimmed_with_each_message_unless_it_is_summarise
         assert (len(context.messages) <= 13) == (strategy == "trim")
 
 
-def test_trimming_the_last_turn_keeps_its_question_and_last_round():
+def test_trimming_the_last_turn_keeps_its_prompt_and_last_round():
     context = ContextManager(max_messages=4)
     context.add_message(LLMMessage("user", "question"))
     for number in range(9):
@@ -59,7 +59,7 @@ def test_trimming_the_last_turn_keeps_its_question_and_last_round():
 def test_pinned_messages_stay_with_their_turn():
     context = filled(10, max_messages=8)
     context.pin(5)
-    pinned = context.messages[3:7]  # the second turn: question, call, result, answer
+    pinned = context.messages[3:7]  # the second turn: prompt, call, result, answer
     assert [m.pinned for m in pinned] == [False, False, True, False]
     context.prepare()
     assert context.messages[1:5] == pinned
@@ -79,7 +79,7 @@ def test_a_message_is_edited_in_place():
     assert context.messages[1].text == "another question"
 
 
-def test_tokens_are_the_providers_count_plus_an_estimate_of_what_came_since():
+def test_tokens_are_the_providers_count_plus_an_estimate_of_later_messages():
     context = filled(2)
     context.record_usage(Usage(input_tokens=900, output_tokens=100))
     assert context.get_tokens() == 1_000
@@ -89,8 +89,8 @@ def test_tokens_are_the_providers_count_plus_an_estimate_of_what_came_since():
     assert context.get_tokens() > 5_000
 
 
-def test_kept_messages_are_measured_on_the_providers_scale():
-    """Our estimate for an image is far above some providers' count; a history that fits must not be trimmed for it."""
+def test_estimates_are_scaled_to_the_providers_count():
+    """Our estimate for an image is far above some providers' count. A history that fits must not be trimmed."""
     context = ContextManager(max_tokens=500)
     for number in range(4):
         context.add_input([f"question {number}", Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")])

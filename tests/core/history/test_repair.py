@@ -1,4 +1,4 @@
-"""`repair` makes any history valid, is idempotent, and keeps valid messages as they are."""
+"""`repair` makes any history valid, is idempotent, and keeps valid messages unchanged."""
 
 import random
 
@@ -27,7 +27,7 @@ USER = LLMMessage("user", "hello")
 
 
 def is_valid(messages):
-    """An independent check: the roles, and exactly one result per call, right after it, in order."""
+    """An independent check of the roles, and of exactly one result for each call, directly after it and in order."""
     index = 0
     roles = [m.role for m in messages]
     if "system" in roles[1:] or (messages and "user" not in roles):
@@ -77,11 +77,11 @@ def test_a_missing_result_becomes_an_error_and_results_follow_their_calls():
         ([], []),
     ],
 )
-def test_what_no_provider_takes_is_removed_and_all_else_stays(history, roles):
+def test_only_messages_that_providers_reject_are_removed(history, roles):
     assert [m.role for m in repair(history)] == roles
 
 
-def test_ids_reused_in_a_later_turn_are_paired_within_their_turn():
+def test_results_with_reused_ids_are_paired_within_their_turn():
     history = [USER, asks("call_0"), gives("call_0", "one"), USER, asks("call_0"), gives("call_0", "two")]
     assert [m.content for m in repair(history) if m.role == "tool"] == ["one", "two"]
 
@@ -119,7 +119,7 @@ def test_any_history_becomes_valid_and_stays_valid(runs):
         assert repair(once) == once
         cut = len(once)
         more = random_history(rng)
-        assert repair(once + more, valid=cut) == repair(once + more), "the short cut must give the same"
+        assert repair(once + more, valid=cut) == repair(once + more), "the shortcut must give the same result"
 
 
 TEXTS = ["Well.", "  \n", "", "Ünïcode 東", "\ud83d"]
@@ -128,7 +128,7 @@ IDS = [None, "call_0", "x.1", "y" * 99]
 
 
 def odd_message(rng):
-    """What users, other tools and careless models leave: any id, name, content and arguments."""
+    """A message as users, other tools or careless models may leave it, with any id, name, content and arguments."""
     kind = rng.choice(["user", "assistant", "system", "calls", "tool"])
     if kind == "tool":
         return LLMMessage("tool", rng.choice(CONTENTS), tool_call_id=rng.choice(IDS))
@@ -139,7 +139,7 @@ def odd_message(rng):
     return LLMMessage("assistant", rng.choice(TEXTS), tool_calls=made)
 
 
-def test_every_provider_takes_any_history_that_is_repaired(providers):
+def test_every_provider_accepts_any_repaired_history(providers):
     providers.start_anew()
     tools, rng = FunctionRegistry(), random.Random(1)
     tools.register("add", "", lambda a, b=1: a + b)

@@ -1,4 +1,4 @@
-"""A run that takes the place of an earlier turn."""
+"""A run that replaces an earlier turn."""
 
 import pytest
 from support.small_agent import after_three_questions
@@ -8,7 +8,7 @@ from nbagent.errors import ConfigurationError, ProviderError
 
 
 def answer(messages, functions):
-    """How many messages were read; or an error, if that is what the question says."""
+    """The number of messages that were read, or an error if the prompt says so."""
     if messages[-1].text == "fail":
         raise RuntimeError("no")
     return f"{len(messages)} read"
@@ -30,7 +30,7 @@ def ask(agent, question, place):
     return stream
 
 
-def test_the_model_reads_what_stood_before_and_the_rest_stays(agent):
+def test_the_model_reads_the_earlier_turns_and_later_turns_stay(agent):
     later = agent.conversation_history[5:]
     stream = agent.chat_stream("second", replaces=agent.conversation_history[3])
     assert [message.text for message in stream.preview().messages] == ["Be brief.", "one", "2 read", "second"]
@@ -42,7 +42,7 @@ def test_the_model_reads_what_stood_before_and_the_rest_stays(agent):
     assert agent.context.later == []
 
 
-def test_a_run_that_fails_or_asks_nothing_leaves_the_old_turn(agent):
+def test_a_failed_run_or_an_empty_prompt_keeps_the_old_turn(agent):
     before = list(agent.conversation_history)
     with pytest.raises(RuntimeError):
         ask(agent, "fail", before[3]).result()
@@ -51,7 +51,7 @@ def test_a_run_that_fails_or_asks_nothing_leaves_the_old_turn(agent):
     assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True))
 
 
-async def test_a_list_of_messages_that_fails_brings_the_conversation_back():
+async def test_the_conversation_is_restored_if_a_list_of_messages_fails():
     agent = Agent(ScriptedProvider(["one", ProviderError("down"), "two"]))
     await agent.chat("hello")
     before, conversation = list(agent.context.messages), agent.context.here.conversation_id

@@ -1,4 +1,4 @@
-"""Conversations in files: complete, readable, never half written."""
+"""Conversations in files are complete, readable and never partly written."""
 
 import json
 import os
@@ -37,14 +37,14 @@ def test_the_file_is_readable_and_no_temporary_file_is_left(agent, tmp_path, mon
     assert Agent.load("~/talk.json", "scripted").conversation_history == HISTORY
 
 
-def test_a_given_system_prompt_wins_over_the_file(agent, tmp_path):
+def test_a_given_system_prompt_overrides_the_file(agent, tmp_path):
     agent.save(tmp_path / "talk.json")
     other = Agent.load(tmp_path / "talk.json", "scripted", system_prompt="You are long.")
     assert [m.text for m in other.conversation_history if m.role == "system"] == ["You are long."]
     assert other.conversation_history[1:] == HISTORY[1:]
 
 
-async def test_branches_share_the_messages_that_they_shared(tmp_path):
+async def test_loaded_branches_share_messages_as_before(tmp_path):
     agent = Agent(ScriptedProvider(lambda messages, tools: messages[-1].text.upper()))
     await agent.chat("one")
     await agent.chat("two")
@@ -72,14 +72,14 @@ async def test_branches_share_the_messages_that_they_shared(tmp_path):
         ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
     ],
 )
-def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):
+def test_errors_name_the_problem_with_the_file(text, said, tmp_path):
     if text is not None:
         (tmp_path / "talk.json").write_text(text)
     with pytest.raises(ConfigurationError, match=said):
         Agent.load(tmp_path / "talk.json", "scripted")
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_read(tmp_path):
+def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(ConfigurationError, match=r"pipe\.json.*not a file"):
         Agent.load(tmp_path / "pipe.json", "scripted")

@@ -1,11 +1,11 @@
-"""A history over its limits is summarised by the model instead of dropped."""
+"""The model summarises a history over its limits, instead of losing messages."""
 
 from nbagent import Agent, ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.summary import PROMPT, transcript
 
 
 def agent_of(turns, **limits):
-    """An agent whose model answers with `turns`, and whose summary is `Ada has 2 cats`."""
+    """An agent whose model answers with `turns`, and summarises with `Ada has 2 cats`."""
     answers, asked = iter(turns), []
 
     def answer(messages, functions):
@@ -48,7 +48,7 @@ async def test_a_summary_spends_the_budget_of_its_run():
     assert results[2].usage.total_tokens >= 5_000
 
 
-async def test_the_summary_of_a_long_turns_beginning_follows_its_question():
+async def test_the_summary_of_a_long_turn_follows_its_prompt():
     steps = [FunctionCall("step", {}, f"c{number}") for number in range(8)]
     agent, asked = agent_of([*steps, "after all"], max_messages=6)
     agent.register_function("step", "One step.", lambda: "done")

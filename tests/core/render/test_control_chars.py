@@ -1,4 +1,4 @@
-"""Characters that hide, reorder or overwrite text are visible wherever text is shown."""
+"""Characters that hide, reorder or overwrite text are visible wherever text appears."""
 
 import logging
 import re
@@ -30,12 +30,12 @@ def test_each_hidden_character_is_shown():
 NEEDED = ["می\u200cخواهم", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "क्\u200dष", "a\r\nb\tc", "1\ufe0f\u20e3"]
 
 
-def test_what_scripts_and_emojis_need_stays():
+def test_characters_that_scripts_and_emojis_need_are_kept():
     for text in NEEDED:
         assert show_control_chars(text) == escape_control_chars(text) == text
 
 
-async def test_tables_and_logs_show_them_too(caplog):
+async def test_tables_and_logs_also_show_hidden_characters(caplog):
     agent = Agent(
         ScriptedProvider([FunctionCall("wi\u200bpe\x1b[2K", {"a\x1b[1A": "\x1b[8mx"}, "c"), "\x1b]0;t\x07\u202eend"])
     )

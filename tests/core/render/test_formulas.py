@@ -48,7 +48,7 @@ def test_a_formula_stays_as_written(tex, around):
         (r"Write `\label{a}` or \label{a}.", r"<p>Write <code>\label{a}</code> or <span>\</span>label{a}.</p>"),
     ],
 )
-def test_labels_and_references_do_not_reach_the_readers_own_equations(answer, shown):
+def test_labels_and_references_cannot_affect_the_readers_equations(answer, shown):
     assert markdown_to_html(answer).strip() == shown
 
 
@@ -61,7 +61,7 @@ def test_other_text_is_not_a_formula():
     assert [text for text in NONE if has_formulas(markdown_to_html(text))] == []
 
 
-def test_task_lists_have_boxes():
+def test_task_lists_have_check_boxes():
     page = markdown_to_html("- [ ] one\n- [x] two\n- [y] three\n- `[x] `four")
     assert re.findall("<li(.*?)</li>", page) == [
         ' class="nbagent-task">☐ one', ' class="nbagent-task">☑ two', ">[y] three", "><code>[x] </code>four",

@@ -1,4 +1,4 @@
-"""Syntax highlighting uses a few classes, and no class comes from the text of a model."""
+"""Syntax highlighting uses a few classes, and no class comes from a model's text."""
 
 import html
 import re
@@ -24,7 +24,7 @@ def test_other_languages_and_long_code_stay_plain(code, language):
     assert html.escape(code[:20], quote=False) in render.markdown_to_html(f"```{language}\n{code}\n```")
 
 
-def test_a_model_can_not_set_classes():
+def test_a_model_cannot_set_classes():
     shown = render.markdown_to_html(
         '<span class="nbagent-keyword evil">x</span>\n\n```python evil" onclick="x\nif x: pass\n```'
     )
@@ -32,7 +32,7 @@ def test_a_model_can_not_set_classes():
     assert set(re.findall(r'<span class="([^"]+)"', shown)) <= CLASSES
 
 
-def test_diagrams_that_could_load_something_or_take_long_are_code():
+def test_diagrams_that_could_load_something_or_take_long_stay_code():
     drawn = "```mermaid\n{}\n```".format
     safe = ["flowchart LR\n  a[Q & A<br/>x] <--> b --- c", 'pie\n  "a": 1', "sequenceDiagram\n  A->>B: hi"]
     risky = [

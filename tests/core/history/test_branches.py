@@ -1,4 +1,4 @@
-"""Branches of a conversation, and several conversations: what is left can be continued."""
+"""Branches of a conversation, and several conversations, can be left and continued."""
 
 import pytest
 from support.small_agent import after_three_questions
@@ -26,7 +26,7 @@ def asked(agent):
 
 
 def fork(agent, question, place):
-    """Ask another question instead of the one at this place."""
+    """Send another prompt instead of the one at this index."""
     old = [message for message in agent.conversation_history if message.role == "user"][place]
     return finished(agent.chat_stream(question, branch_at=old, raise_errors=False)).result()
 
@@ -38,27 +38,27 @@ def finished(stream):
 
 
 def places(agent):
-    """For each question, which version of how many it is."""
+    """For each prompt, the number of its version and of all versions."""
     context = agent.context
     found = [context.versions(each) for each in context.here.questions]
     return [f"{each.index(context.here) + 1}/{len(each)}" for each in found]
 
 
 def step(agent, place, by):
-    """Go to another version of the question at this place."""
+    """Switch to another version of the prompt at this index."""
     context = agent.context
     versions = context.versions(context.here.questions[place])
     context.switch(versions[versions.index(context.here) + by])
 
 
-def test_a_question_that_is_asked_differently_begins_a_branch_and_the_other_goes_on(agent):
+def test_a_changed_prompt_starts_a_branch_and_the_other_can_be_continued(agent):
     before = list(agent.conversation_history)
     assert fork(agent, "second", 1).content == "4 read"
     assert asked(agent) == ["one", "second"]
     assert places(agent) == ["1/1", "2/2"]
     agent.chat_sync("after second")
     step(agent, 1, -1)
-    assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True)), "nothing is copied"
+    assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True)), "no message is copied"
     assert places(agent) == ["1/1", "1/2", "1/1"]
     agent.chat_sync("four")
     step(agent, 1, +1)
@@ -72,7 +72,7 @@ def test_a_question_that_is_asked_differently_begins_a_branch_and_the_other_goes
     assert messages.loc["second", "parent_id"] == before[2].message_id
 
 
-def test_a_branch_that_fails_or_asks_nothing_is_none(agent):
+def test_a_failed_run_or_an_empty_prompt_leaves_no_branch(agent):
     before, branch = list(agent.conversation_history), agent.context.here.branch
     with pytest.raises(RuntimeError):
         fork(agent, "fail", 1)
@@ -89,7 +89,7 @@ def test_a_branch_that_fails_or_asks_nothing_is_none(agent):
         agent.chat_stream("x", branch_at="two")
 
 
-def test_conversations_are_left_and_continued(agent):
+def test_conversations_can_be_left_and_continued(agent):
     context = agent.context
     fork(agent, "second " + "x" * 99, 1)
     first = context.here.conversation_id
@@ -105,13 +105,13 @@ def test_conversations_are_left_and_continued(agent):
     context.switch(context.conversations[1])
     assert [message.text for message in agent.conversation_history[:2]] == ["Be long.", "one"]
     assert context.here.conversation_id == first
-    assert [each.title for each in context.conversations] == [another, one], "the order does not jump"
+    assert [each.title for each in context.conversations] == [another, one], "the order stays"
     agent.clear_history()
-    assert [each.title for each in context.conversations] == ["New chat", another], "with its branches"
+    assert [each.title for each in context.conversations] == ["New chat", another], "clearing removes its branches"
     assert [message.text for message in agent.conversation_history] == ["Be long."]
 
 
-def test_another_conversation_begins_with_the_turns_up_to_a_question(agent):
+def test_a_new_conversation_can_start_with_the_turns_up_to_a_prompt(agent):
     context, before = agent.context, list(agent.conversation_history)
     context.new_conversation(after=before[3])
     assert asked(agent) == ["one", "two"]
@@ -126,7 +126,7 @@ def test_another_conversation_begins_with_the_turns_up_to_a_question(agent):
     assert len(context.conversations) == 2
 
 
-def test_the_history_can_not_be_switched_while_a_question_is_answered(agent):
+def test_branches_cannot_be_switched_while_a_prompt_is_answered(agent):
     other = fork(agent, "second", 1) and agent.context.branches[0]
     agent.register_function("leave", "Leave.", lambda: agent.context.switch(other))
     agent.chat_sync("leave")
